@@ -1,0 +1,93 @@
+"""Level 2: each (fused) operator as a loop nest around one expression, the same form as an ISA instruction.
+
+Example, a 3×3 convolution of 16 channels to 32 on 8×8, stride 1, padding 1, requantised:
+
+    loops   n=1 o=32 y=8 x=8, reduce i=16 r=3 s=3
+    reads   x: input[n, i, y + r - 1, x + s - 1], outside: -128      w: conv1.weight[o, i, r, s]
+            bias: conv1.bias[o]    scale: conv1.scale[o]    shift: conv1.shift[o]
+    result  conv1[n, o, y, x] = clamp(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128, 127)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.numeric import IntegerType
+from isa.program import Tensor
+from isa.statement import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class NestLoop:
+    """One loop; its index runs from 0 to `trip` - 1."""
+
+    name: str
+    trip: int
+    is_reduce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + Σ coefficient · loop index`: one dimension's index of an access."""
+
+    terms: tuple[tuple[str, int], ...]  # (loop, coefficient), coefficients not zero, in loop order
+    constant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a nest reads or writes a tensor, per iteration; `outside` is the value of elements outside its bounds.
+
+    A read with `outside` None never leaves the bounds.
+    """
+
+    tensor: str
+    index: tuple[Affine, ...]  # one per dimension
+    outside: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor of the program that is computed or fed: 4-D activations [N, C, H, W] of an integer type."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: IntegerType
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One operator (or a fusion of several): for every iteration, `result` takes the value of `expr`.
+
+    The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction.
+    Every node's `range` holds for all inputs (weights are known, so a `sum` has its true bound).
+    """
+
+    name: str
+    nodes: tuple[str, ...]  # ONNX nodes that it computes
+    loops: tuple[NestLoop, ...]  # outermost first
+    reads: Mapping[str, Access]
+    result: Access
+    expr: Expr
+    macs: int  # multiply-accumulates of the ONNX operators, padding included
+
+
+@dataclass(frozen=True)
+class NestProgram:
+    """A whole network: nests in an order that computes every buffer before it is read.
+
+    `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]); `inputs` and `outputs`
+    describe buffers of the same names as the host sees them (`offset` and `lanes` are 0 at this level).
+    """
+
+    name: str
+    nests: tuple[Nest, ...]
+    buffers: Mapping[str, Buffer]
+    constants: Mapping[str, NDArray[np.int64]]
+    constant_types: Mapping[str, IntegerType]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]

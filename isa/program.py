@@ -1,0 +1,92 @@
+"""A program for one machine: instructions, constant data, region sizes, and what a host must know to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from isa.encoding import Instruction, encode
+from isa.machine import Machine
+from isa.memory import REGIONS
+
+REGION_ALIGNMENT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of the program, as the ONNX model names it and as it lies in its region.
+
+    `shape` is the ONNX shape; `stored` is [N, C, H, W] with the same elements in the same C order (so a Flatten at an
+    output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is int8 in blocks of `lanes` channels: shape
+    [N, ceil(C / lanes), H, W, lanes], C order, from byte `offset` of its region; channels beyond C hold the zero
+    point (inputs) or anything (outputs).
+    A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
+    q int8; uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); int8 is stored as is.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    stored: tuple[int, int, int, int]
+    dtype: str  # float32, int8 or uint8
+    scale: float
+    zero_point: int
+    offset: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A run of instructions that serves the same ONNX nodes; ends where the next layer begins."""
+
+    name: str
+    first_instruction: int
+    nodes: tuple[str, ...]
+    macs: int  # multiply-accumulates of the ONNX operators, padding included; 0 for what has no products
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths."""
+
+    machine: Machine
+    instructions: tuple[Instruction, ...]
+    weights: bytes
+    workspace_bytes: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    layers: tuple[Layer, ...] = ()
+    provenance: tuple[int, ...] = ()  # per instruction: index into `layers`
+    input_bytes: int = 0
+    output_bytes: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)  # free text: the model's name and the like
+
+    @property
+    def text(self) -> bytes:
+        """The instructions as the machine fetches them."""
+        size = self.machine.instruction_bytes
+        return b"".join(encode(instruction, size) for instruction in self.instructions)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return {
+            "program": len(self.instructions) * self.machine.instruction_bytes,
+            "weights": len(self.weights),
+            "workspace": self.workspace_bytes,
+            "inputs": self.input_bytes,
+            "outputs": self.output_bytes,
+        }
+
+
+def place_regions(limits: Mapping[str, int], first_address: int = 0) -> dict[str, int]:
+    """Base address of each region: one after the other in the order of REGIONS, each on a 4 KiB boundary."""
+    bases, address = {}, first_address
+    for region in REGIONS:
+        bases[region] = address
+        address += -(-limits[region] // REGION_ALIGNMENT_BYTES) * REGION_ALIGNMENT_BYTES
+    return bases
+
+
+def dram_bytes(limits: Mapping[str, int]) -> int:
+    """Bytes that hold all regions where `place_regions` puts them from address 0 on."""
+    bases = place_regions(limits)
+    return max(bases[region] + limits[region] for region in REGIONS)

@@ -1,0 +1,130 @@
+"""The timing contract: every latency of the machine, and nothing else in the repository states one.
+
+The cycle model computes with these figures and the hardware takes its pipeline depths from them. What happens in
+each cycle is told in docs/microarchitecture.md; all figures are clock cycles unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isa.machine import Machine
+from isa.statement import Expr, Op
+
+# -- fetch and the bus -------------------------------------------------------------------------------------------------
+
+BURST_BEATS = 16
+"""The longest burst, in beats; a burst also ends at every BURST_BOUNDARY_BYTES."""
+
+BURST_BOUNDARY_BYTES = 4096
+"""AXI4 (IHI 0022, A3.4.1): a burst must not cross a 4 KiB address boundary."""
+
+FETCH_BUFFER_BEATS = 64
+"""Beats of program that fetch holds or has asked for."""
+
+# -- DMA engines -------------------------------------------------------------------------------------------------------
+
+LOAD_CONTEXTS = 4
+"""Load instructions that may be started and not yet completed."""
+
+BURST_QUEUE = 16
+"""Bursts of the store engine that are addressed and whose beats are not all sent; of load, bursts not all packed."""
+
+STORE_WORDS = 4
+"""Words of the store engine that are read or being read and not yet turned into beats."""
+
+STORE_CONTEXTS = 4
+"""Store instructions that may be started and not yet completed."""
+
+# -- the systolic array ------------------------------------------------------------------------------------------------
+
+MMA_WEIGHT_LEAD = 2
+"""From the read of a tile's first weight row to the issue of its first vector, at the least."""
+
+MMA_UPDATE = 3
+"""From the read of an accumulator to the next read that sees the sum written back."""
+
+
+def mma_read(machine: Machine) -> int:
+    """From the issue of an activation vector to the read of the accumulators that its sums are added to."""
+    return machine.rows + machine.cols
+
+
+def mma_write(machine: Machine) -> int:
+    """From the issue of an activation vector to the write of its sums."""
+    return mma_read(machine) + 2
+
+
+# -- the vector engine -------------------------------------------------------------------------------------------------
+
+OPERATOR_STAGES: Mapping[Op, int] = {
+    Op.CONST: 0,
+    Op.SOURCE: 0,
+    Op.IMMEDIATE: 0,
+    Op.WRAP: 0,
+    Op.ADD: 1,
+    Op.SUB: 1,
+    Op.MUL: 2,
+    Op.SHIFT_LEFT: 1,
+    Op.SHIFT_RIGHT: 1,
+    Op.LESS: 1,
+    Op.LESS_EQUAL: 1,
+    Op.EQUAL: 1,
+    Op.NOT_EQUAL: 1,
+    Op.MIN: 1,
+    Op.MAX: 1,
+    Op.ABS: 1,
+    Op.WHERE: 1,
+    Op.ROUND_SHIFT: 2,
+    Op.SUM: 1,
+    Op.MAX_OVER: 1,
+    Op.MIN_OVER: 1,
+}
+"""Pipeline stages of each operator of the vector datapath."""
+
+VEC_OPERANDS = 2
+"""From the issue of an iteration (its last read granted) to its operands at the datapath's first stage."""
+
+
+def statement_stages(expr: Expr) -> int:
+    """Pipeline stages from an expression's operands to its value: the longest path through its operators."""
+    return OPERATOR_STAGES[expr.op] + max((statement_stages(arg) for arg in expr.args), default=0)
+
+
+def vec_stages(machine: Machine) -> int:
+    """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones are delayed."""
+    return max((statement_stages(f.statement.expr) for f in machine.formats_of("vec")), default=1) or 1
+
+
+def vec_write(machine: Machine) -> int:
+    """From the issue of the iteration that finishes a result to the first cycle in which it asks to be written."""
+    return VEC_OPERANDS + vec_stages(machine)
+
+
+def vec_results(machine: Machine) -> int:
+    """Results that may be issued and not yet written: just enough for one each cycle when no write is refused."""
+    return vec_write(machine) + 2
+
+
+# -- bursts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """One AXI burst of a DMA engine: `bytes` from byte address `address`, carried by `beats` bus beats."""
+
+    address: int
+    bytes: int
+    beats: int
+
+
+def first_burst(address: int, remaining_bytes: int, bus_bytes: int) -> Burst:
+    """The next burst of a contiguous run that has `remaining_bytes` left from byte `address` on.
+
+    Example, 16-byte bus: 40 bytes from 0x1FF8 → 8 bytes in 1 beat (the boundary at 0x2000), then 32 bytes in 2.
+    """
+    to_boundary = BURST_BOUNDARY_BYTES - address % BURST_BOUNDARY_BYTES
+    to_longest = BURST_BEATS * bus_bytes - address % bus_bytes
+    size = min(remaining_bytes, to_boundary, to_longest)
+    return Burst(address, size, -(-(address % bus_bytes + size) // bus_bytes))

@@ -1,0 +1,99 @@
+"""The signatures between units: instructions into engines, accesses to memory ports, faults and activity out."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Shape, signed, unsigned
+from amaranth.lib import data, enum, stream
+from amaranth.lib.wiring import In, Out, Signature
+
+from isa.machine import Machine
+from isa.memory import Memory
+
+INDEX_BITS = 32
+"""Width of an instruction's index in the program."""
+
+FAULT_ADDRESS_BITS = 64
+
+
+class Activity(enum.Enum, shape=3):
+    """What an engine does in a cycle, as docs/microarchitecture.md defines it; NONE: nothing in hand."""
+
+    NONE = 0
+    BUSY = 1
+    STALL_PORT = 2
+    STALL_DRAM = 3
+    STALL_WEIGHTS = 4
+
+
+class QueuedInstruction(data.StructLayout):
+    """An instruction as queues and engines pass it on: its encoded bits and its index in the program."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "index": unsigned(INDEX_BITS)})
+
+
+def instruction_stream(machine: Machine) -> stream.Signature:
+    """Instructions whose waits are satisfied; `ready` means that the engine takes the instruction in this cycle."""
+    return stream.Signature(QueuedInstruction(machine))
+
+
+FAULT_LAYOUT = data.StructLayout(
+    {"code": unsigned(4), "instruction": unsigned(INDEX_BITS), "address": signed(FAULT_ADDRESS_BITS)}
+)
+
+
+class FaultSignature(Signature):
+    """`valid` for a cycle with the first fault of a unit."""
+
+    def __init__(self) -> None:
+        super().__init__({"valid": Out(1), "payload": Out(FAULT_LAYOUT)})
+
+
+def address_shape(memory: Memory) -> Shape:
+    """A word address that a nest can reach by one stride from a valid one: two bits more, signed."""
+    return signed(memory.address_bits + 2)
+
+
+class ReadSignature(Signature):
+    """An access that reads `block` consecutive words; `data` holds them the cycle after `granted`, first word lowest.
+
+    From the engine's side. `address` was checked by the engine; it is unsigned and in range while `valid`.
+    """
+
+    def __init__(self, memory: Memory, block: int = 1) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "address": Out(unsigned(memory.address_bits)),
+                "granted": In(1),
+                "data": In(unsigned(8 * memory.word_bytes * block)),
+            }
+        )
+
+
+class WriteSignature(Signature):
+    """An access that writes `block` consecutive words in the cycle in which it is `granted`, first word lowest."""
+
+    def __init__(self, memory: Memory, block: int = 1) -> None:
+        super().__init__(
+            {
+                "valid": Out(1),
+                "address": Out(unsigned(memory.address_bits)),
+                "data": Out(unsigned(8 * memory.word_bytes * block)),
+                "granted": In(1),
+            }
+        )
+
+
+def engine_members(machine: Machine) -> dict[str, In | Out]:
+    """The members that every engine has besides its memory and bus ports.
+
+    `halt` freezes the engine: while it is set nothing is issued, granted, written or retired.
+    """
+    return {
+        "instruction": In(instruction_stream(machine)),
+        "retire": Out(1),
+        "activity": Out(Activity),
+        "fault": Out(FaultSignature()),
+        "halt": In(1),
+    }

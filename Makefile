@@ -1,0 +1,48 @@
+# The commands of this project. Everything runs in .venv, which is made when it is missing.
+
+SYSTEM_PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+PACKAGES := isa compiler simulator rtl tilewright
+# Verilator's generated makefiles must not inherit the flags of this one.
+PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
+# A file's tests stay on one worker, so that what a module builds once is built once.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
+
+.PHONY: demo test test-slow test-all bench lint clean
+
+demo: $(STAMP)
+	$(PYTHON) -m tilewright.demo
+
+test: lint
+	$(PYTEST)
+
+# The slow ring alone. pytest's exit code 5 says that it found no slow test: that is no failure.
+test-slow: $(STAMP)
+	@echo '$(PYTEST) -m slow'; \
+	code=0; $(PYTEST) -m slow || code=$$?; \
+	if [ $$code -eq 5 ]; then echo 'the slow ring holds no tests'; code=0; fi; \
+	exit $$code
+
+test-all: test
+	$(MAKE) test-slow
+
+bench: $(STAMP)
+	$(PYTHON) -m tests.bench
+
+lint: $(STAMP)
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy $(PACKAGES)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis sim_build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Tilewright needs Python 3.11 or newer: name one with make SYSTEM_PYTHON=python3.12' >&2; exit 1; }
+	@test -x $(VENV)/bin/python || $(SYSTEM_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(SYSTEM_PYTHON) cannot make a virtual environment with pip: install Debian's python3-venv package, then run make again" >&2; exit 1; }
+	test -x $(VENV)/bin/pip || $(SYSTEM_PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[rtl,test]'
+	@touch $@

@@ -1,0 +1,22 @@
+"""What every test may ask pytest for: the repository's root, and whether to rewrite the golden files."""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--update-golden`, which makes golden tests rewrite their expected files instead of comparing."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files from what is computed now")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """True when this run shall rewrite the golden files."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder that holds pyproject.toml."""
+    return Path(__file__).resolve().parent.parent

@@ -1,0 +1,67 @@
+"""Numbers of a machine file: integers, or expressions over parameters such as `act_kib * 1024 // lanes`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from isa.errors import IsaError
+from isa.statement import did_you_mean
+
+MAX_MAGNITUDE = 1 << 48
+
+
+def evaluate(text: str, names: Mapping[str, int]) -> int:
+    """The integer that an expression (+ - * // % and parentheses, min, max) stands for.
+
+    Raises IsaError for anything else, an unknown name, division by zero or a huge value.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise IsaError(f"{text!r} is not a number or an expression over parameters") from error
+    return evaluate_node(tree, names)
+
+
+def evaluate_node(node: ast.expr, names: Mapping[str, int]) -> int:
+    """As `evaluate`, for a parsed expression."""
+    value = _evaluate(node, names)
+    if abs(value) > MAX_MAGNITUDE:
+        raise IsaError(f"`{ast.unparse(node)}` is {value}; expected at most 2**48")
+    return value
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            if name not in names:
+                known = ", ".join(names) or "none"
+                raise IsaError(f"unknown parameter {name!r}{did_you_mean(name, list(names))}; there are: {known}")
+            return names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluate_node(operand, names)
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _binary(node, evaluate_node(left, names), operator, evaluate_node(right, names))
+        case ast.Call(func=ast.Name(id="min" | "max" as word), args=[_, *_] as args, keywords=[]):
+            values = [evaluate_node(arg, names) for arg in args]
+            return min(values) if word == "min" else max(values)
+    raise IsaError(f"`{ast.unparse(node)}` is not an integer expression (+ - * // % min max)")
+
+
+def _binary(node: ast.BinOp, a: int, operator: ast.operator, b: int) -> int:
+    match operator:
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a - b
+        case ast.Mult():
+            return a * b
+        case ast.FloorDiv() | ast.Mod() if b == 0:
+            raise IsaError(f"`{ast.unparse(node)}` divides by zero")
+        case ast.FloorDiv():
+            return a // b
+        case ast.Mod():
+            return a % b
+    raise IsaError(f"`{ast.unparse(node)}` is not an integer expression (+ - * // % min max)")

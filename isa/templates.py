@@ -1,0 +1,122 @@
+"""What each engine template can do: the form that an instruction's nest and statement must have to run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from isa.encoding import InstructionFormat, Operand
+from isa.memory import DRAM, Memory
+from isa.statement import REDUCTIONS, Op, walk
+
+
+def tile_loops(of: InstructionFormat) -> int:
+    """How many outer loops of a systolic instruction choose the weight tile; the others stream vectors through it."""
+    weights = systolic_weights(of)
+    for count, loop in enumerate(of.loops):
+        if loop.name not in weights.loops:
+            return count
+    return len(of.loops)
+
+
+def systolic_activations(of: InstructionFormat) -> Operand:
+    """The operand that streams through the array: the first argument of `dot`."""
+    return of.operand(_dot_arguments(of)[0])
+
+
+def systolic_weights(of: InstructionFormat) -> Operand:
+    """The operand that stays in the array: the second argument of `dot`."""
+    return of.operand(_dot_arguments(of)[1])
+
+
+def _dot_arguments(of: InstructionFormat) -> tuple[str, str]:
+    dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
+    return dot.args[0].name, dot.args[1].name
+
+
+def violations(
+    of: InstructionFormat, template: str, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
+) -> Iterator[str]:
+    """Why a template cannot run an instruction: nothing if it can."""
+    match template:
+        case "dma":
+            yield from _dma(of)
+        case "systolic":
+            yield from _systolic(of, memories, rows, cols)
+        case "vector":
+            yield from _vector(of, memories, lanes)
+        case _:
+            raise AssertionError(template)
+
+
+def _dma(of: InstructionFormat) -> Iterator[str]:
+    if len(of.sources) != 1 or (of.sources[0].memory == DRAM) == (of.destination.memory == DRAM):
+        yield "a dma engine moves one operand, with dram at one end and an on-chip memory at the other"
+    if of.statement.expr.op is not Op.SOURCE or of.immediates or of.reduce_loops or of.has_accumulate:
+        yield "a dma engine only moves: expected `destination = source`, no reduce, no imm, no flags"
+    for operand in of.operands:
+        if operand.block != 1:
+            yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word an iteration"
+
+
+def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, cols: int) -> Iterator[str]:
+    c = of.destination
+    expr = of.statement.expr
+    match (expr.op, expr.args[0].op if expr.args else None):
+        case (Op.WRAP, Op.SUM) if expr.args[0].args[0].op is Op.DOT:
+            dot = expr.args[0].args[0]
+        case _:
+            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), int32)` and nothing else"
+            return
+    if any(arg.op is not Op.SOURCE or arg.field for arg in dot.args) or dot.args[0].name == dot.args[1].name:
+        yield "dot takes two operands, activations then weights"
+        return
+    if len(of.sources) != 2 or of.immediates:
+        yield "a systolic engine has two sources and no imm"
+    if expr.type != c.element.type:
+        yield f"the sum wraps into {expr.type}, but {c.name} holds {c.element.type or 'a structure'}"
+    a, w = systolic_activations(of), systolic_weights(of)
+    for operand, elements, role in ((a, rows, "rows"), (c, cols, "cols")):
+        width = memories[operand.memory].width
+        if operand.block * width != elements:
+            yield (
+                f"operand {operand.name} is {operand.block} words of {width} elements; the array moves "
+                f"{role} = {elements} elements a cycle: say `{role} // {width} * {operand.memory}[…]`"
+            )
+    if w.block != rows or memories[w.memory].width != cols:
+        yield f"operand {w.name} must be a tile of rows = {rows} words of cols = {cols} elements: `rows * {w.memory}[…]`"
+    count = tile_loops(of)
+    vector_loops = [loop for loop in of.loops[count:]]
+    for loop in vector_loops:
+        if loop.name in w.loops:
+            yield f"the weights {w.name} stride over {loop.name}, inside a loop that they stay put in; move {loop.name} out"
+        if loop.is_reduce:
+            yield f"the array cannot reduce over {loop.name}: it streams vectors; reduce only over loops of {w.name}"
+    for name in of.reduce_loops:
+        if name in c.loops:
+            yield f"{c.name} strides over the reduce loop {name}; leave {name} out of its list"
+
+
+def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -> Iterator[str]:
+    for operand in of.operands:
+        if operand.memory == DRAM:
+            yield f"operand {operand.name}: a vector engine does not reach dram"
+        elif memories[operand.memory].width != lanes:
+            yield (
+                f"operand {operand.name}: a word of {operand.memory} has {memories[operand.memory].width} elements; "
+                f"a vector engine needs lanes = {lanes}"
+            )
+        if operand.block != 1:
+            yield f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration"
+    if of.has_accumulate:
+        yield "a vector engine has no accumulate flag"
+    if any(node.op is Op.DOT for node in walk(of.statement.expr)):
+        yield "dot needs a systolic engine; a vector engine works lane by lane"
+    reduces = any(node.op in REDUCTIONS for node in walk(of.statement.expr))
+    if reduces != bool(of.reduce_loops):
+        yield "sum, max_over and min_over go with a `reduce:` list of loops, and a `reduce:` list with one of them"
+    inner = tuple(loop.name for loop in of.loops[len(of.loops) - len(of.reduce_loops) :])
+    if of.reduce_loops != inner:
+        yield f"a vector engine reduces over its innermost loops; expected reduce: [{', '.join(inner)}]"
+    for name in of.reduce_loops:
+        if name in of.destination.loops:
+            yield f"{of.destination.name} strides over the reduce loop {name}; give it a list without {name}"

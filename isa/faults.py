@@ -26,7 +26,9 @@ class Fault:
     address: int
 
     def __str__(self) -> str:
-        return f"fault {self.code.name} ({self.code.value}) at instruction {self.instruction}, address {self.address:#x}"
+        return (
+            f"fault {self.code.name} ({self.code.value}) at instruction {self.instruction}, address {self.address:#x}"
+        )
 
 
 class MachineFault(Exception):

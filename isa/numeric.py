@@ -68,7 +68,9 @@ def parse_integer_type(text: str) -> IntegerType:
     """Read `int8` or `uint6`; raises IsaError for anything else."""
     match = re.fullmatch(r"(u?)int([1-9][0-9]?)", text)
     if match is None or int(match[2]) > MAX_INTEGER_BITS or (not match[1] and match[2] == "1"):
-        raise IsaError(f"unknown type {text!r}: expected int2 … int{MAX_INTEGER_BITS} or uint1 … uint{MAX_INTEGER_BITS}")
+        raise IsaError(
+            f"unknown type {text!r}: expected int2 … int{MAX_INTEGER_BITS} or uint1 … uint{MAX_INTEGER_BITS}"
+        )
     return IntegerType(int(match[2]), not match[1])
 
 

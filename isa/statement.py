@@ -193,7 +193,9 @@ def make(op: Op, *args: Expr, type: IntegerType | None = None, scope: Scope | No
             raise AssertionError(op)
     expr = Expr(op, interval, args, type=type, rounding=rounding)
     if interval.bits > MAX_INTEGER_BITS:
-        raise IsaError(f"`{expr}` needs {interval.bits} bits; expected at most {MAX_INTEGER_BITS}: use narrower operands")
+        raise IsaError(
+            f"`{expr}` needs {interval.bits} bits; expected at most {MAX_INTEGER_BITS}: use narrower operands"
+        )
     return expr
 
 
@@ -326,5 +328,7 @@ def _print(expr: Expr) -> str:
         case _ if expr.op.value.isidentifier():
             return f"{expr.op.value}({', '.join(map(_print, expr.args))})"
         case _:
-            left, right = (_print(a) if not a.args or a.op.value.isidentifier() else f"({_print(a)})" for a in expr.args)
+            left, right = (
+                _print(a) if not a.args or a.op.value.isidentifier() else f"({_print(a)})" for a in expr.args
+            )
             return f"{left} {expr.op.value} {right}"

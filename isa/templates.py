@@ -55,7 +55,7 @@ def _dma(of: InstructionFormat) -> Iterator[str]:
         yield "a dma engine only moves: expected `destination = source`, no reduce, no imm, no flags"
     for operand in of.operands:
         if operand.block != 1:
-            yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word an iteration"
+            yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word a step"
 
 
 def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, cols: int) -> Iterator[str]:
@@ -83,12 +83,11 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
                 f"{role} = {elements} elements a cycle: say `{role} // {width} * {operand.memory}[…]`"
             )
     if w.block != rows or memories[w.memory].width != cols:
-        yield f"operand {w.name} must be a tile of rows = {rows} words of cols = {cols} elements: `rows * {w.memory}[…]`"
+        yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
     count = tile_loops(of)
-    vector_loops = [loop for loop in of.loops[count:]]
-    for loop in vector_loops:
+    for loop in of.loops[count:]:
         if loop.name in w.loops:
-            yield f"the weights {w.name} stride over {loop.name}, inside a loop that they stay put in; move {loop.name} out"
+            yield f"the weights {w.name} stride over {loop.name}, inside a loop that they do not; move {loop.name} out"
         if loop.is_reduce:
             yield f"the array cannot reduce over {loop.name}: it streams vectors; reduce only over loops of {w.name}"
     for name in of.reduce_loops:

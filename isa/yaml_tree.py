@@ -100,8 +100,10 @@ class _Reader:
                 return Tree(self._mapping(node, inner), where)
             case yaml.SequenceNode():
                 return Tree(tuple(self.tree(child, inner) for child in node.value), where)
-            case _:
+            case yaml.ScalarNode():
                 return Tree(self._scalar(node, where), where)
+            case _:
+                raise AssertionError(node)
 
     def _mapping(self, node: yaml.MappingNode, above: tuple[int, ...]) -> dict[str, Tree]:
         merged: dict[str, Tree] = {}
@@ -126,7 +128,7 @@ class _Reader:
                 raise IsaError(f"{base.where}: `<<` takes a mapping, not {base.kind}")
             yield base.value
 
-    def _scalar(self, node: yaml.Node, where: Where) -> Scalar:
+    def _scalar(self, node: yaml.ScalarNode, where: Where) -> Scalar:
         kind = node.tag.rpartition(":")[2]
         if kind == "int":
             return int(self._constructor.construct_yaml_int(node))

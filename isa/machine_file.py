@@ -1,0 +1,230 @@
+"""The sections of a machine file: array, memories, engines; its instructions are read by `isa.instruction_file`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from isa.errors import IsaError
+from isa.instruction_file import InstructionReader, MachineSizes
+from isa.machine import ENGINES, Engine, Machine
+from isa.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
+from isa.numeric import Rounding
+from isa.reader import Reader
+from isa.timing import BURST_BEATS
+from isa.yaml_tree import Tree
+
+MACHINE_KEYS = {
+    "name": False,
+    "about": False,
+    "parameters": False,
+    "rounding": True,
+    "array": True,
+    "lanes": True,
+    "wait_bits": True,
+    "dram": True,
+    "memories": True,
+    "engines": True,
+    "instructions": True,
+}
+"""Keys of a machine file, and whether they must be there."""
+
+ARRAY_KEYS = {"rows": True, "cols": True}
+DRAM_KEYS = {"bus_bytes": True, "latency_cycles": True, "outstanding_beats": True, "offset_bits": True}
+MEMORY_KEYS = {"element": True, "width": True, "depth": False, "kib": False, "banks": True}
+ENGINE_KEYS = {"queue": True, "reads": True, "writes": True}
+
+
+class MachineFileError(IsaError):
+    """Every fault of a machine file: one line each, with its place, the key and what would be right."""
+
+    def __init__(self, complaints: Sequence[str]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = tuple(complaints)
+
+
+def build_machine(tree: Tree, name: str) -> Machine:
+    """Check a merged tree and build the machine. Raises MachineFileError with every fault found."""
+    return _Builder(tree, name).build()
+
+
+class _Builder:
+    """Walks the tree once, noting complaints; builds the machine only when there are none."""
+
+    def __init__(self, tree: Tree, name: str) -> None:
+        self.reader = Reader()
+        self._tree = tree
+        self._name = name
+        self._rounding = Rounding.EVEN
+        self._memories: dict[str, Memory] = {}
+        self._engines: dict[str, Engine] = {}
+        self._is_array_known = True  # otherwise what follows from its sizes is not complained of
+
+    def build(self) -> Machine:
+        top = self.reader.mapping(self._tree, "", MACHINE_KEYS)
+        name = self.reader.word(top["name"], "name") if "name" in top else self._name
+        about = self.reader.word(top.get("about"), "about")
+        self._read_parameters(top.get("parameters"))
+        array = self.reader.mapping(top.get("array"), "array", ARRAY_KEYS)
+        rows = self.reader.integer(array.get("rows"), "array.rows", 1, 256)
+        cols = self.reader.integer(array.get("cols"), "array.cols", 1, 256)
+        self.reader.names.update(rows=rows, cols=cols)
+        lanes = self.reader.integer(top.get("lanes"), "lanes", 1, 256)
+        self.reader.names.update(lanes=lanes)
+        for side, count in (("rows", rows), ("cols", cols)):
+            if count % lanes:
+                self.reader.complain(
+                    top["lanes"].where, "lanes", f"array.{side} = {count} is not a multiple of lanes = {lanes}"
+                )
+        self._is_array_known = self.reader.complaint_count == 0
+        self._read_rounding(top.get("rounding"))
+        wait_bits = self.reader.integer(top.get("wait_bits"), "wait_bits", 4, 32)
+        dram = self._read_dram(top.get("dram"))
+        self._read_memories(top.get("memories"))
+        self._read_engines(top.get("engines"))
+        formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
+        if self.reader.complaint_count:
+            raise MachineFileError(self.reader.complaints())
+        bits = max((of.bits for of in formats), default=8)
+        step = max(8, dram.bus_bytes)
+        return Machine(
+            name=name,
+            about=about,
+            rows=rows,
+            cols=cols,
+            lanes=lanes,
+            rounding=self._rounding,
+            wait_bits=wait_bits,
+            dram=dram,
+            memories=self._memories,
+            engines=self._engines,
+            formats={of.mnemonic: of for of in formats},
+            instruction_bytes=-(-bits // (8 * step)) * step,
+            text=_canonical(self._tree, name),
+        )
+
+    def _sizes(self, wait_bits: int, dram: Dram) -> MachineSizes:
+        names = self.reader.names
+        return MachineSizes(
+            rows=names["rows"],
+            cols=names["cols"],
+            lanes=names["lanes"],
+            is_array_known=self._is_array_known,
+            rounding=self._rounding,
+            wait_bits=wait_bits,
+            dram=dram,
+            memories=self._memories,
+            engines=self._engines,
+        )
+
+    def _read_parameters(self, tree: Tree | None) -> None:
+        for name, child in self.reader.open_mapping(tree, "parameters").items():
+            self.reader.names[name] = self.reader.integer(child, f"parameters.{name}", -(1 << 40), 1 << 40)
+
+    def _read_rounding(self, tree: Tree | None) -> None:
+        words = [rounding.value for rounding in Rounding]
+        if tree is None:
+            return
+        word = self.reader.word(tree, "rounding")
+        if word in words:
+            self._rounding = Rounding(word)
+        else:
+            self.reader.complain(tree.where, "rounding", f"expected {', '.join(words)}, not {tree.kind}")
+
+    def _read_dram(self, tree: Tree | None) -> Dram:
+        keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
+        bus_bytes = self.reader.integer(keys.get("bus_bytes"), "dram.bus_bytes", 1, 128)
+        if bus_bytes & (bus_bytes - 1):
+            self.reader.complain(
+                keys["bus_bytes"].where, "dram.bus_bytes", f"{bus_bytes} is not a power of two, as AXI4 needs"
+            )
+        latency = self.reader.integer(keys.get("latency_cycles"), "dram.latency_cycles", 1, 10_000)
+        beats = self.reader.integer(keys.get("outstanding_beats"), "dram.outstanding_beats", BURST_BEATS, 4096)
+        offset_bits = self.reader.integer(keys.get("offset_bits"), "dram.offset_bits", 12, 40)
+        return Dram(bus_bytes, latency, beats, offset_bits)
+
+    def _read_memories(self, tree: Tree | None) -> None:
+        for name, child in self.reader.open_mapping(tree, "memories").items():
+            if name == DRAM:
+                self.reader.complain(
+                    child.where, "memories", f"{DRAM!r} is the memory behind the bus; choose another name"
+                )
+                continue
+            memory = self._read_memory(child, name)
+            if memory is not None:
+                self._memories[name] = memory
+
+    def _read_memory(self, tree: Tree, name: str) -> Memory | None:
+        path = f"memories.{name}"
+        keys = self.reader.mapping(tree, path, MEMORY_KEYS)
+        element = self._element(keys.get("element"), f"{path}.element")
+        width = self.reader.integer(keys.get("width"), f"{path}.width", 1, 256)
+        banks = self.reader.integer(keys.get("banks"), f"{path}.banks", 1, 64)
+        if ("depth" in keys) == ("kib" in keys):
+            self.reader.complain(tree.where, path, "give its size once: either depth (words) or kib (1024 bytes)")
+            return None
+        if element is None:
+            return None
+        if "depth" in keys:
+            depth = self.reader.integer(keys["depth"], f"{path}.depth", 1, 1 << 24)
+        else:
+            words = self.reader.integer(keys["kib"], f"{path}.kib", 1, 1 << 16) * 1024 // (width * element.bytes)
+            depth = words // banks * banks  # what fits, in equal banks
+        size = keys.get("depth", keys.get("kib", tree))
+        if depth < banks or depth % banks:
+            self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
+            depth = max(1, depth // banks) * banks  # stands in, so that one fault is told once
+        return Memory(name, element, width, depth, banks)
+
+    def _element(self, tree: Tree | None, path: str) -> Element | None:
+        if tree is None:
+            return None
+        if not isinstance(tree.value, Mapping):
+            of = self.reader.type(tree, path)
+            return integer_element(of) if of else None
+        types = {
+            name: self.reader.type(child, f"{path}.{name}")
+            for name, child in self.reader.open_mapping(tree, path).items()
+        }
+        known = {name: of for name, of in types.items() if of is not None}
+        if not known or len(known) < len(types):
+            if not types:
+                self.reader.complain(tree.where, path, "a structure needs at least one field")
+            return None
+        return structured_element(known)
+
+    def _read_engines(self, tree: Tree | None) -> None:
+        children = self.reader.mapping(tree, "engines", dict.fromkeys(ENGINES, True))
+        places = [DRAM, *self._memories]
+        for name in ENGINES:
+            path = f"engines.{name}"
+            keys = self.reader.mapping(children.get(name), path, ENGINE_KEYS)
+            queue = self.reader.integer(keys.get("queue"), f"{path}.queue", 1, 64)
+            reads = self.reader.words(keys.get("reads"), f"{path}.reads", places)
+            writes = self.reader.words(keys.get("writes"), f"{path}.writes", places)
+            self._engines[name] = Engine(name, queue, reads, writes)
+            for key, reached, needs_dram in (("reads", reads, name == "load"), ("writes", writes, name == "store")):
+                if key not in keys:
+                    continue
+                if needs_dram and reached != (DRAM,):
+                    self.reader.complain(keys[key].where, f"{path}.{key}", f"the {name} engine {key} exactly [dram]")
+                if not needs_dram and DRAM in reached:
+                    self.reader.complain(
+                        keys[key].where, f"{path}.{key}", f"the {name} engine's {key} are on chip, not dram"
+                    )
+
+
+def _canonical(tree: Tree, name: str) -> str:
+    """The merged file as YAML text, keys in a fixed order, its name first."""
+    plain = tree.plain()
+    plain["name"] = name
+    ordered = {key: plain[key] for key in MACHINE_KEYS if key in plain}
+    return str(yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every value in full: no anchors, so equal machines have equal texts."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -1,0 +1,220 @@
+"""Machine files: what is refused, with the whole message, and that loading the canonical text gives the same machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isa.errors import IsaError
+from isa.loader import MachineFileError, load_machine, load_machine_text, shipped_machines
+
+
+def complaints(text: str) -> list[str]:
+    """What the loader says of an overlay of base16."""
+    with pytest.raises(MachineFileError) as caught:
+        load_machine_text("extends: base16\n" + text, "m.yaml")
+    return list(caught.value.complaints)
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_loads_its_own_canonical_text(name: str) -> None:
+    machine = load_machine(name)
+
+    again = load_machine_text(machine.text, "elsewhere")
+
+    assert again == machine
+    assert again.hash == machine.hash
+
+
+def test_ships_the_three_machines_of_different_shapes() -> None:
+    sizes = {name: (m.rows, m.cols, m.lanes) for name in ("base16", "tiny8", "rect") for m in [load_machine(name)]}
+
+    assert sizes == {"base16": (16, 16, 16), "tiny8": (8, 8, 8), "rect": (16, 32, 16)}
+
+
+def test_an_override_changes_only_what_it_names() -> None:
+    machine = load_machine("base16", ["memories.act.kib=128"])
+
+    assert machine.memories["act"].depth == 128 * 1024 // 16
+    assert machine.memories["wgt"] == load_machine("base16").memories["wgt"]
+    assert machine.hash != load_machine("base16").hash
+
+
+def test_an_override_of_null_removes_an_instruction() -> None:
+    assert "max_pool" not in load_machine("base16", ["instructions.max_pool=null"]).formats
+
+
+def test_an_override_of_an_unknown_path_says_which_exist() -> None:
+    with pytest.raises(IsaError) as caught:
+        load_machine("base16", ["memories.act.kibb=1"])
+
+    assert str(caught.value) == (
+        "--set memories.act.kibb=1: memories.act has no 'kibb' (did you mean 'kib'?); it has: "
+        "memories.act.element, memories.act.width, memories.act.kib, memories.act.banks"
+    )
+
+
+def test_removing_an_instruction_keeps_no_gap_that_matters(tmp_path: Path) -> None:
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text("extends: base16\ninstructions: {copy: null}\n")
+
+    machine = load_machine(overlay)
+
+    assert machine.name == "mine"
+    assert len({f.opcode for f in machine.formats.values()}) == len(machine.formats)
+
+
+def test_parameters_reach_sizes(tmp_path: Path) -> None:
+    machine = load_machine_text(
+        "extends: base16\nparameters: {act_kib: 64, words: act_kib * 1024 // 16}\n"
+        "memories: {act: {kib: null, depth: words}}\n",
+        "m.yaml",
+    )
+
+    assert machine.memories["act"].depth == 4096
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "colour: red\n",
+            "m.yaml:2:9: unknown key 'colour'; expected name, about, parameters, rounding, array, lanes, wait_bits, "
+            "dram, memories, engines, instructions",
+        ),
+        (
+            "memories:\n  act: {kibs: 3}\n",
+            "m.yaml:3:15: memories.act: unknown key 'kibs' (did you mean 'kib'?); "
+            "expected element, width, depth, kib, banks",
+        ),
+        (
+            "instructions:\n  copy: {from: {a: atc}}\n",
+            "m.yaml:3:20: instructions.copy.from.a: unknown memory 'atc' (did you mean 'act'?); "
+            "expected dram, act, wgt, acc, par",
+        ),
+        (
+            "instructions:\n  copy: {do: y = aa}\n",
+            "m.yaml:3:14: instructions.copy.do: unknown name 'aa' (did you mean 'a'?); the statement can use: a",
+        ),
+        (
+            "instructions:\n  copy: {opcode: 9}\n  fill: {opcode: 9}\n",
+            "m.yaml:4:18: instructions.fill.opcode: opcode 9 is already that of copy; choose another or leave it out",
+        ),
+        (
+            "instructions:\n  copy: {do: y = a + a}\n",
+            "m.yaml:3:14: instructions.copy.do: the value is in [-256, 254] and does not fit y, which is int8 "
+            "[-128, 127]; say sat(…, int8) or wrap(…, int8)",
+        ),
+        (
+            "instructions:\n  copy: {bits: {a.base: 8}}\n",
+            "m.yaml:3:25: instructions.copy.bits.a.base: 8 bits are too narrow for act; expected at least 14, "
+            "or leave it out",
+        ),
+        (
+            "instructions:\n  copy: {do: 'y = dot(a, a)'}\n",
+            "m.yaml:3:14: instructions.copy.do: the value is in [-260096, 262144] and does not fit y, which is int8 "
+            "[-128, 127]; say sat(…, int8) or wrap(…, int8)",
+        ),
+        (
+            "instructions:\n  copy: {do: 'y = sat(dot(a, a), int8)'}\n",
+            "m.yaml:3:14: instructions.copy: dot needs a systolic engine; a vector engine works lane by lane",
+        ),
+        (
+            "instructions:\n  load_act: {do: y = d + 1}\n",
+            "m.yaml:3:18: instructions.load_act.do: a dma engine only moves: expected `y = d`, not `y = d + 1`",
+        ),
+        (
+            "instructions:\n  copy: {from: {a: wgt}}\n",
+            "m.yaml:3:20: instructions.copy.from.a: the vec engine does not read wgt; it reads act, acc, par",
+        ),
+        (
+            "memories: {act: {element: int77}}\n",
+            "m.yaml:2:27: memories.act.element: unknown type 'int77': expected int2 … int63 or uint1 … uint63",
+        ),
+        (
+            "parameters: {a: b, b: 1}\n",
+            "m.yaml:2:17: parameters.a: unknown parameter 'b'; there are: none",
+        ),
+        (
+            "parameters: {a: 1 // 0}\n",
+            "m.yaml:2:17: parameters.a: `1 // 0` divides by zero",
+        ),
+        (
+            "lanes: '16'\n",
+            "m.yaml:2:8: lanes: expected an integer, not the string '16'; leave the quotes out",
+        ),
+        (
+            "lanes: .nan\n",
+            "m.yaml:2:8: lanes: expected an integer, not nan",
+        ),
+        (
+            "instructions:\n  copy: {from: {a: act, b: act}}\n",
+            "m.yaml:3:28: instructions.copy.from.b: is declared and the statement does not use it; "
+            "use it or leave it out",
+        ),
+    ],
+)
+def test_refuses_with_place_and_remedy(text: str, expected: str) -> None:
+    assert expected in complaints(text)
+
+
+def test_reports_every_fault_of_a_file_at_once() -> None:
+    found = complaints(
+        "rounding: odd\nwait_bits: 99\nmemories: {act: {banks: 0}}\ninstructions: {mma: {engine: tpu}}\n"
+    )
+
+    assert [c.partition(": ")[2].partition(":")[0] for c in found] == [
+        "rounding",
+        "wait_bits",
+        "memories.act.banks",
+        "instructions.mma.engine",
+    ]
+
+
+def test_refuses_a_syntax_error_with_its_place() -> None:
+    with pytest.raises(IsaError, match=r"^m\.yaml:2:2: not YAML: expected"):
+        load_machine_text("a: [1\nb: 2\n", "m.yaml")
+
+
+def test_refuses_an_alias_explosion() -> None:
+    levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, 9))
+
+    with pytest.raises(IsaError, match="more than 20000 values once aliases are followed"):
+        load_machine_text("l0: &l0 [1]\n" + levels, "m.yaml")
+
+
+def test_refuses_a_file_that_extends_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("extends: b.yaml\n")
+    (tmp_path / "b.yaml").write_text("extends: a.yaml\n")
+
+    with pytest.raises(IsaError, match="extends itself, by way of a.yaml → b.yaml"):
+        load_machine(tmp_path / "a.yaml")
+
+
+def test_refuses_an_unknown_machine_and_lists_the_shipped() -> None:
+    with pytest.raises(IsaError) as caught:
+        load_machine("bas16")
+
+    assert str(caught.value).startswith("no machine 'bas16' (did you mean 'base16'?); there are ")
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("instructions.mma.do=c = sum(dot(a, w))", "say sat(…, int32) or wrap(…, int32)"),
+        ("instructions.mma.reduce=[r, s, k, x]", "the array cannot reduce over x"),
+        ("instructions.mma.from.a=act[r, s, k, y, x]", None),  # base16: rows // lanes = 1, so nothing changes
+        ("instructions.mma.from.w=2 * wgt[n, r, s, k]", "operand w must be rows = 16 words of cols = 16 elements"),
+        ("instructions.max_pool.reduce=[r]", "reduces over its innermost loops; expected reduce: [s]"),
+        ("instructions.max_pool.to.y=act", "strides over the reduce loop r"),
+    ],
+)
+def test_holds_instructions_to_their_engine_template(override: str, expected: str | None) -> None:
+    if expected is None:
+        load_machine("base16", [override])
+        return
+    with pytest.raises(MachineFileError) as caught:
+        load_machine("base16", [override])
+
+    assert expected in str(caught.value)

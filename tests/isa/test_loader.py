@@ -1,4 +1,4 @@
-"""Machine files: what is refused, with the whole message, and that loading the canonical text gives the same machine."""
+"""Machine files: what is refused, with the whole message; the canonical text loads as the same machine."""
 
 from __future__ import annotations
 

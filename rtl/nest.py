@@ -1,0 +1,287 @@
+"""The loop-nest walker: the addresses of an instruction's operands, one iteration a step, by addition alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.encoding import OPCODE, InstructionFormat, Loop, Operand
+from isa.machine import Machine
+from isa.memory import DRAM, Memory
+from rtl.layout import instruction_view
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a walker does for one format.
+
+    `loops`, outermost first, are walked (a prefix of the format's loops, or all). `operands` says which operand is in
+    which of the walker's slots; slots that a format does not use are left out. `groups` names sets of loops
+    for which the walker tells the first and last iteration, for example the reduce loops.
+    """
+
+    format: InstructionFormat
+    loops: tuple[Loop, ...]
+    operands: Mapping[str, Operand]
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def whole_walk(of: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
+    """A walk over all loops of a format, with the group `reduce`."""
+    return Walk(of, of.loops, operands, {"reduce": frozenset(of.reduce_loops)})
+
+
+class NestWalker(wiring.Component):
+    """Walks the nests of an engine's formats: in every cycle the addresses and flags of the current iteration.
+
+    In a cycle with `start`, the instruction in `bits` is taken (also in the cycle of a `step`, which it overrides); its
+    first iteration is current from the next cycle on. `step` moves to the next iteration. With `collapse` set beside
+    `start`, the innermost walked loop counts as having one iteration.
+
+    Per slot, `address[slot]` is the first word (for DRAM, the byte offset) of the current iteration's access, and
+    `is_bad[slot]` says that the access is outside its memory or across two banks (never so for DRAM, or in a slot that
+    the format leaves empty); `fault` and `fault_address` are those of the first bad slot in the order of `slots`. Per
+    group, `is_first[group]` and `is_last[group]` say that all its loops are at their first or last index. `last` is the
+    nest's last iteration; `walk` is the position of the current instruction's format in `walks`. All are registers or
+    functions of registers.
+
+    Addresses stay exact as long as the engine stops at the first bad one. Formats with fewer loops are
+    aligned at the innermost.
+    """
+
+    def __init__(self, machine: Machine, walks: Sequence[Walk]) -> None:
+        self.machine = machine
+        self.walks = tuple(walks)
+        self.slots = tuple(dict.fromkeys(slot for walk in walks for slot in walk.operands))
+        self.groups = tuple(dict.fromkeys(group for walk in walks for group in walk.groups))
+        self.depth = max([1, *(len(walk.loops) for walk in walks)])
+        super().__init__(
+            {
+                "bits": In(unsigned(8 * machine.instruction_bytes)),
+                "start": In(1),
+                "collapse": In(1),
+                "step": In(1),
+                "walk": Out(range(len(self.walks))),
+                "last": Out(1),
+                "fault": Out(1),
+                "fault_address": Out(signed(max([2, *(self.slot_shape(slot).width for slot in self.slots)]))),
+                **{f"address_{slot}": Out(self.slot_shape(slot)) for slot in self.slots},
+                **{f"is_bad_{slot}": Out(1) for slot in self.slots},
+                **{f"is_first_{group}": Out(1) for group in self.groups},
+                **{f"is_last_{group}": Out(1) for group in self.groups},
+            }
+        )
+        self.address = {slot: getattr(self, f"address_{slot}") for slot in self.slots}
+        self.is_bad = {slot: getattr(self, f"is_bad_{slot}") for slot in self.slots}
+        self.is_first = {group: getattr(self, f"is_first_{group}") for group in self.groups}
+        self.is_last = {group: getattr(self, f"is_last_{group}") for group in self.groups}
+
+    def slot_shape(self, slot: str) -> Shape:
+        """Signed; holds any base, and any stride away from any valid address, of the operands in a slot."""
+        widths = []
+        for walk in self.walks:
+            if slot not in walk.operands:
+                continue
+            operand = walk.operands[slot]
+            strides = [_stride_bits(walk, operand, loop) - 1 for loop in walk.loops if loop.name in operand.loops]
+            reach = max([_address_bits(self.machine, operand.memory), *strides])
+            widths += [reach + 2, walk.format.field(f"{operand.name}.base").type.bits + 1]
+        return signed(max(widths))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        loops = self.build_loops(m)
+        for slot in self.slots:
+            self.build_address(m, slot, loops)
+            self.build_check(m, slot)
+        self.build_flags(m, loops)
+        self.build_fault(m)
+        return m
+
+    def build_loops(self, m: Module) -> list[_LoopState]:
+        """Counters of the loops, outermost first, and the registers that a start fills."""
+        loops = [_LoopState(self.loop_bits(level), level) for level in range(self.depth)]
+        is_carried: Value = Const(1)
+        for loop in reversed(loops):
+            m.d.comb += loop.is_carried.eq(is_carried)
+            is_carried = is_carried & loop.is_last
+            with m.If(self.step & loop.is_carried):
+                m.d.sync += [
+                    loop.remaining.eq(Mux(loop.is_last, loop.last_index, loop.remaining - 1)),
+                    loop.is_first.eq(loop.is_last),
+                ]
+        with m.If(self.start):
+            for loop in loops:
+                m.d.sync += loop.is_first.eq(1)
+            for position, walk in self.opcode_cases(m):
+                m.d.sync += self.walk.eq(position)
+                for level, loop in enumerate(loops):
+                    last_index = self.stored_last_index(walk, level)
+                    m.d.sync += [loop.last_index.eq(last_index), loop.remaining.eq(last_index)]
+        return loops
+
+    def opcode_cases(self, m: Module) -> Iterator[tuple[int, Walk]]:
+        """Yield each walk inside the case of its opcode in `bits`."""
+        if len(self.walks) == 1:
+            yield 0, self.walks[0]
+            return
+        with m.Switch(instruction_view(self.walks[0].format, self.bits)[OPCODE]):
+            for position, walk in enumerate(self.walks):
+                with m.Case(walk.format.opcode):
+                    yield position, walk
+
+    def loop_at(self, walk: Walk, level: int) -> Loop | None:
+        """The loop of a walk at a level of the walker, or None outside a shorter nest."""
+        position = level - (self.depth - len(walk.loops))
+        return walk.loops[position] if position >= 0 else None
+
+    def loop_bits(self, level: int) -> int:
+        loops = [self.loop_at(walk, level) for walk in self.walks]
+        return max(loop.bits if loop is not None else 1 for loop in loops)
+
+    def stored_last_index(self, walk: Walk, level: int) -> Value:
+        loop = self.loop_at(walk, level)
+        if loop is None:
+            return Const(0)
+        stored = instruction_view(walk.format, self.bits)[f"trip.{loop.name}"]
+        return Mux(self.collapse, 0, stored) if level == self.depth - 1 else stored
+
+    def build_address(self, m: Module, slot: str, loops: list[_LoopState]) -> None:
+        """Registers `origin[level]`: the address at the start of the current iteration of the loop at that level.
+
+        The innermost is the current address. When loop `l` moves on, it and all inside it restart at
+        origin[l] + stride[l]. A loop over which no operand of the slot strides has the origin of the loop around it.
+        """
+        shape = self.slot_shape(slot)
+        moving = [self.strides_at(slot, level) for level in range(self.depth)]
+        origins: list[Signal] = []
+        strides: list[Value] = []
+        for level in range(self.depth):
+            if moving[level] or level == 0:
+                origins.append(Signal(shape, name=f"{slot}_origin_{level}", reset_less=True))
+            else:
+                origins.append(origins[-1])
+            if moving[level]:
+                strides.append(Signal(signed(moving[level]), name=f"{slot}_stride_{level}", reset_less=True))
+            else:
+                strides.append(Const(0, signed(1)))
+        origin, stride = Signal(shape, name=f"{slot}_from"), Signal(shape, name=f"{slot}_by")
+        for level in reversed(range(self.depth)):
+            guard = m.If if level == self.depth - 1 else m.Elif
+            with guard(~loops[level].is_last):
+                m.d.comb += [origin.eq(origins[level]), stride.eq(strides[level])]
+        moved = Signal(shape, name=f"{slot}_moved")
+        m.d.comb += [moved.eq(origin + stride), self.address[slot].eq(origins[-1])]
+        for level in range(self.depth):
+            if moving[level]:
+                with m.If(self.step & loops[level].is_carried):
+                    m.d.sync += origins[level].eq(moved)
+        with m.If(self.start):
+            for _, walk in self.opcode_cases(m):
+                if slot in walk.operands:
+                    self.load_operand(m, walk, walk.operands[slot], moving, origins, strides)
+
+    def load_operand(
+        self,
+        m: Module,
+        walk: Walk,
+        operand: Operand,
+        moving: list[int],
+        origins: list[Signal],
+        strides: list[Value],
+    ) -> None:
+        view = instruction_view(walk.format, self.bits)
+        for level in range(self.depth):
+            if moving[level] or level == 0:
+                m.d.sync += origins[level].eq(view[f"{operand.name}.base"])
+            if moving[level]:
+                loop = self.loop_at(walk, level)
+                moves = loop is not None and loop.name in operand.loops
+                m.d.sync += strides[level].eq(view[f"{operand.name}.{loop.name}"] if moves and loop is not None else 0)
+
+    def strides_at(self, slot: str, level: int) -> int:
+        """Bits of the widest stride that an operand in a slot has at a level; 0 if none moves there."""
+        widths = [0]
+        for walk in self.walks:
+            loop, operand = self.loop_at(walk, level), walk.operands.get(slot)
+            if loop is not None and operand is not None and loop.name in operand.loops:
+                widths.append(_stride_bits(walk, operand, loop))
+        return max(widths)
+
+    def build_check(self, m: Module, slot: str) -> None:
+        def is_bad(walk: Walk) -> Value:
+            operand = walk.operands.get(slot)
+            if operand is None or operand.memory == DRAM:
+                return Const(0)
+            return is_outside(self.address[slot], self.machine.memories[operand.memory], operand.block)
+
+        self.select(m, self.is_bad[slot], is_bad)
+
+    def build_flags(self, m: Module, loops: list[_LoopState]) -> None:
+        m.d.comb += self.last.eq(Cat(loop.is_last for loop in loops).all())
+        for group in self.groups:
+            self.select(m, self.is_first[group], partial(self.all_in_group, loops, group, "is_first"))
+            self.select(m, self.is_last[group], partial(self.all_in_group, loops, group, "is_last"))
+
+    def all_in_group(self, loops: list[_LoopState], group: str, flag: str, walk: Walk) -> Value:
+        """Whether a flag is set in every loop of a walk's group; 1 if the group is empty."""
+        value: Value = Const(1)
+        for level, state in enumerate(loops):
+            loop = self.loop_at(walk, level)
+            if loop is not None and loop.name in walk.groups.get(group, frozenset()):
+                value = value & getattr(state, flag)
+        return value
+
+    def build_fault(self, m: Module) -> None:
+        for slot in reversed(self.slots):
+            with m.If(self.is_bad[slot]):
+                m.d.comb += [self.fault.eq(1), self.fault_address.eq(self.address[slot])]
+
+    def select(self, m: Module, target: Value, value_of: Callable[[Walk], Value]) -> None:
+        """Drive a signal with the value for the current instruction's format."""
+        if len(self.walks) == 1:
+            m.d.comb += target.eq(value_of(self.walks[0]))
+            return
+        with m.Switch(self.walk):
+            for position, walk in enumerate(self.walks):
+                with m.Case(position):
+                    m.d.comb += target.eq(value_of(walk))
+
+
+class _LoopState:
+    """Registers of one level, and `is_carried`: every loop inside is at its last index."""
+
+    def __init__(self, bits: int, level: int) -> None:
+        self.last_index = Signal(bits, name=f"last_index_{level}", reset_less=True)
+        self.remaining = Signal(bits, name=f"remaining_{level}", reset_less=True)
+        self.is_first = Signal(name=f"is_first_{level}", reset_less=True)
+        self.is_carried = Signal(name=f"is_carried_{level}")
+
+    @property
+    def is_last(self) -> Value:
+        return self.remaining == 0
+
+
+def is_outside(address: Value, memory: Memory, block: int) -> Value:
+    """An access of `block` words from a signed `address` leaves its memory, or crosses from one bank into another."""
+    outside = (address < 0) | (address > memory.depth - block)
+    if block == 1:
+        return outside
+    crossings = [
+        (address > boundary - block) & (address < boundary)
+        for boundary in range(memory.bank_depth, memory.depth, memory.bank_depth)
+    ]
+    return outside | Cat(crossings).any()
+
+
+def _stride_bits(walk: Walk, operand: Operand, loop: Loop) -> int:
+    return walk.format.field(f"{operand.name}.{loop.name}").type.bits
+
+
+def _address_bits(machine: Machine, memory: str) -> int:
+    return machine.dram.offset_bits if memory == DRAM else machine.memories[memory].address_bits

@@ -1,0 +1,142 @@
+"""The loop-nest walker against nested Python loops."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+
+from isa.encoding import Instruction, InstructionFormat, Operand, encode, make_instruction
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.memory import DRAM
+from rtl.nest import NestWalker, Walk, whole_walk
+
+Check = Callable[[Any, Instruction], Iterator[bool]]
+
+
+def addresses(instruction: Instruction, loops: list[str], trips: dict[str, int]) -> Iterator[tuple[dict, dict]]:
+    """Index by loop, and address by operand, of every iteration in order."""
+    for index in itertools.product(*(range(trips[name]) for name in loops)):
+        at = dict(zip(loops, index, strict=True))
+        yield (
+            at,
+            {
+                operand.name: instruction.base(operand.name)
+                + sum(at.get(name, 0) * stride for name, stride in instruction.strides(operand).items())
+                for operand in instruction.format.operands
+            },
+        )
+
+
+def is_access_bad(machine: Machine, operand: Operand, address: int) -> bool:
+    if operand.memory == DRAM:
+        return False
+    memory = machine.memories[operand.memory]
+    words = range(address, address + operand.block)
+    return not (
+        all(0 <= word < memory.depth for word in words) and len({word // memory.bank_depth for word in words}) == 1
+    )
+
+
+def random_instruction(machine: Machine, of: InstructionFormat, seed: random.Random, spread: int = 40) -> Instruction:
+    values = {f"trip.{loop.name}": seed.choice([1, 1, 2, 3, 4]) for loop in of.loops}
+    for operand in of.operands:
+        depth = machine.memories[operand.memory].depth if operand.memory != DRAM else 1 << machine.dram.offset_bits
+        values[f"{operand.name}.base"] = seed.randrange(depth)
+        for name in operand.loops:
+            values[f"{operand.name}.{name}"] = seed.randint(-spread, spread)
+    return make_instruction(of, values)
+
+
+def slots_of(of: InstructionFormat) -> dict[str, Operand]:
+    return {**{f"source{i}": operand for i, operand in enumerate(of.sources)}, "destination": of.destination}
+
+
+def run(
+    walker: NestWalker,
+    instructions: list[Instruction],
+    machine: Machine,
+    seed: random.Random,
+    check: Check,
+    collapse: bool = False,
+) -> None:
+    """Walk instructions with random pauses; `check` yields after each iteration whether it was the last.
+
+    The last iteration's step comes with the start of the next instruction.
+    """
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(walker.collapse, collapse)
+        for instruction in instructions:
+            ctx.set(walker.bits, int.from_bytes(encode(instruction, machine.instruction_bytes), "little"))
+            ctx.set(walker.start, 1)
+            await ctx.tick()
+            ctx.set(walker.start, 0)
+            ctx.set(walker.step, 0)
+            for is_end in check(ctx, instruction):
+                while seed.random() < 0.2:
+                    await ctx.tick()
+                ctx.set(walker.step, 1)
+                if not is_end:
+                    await ctx.tick()
+                    ctx.set(walker.step, 0)
+
+    simulator = Simulator(walker)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("engine", ["vec", "load", "mma"])
+@pytest.mark.parametrize("name", ["tiny8", "rect"])
+def test_visits_iterations_in_order(engine: str, name: str) -> None:
+    machine, seed = load_machine(name), random.Random(7)
+    formats = machine.formats_of(engine)
+    walker = NestWalker(machine, [whole_walk(of, slots_of(of)) for of in formats])
+    instructions = [random_instruction(machine, seed.choice(formats), seed) for _ in range(40)]
+
+    def check(ctx: Any, instruction: Instruction) -> Iterator[bool]:
+        of = instruction.format
+        trips, slots = instruction.trips, slots_of(of)
+        iterations = list(addresses(instruction, list(trips), trips))
+        for count, (at, address) in enumerate(iterations):
+            bad = [operand.name for operand in of.operands if is_access_bad(machine, operand, address[operand.name])]
+            assert {slot: ctx.get(walker.address[slot]) for slot in slots} == {
+                slot: address[operand.name] for slot, operand in slots.items()
+            }
+            assert ctx.get(walker.walk) == formats.index(of)
+            assert ctx.get(walker.is_first["reduce"]) == all(at[name] == 0 for name in of.reduce_loops)
+            assert ctx.get(walker.is_last["reduce"]) == all(at[name] == trips[name] - 1 for name in of.reduce_loops)
+            assert ctx.get(walker.last) == (count == len(iterations) - 1)
+            assert ctx.get(walker.fault) == bool(bad)
+            if bad:
+                assert ctx.get(walker.fault_address) == address[bad[0]]
+                return  # the engine stops here
+            yield count == len(iterations) - 1
+
+    run(walker, instructions, machine, seed, check)
+
+
+@pytest.mark.parametrize("is_collapsed", [False, True])
+def test_walks_a_prefix_of_the_loops(is_collapsed: bool) -> None:
+    """Outer loops only, and the innermost of them collapsed: what the DMA engines walk on their DRAM side."""
+    machine, seed = load_machine("tiny8"), random.Random(8)
+    of = machine.format("load_act")
+    walked = of.loops[:2]
+    walker = NestWalker(machine, [Walk(of, walked, {"d": of.operand("d")})])
+
+    def check(ctx: Any, instruction: Instruction) -> Iterator[bool]:
+        trips = {name: instruction.trips[name] for name in ("i", "j")}
+        if is_collapsed:
+            trips["j"] = 1
+        iterations = list(addresses(instruction, ["i", "j"], trips))
+        for count, (_, address) in enumerate(iterations):
+            assert ctx.get(walker.address["d"]) == address["d"]
+            assert ctx.get(walker.last) == (count == len(iterations) - 1)
+            yield count == len(iterations) - 1
+
+    instructions = [random_instruction(machine, of, seed, spread=8000) for _ in range(20)]
+    run(walker, instructions, machine, seed, check, is_collapsed)

@@ -79,18 +79,18 @@ def round_shift(x: Any, n: Any, rounding: Rounding) -> Any:
 
     Example, ties to even: 5 / 2 = 2.5 → 2 and 7 / 2 = 3.5 → 4.
     """
-    one = n * 0 + 1
-    half = (one << n) >> 1
-    remainder = x & ((one << n) - 1)
-    quotient = (x + half) >> n
-    is_tie = (remainder == half) & (half != 0)
+    ones = ~((n * 0 - 1) << n)  # n of them; no step leaves 64 bits, whatever x, for n up to 63
+    floor, remainder = x >> n, x & ones
+    half = (ones >> 1) + (n > 0)
+    is_above = remainder > half
+    is_tie = (remainder == half) & (n > 0)
     match rounding:
         case Rounding.EVEN:
-            return quotient - (is_tie & (quotient & 1))
+            return floor + (is_above | (is_tie & (floor & 1)))
         case Rounding.UP:
-            return quotient
+            return floor + (is_above | is_tie)
         case Rounding.AWAY:
-            return quotient - (is_tie & (x < 0))
+            return floor + (is_above | (is_tie & (x >= 0)))
 
 
 def wrap(x: Any, to: IntegerType) -> Any:

@@ -1,0 +1,96 @@
+"""Finds, before a run, the first access of an instruction that its machine would refuse: no access depends on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.encoding import Instruction, Operand
+from isa.faults import Fault, FaultCode
+from isa.machine import Machine
+from isa.memory import DRAM, Memory
+from isa.templates import systolic_weights
+from isa.timing import first_burst
+from simulator.nest import Walk, walk_of
+from simulator.regions import Region, region
+
+Found = tuple[int, int, FaultCode, int]
+"""Iteration, operand's position, code and address: the smallest is the first."""
+
+
+def wait_fault(instruction: Instruction, dispatched: Mapping[str, int], index: int) -> Fault | None:
+    """The fault of a wait for more instructions of an engine than were dispatched before this one."""
+    for engine, count in instruction.waits.items():
+        if count > dispatched[engine]:
+            return Fault(FaultCode.WAIT, index, count)
+    return None
+
+
+def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Region, ...], index: int) -> Fault | None:
+    """The first fault of an instruction's accesses in the order of its iterations and operands."""
+    of = instruction.format
+    found: list[Found] = []
+    for position, operand in enumerate(of.operands):
+        if operand.memory == DRAM:
+            hit = _outside_region(machine, instruction, operand, regions)
+            code = FaultCode.REGION
+        else:
+            is_by_row = machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of)
+            hit = _outside_memory(machine.memories[operand.memory], walk_of(instruction, operand), operand, is_by_row)
+            code = FaultCode.ADDRESS
+        if hit is not None:
+            found.append((hit[0], position, code, hit[1]))
+    if not found:
+        return None
+    _, _, code, address = min(found)
+    return Fault(code, index, address)
+
+
+def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: bool) -> tuple[int, int] | None:
+    block = operand.block
+
+    def is_bad(first: NDArray[np.int64]) -> NDArray[np.bool_]:
+        outside = (first < 0) | (first + block > memory.depth)
+        if is_by_row:
+            return outside
+        return outside | (first // memory.bank_depth != (first + block - 1) // memory.bank_depth)
+
+    def may_be_bad(low: int, high: int) -> bool:
+        if low < 0 or high + block > memory.depth:
+            return True
+        return block > 1 and not is_by_row and low // memory.bank_depth != (high + block - 1) // memory.bank_depth
+
+    hit = walk.first(is_bad, may_be_bad)
+    if hit is None or not is_by_row or hit[1] < 0:
+        return hit
+    return hit[0], max(hit[1], memory.depth)  # the first row of the block that is outside
+
+
+def _outside_region(
+    machine: Machine, instruction: Instruction, outer: Operand, regions: tuple[Region, ...]
+) -> tuple[int, int] | None:
+    """Whole runs are compared with the region first; only the first one that leaves it is cut into bursts."""
+    within = region(regions, instruction[f"{outer.name}.region"])
+    walk = walk_of(instruction, outer)
+    on_chip = next(o for o in instruction.format.operands if o is not outer)
+    word_bytes = machine.memories[on_chip.memory].word_bytes
+    words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
+    runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides)
+    size = words * word_bytes
+    hit = runs.first(
+        lambda first: (first < 0) | (first + size > within.limit),
+        lambda low, high: low < 0 or high + size > within.limit,
+    )
+    if hit is None:
+        return None
+    done = 0
+    while True:
+        burst = first_burst(within.base + hit[1] + done, size - done, machine.dram.bus_bytes)
+        first = hit[1] + done
+        if not 0 <= first < within.limit:
+            return hit[0] * words + done // word_bytes, burst.address
+        if first + burst.bytes > within.limit:
+            return hit[0] * words + done // word_bytes, within.base + within.limit
+        done += burst.bytes

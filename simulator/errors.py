@@ -1,0 +1,5 @@
+"""The exception of the simulator; a fault of the machine itself is `isa.faults.MachineFault`."""
+
+
+class SimulatorError(Exception):
+    """A run cannot begin: memory and program do not fit each other."""

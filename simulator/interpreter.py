@@ -1,0 +1,277 @@
+"""The oracle: runs a program one iteration and one lane at a time, written from the meaning of an instruction.
+
+For every index of the loops, in order: read a block of words of each source at `base + Σ index·stride`, evaluate the
+statement in each lane with Python's integers, write the destination at its own `base + Σ index·stride`. Nothing here is
+fast, and nothing is shared with the fast simulator except the number rules of `isa.numeric`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.encoding import ACCUMULATE, Instruction, Operand
+from isa.faults import Fault, FaultCode, MachineFault
+from isa.machine import Machine
+from isa.memory import DRAM, Element
+from isa.numeric import IntegerType, round_shift, wrap
+from isa.program import Program
+from isa.state import MachineState, initial_state
+from isa.statement import Expr, Op
+from isa.templates import systolic_activations, systolic_weights
+from simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
+
+
+def interpret(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> MachineState:
+    """Run a program from reset. Raises MachineFault at the first instruction, in program order, that faults."""
+    regions = regions_of(program, bases)
+    check_dram_size(dram.size, regions)
+    state = initial_state(program.machine, dram)
+    dispatched = dict.fromkeys(program.machine.engines, 0)
+    for index, instruction in enumerate(program.instructions):
+        check_waits(instruction, dispatched, index)
+        interpret_instruction(program.machine, instruction, state, regions, index)
+        dispatched[instruction.engine] += 1
+    return state
+
+
+def check_waits(instruction: Instruction, dispatched: Mapping[str, int], index: int) -> None:
+    """Raises WAIT when an instruction waits for more of an engine's instructions than come before it."""
+    for engine, count in instruction.waits.items():
+        if count > dispatched[engine]:
+            raise MachineFault(Fault(FaultCode.WAIT, index, count))
+
+
+def interpret_instruction(
+    machine: Machine, instruction: Instruction, state: MachineState, regions: tuple[Region, ...], index: int = 0
+) -> None:
+    """Change `state` as one instruction does; `index` is what a fault names. Raises ADDRESS and REGION faults."""
+    match machine.engines[instruction.engine].template:
+        case "dma":
+            _move(machine, instruction, state, regions, index)
+        case "systolic":
+            _multiply(machine, instruction, state, index)
+        case "vector":
+            _evaluate_lanes(machine, instruction, state, index)
+
+
+# -- vector ------------------------------------------------------------------------------------------------------------
+
+
+def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
+    of = instruction.format
+    immediates = {(name, ""): instruction[name] for name in of.immediates}
+    reduction = of.statement.reduction
+    partial = [0] * machine.lanes
+    for loops in _iterations(instruction):
+        words = {}
+        for operand in of.operands:
+            _check_access(machine, operand.memory, _address(instruction, operand, loops), operand.block, index)
+        for source in of.sources:
+            address = _address(instruction, source, loops)
+            words[source.name] = _read_raw(state, machine, source.memory, address, 1)
+        is_first = all(loops[name] == 0 for name in of.reduce_loops)
+        is_last = all(loops[name] == instruction.trips[name] - 1 for name in of.reduce_loops)
+        results = []
+        for lane in range(machine.lanes):
+            values = dict(immediates)
+            for source in of.sources:
+                values |= _fields(source, words[source.name][lane])
+            if reduction is not None:
+                value = evaluate(reduction.args[0], values, 0)
+                partial[lane] = value if is_first else _combine(reduction.op, partial[lane], value)
+            if is_last:
+                results.append(evaluate(of.statement.expr, values, partial[lane]))
+        if is_last:
+            _write(state, machine, of.destination, _address(instruction, of.destination, loops), results)
+
+
+def _fields(source: Operand, raw: int) -> dict[tuple[str, str], int]:
+    """The integers of one lane of a word, by operand and field name."""
+    if source.element.type is not None:
+        return {(source.name, ""): wrap(raw, source.element.type)}
+    return {(source.name, f.name): wrap(raw >> f.low_bit, f.type) for f in source.element.fields}
+
+
+def _combine(op: Op, so_far: int, value: int) -> int:
+    match op:
+        case Op.SUM:
+            return so_far + value
+        case Op.MAX_OVER:
+            return max(so_far, value)
+        case Op.MIN_OVER:
+            return min(so_far, value)
+    raise AssertionError(op)
+
+
+def evaluate(expr: Expr, values: Mapping[tuple[str, str], int], reduced: int) -> int:
+    """The value of an expression in one lane; `reduced` is that of its reduction over the loops.
+
+    `values` has the integer of every (operand, field) and (immediate, "").
+    """
+    if expr.op in (Op.SUM, Op.MAX_OVER, Op.MIN_OVER):
+        return reduced
+    args = [evaluate(arg, values, reduced) for arg in expr.args]
+    match expr.op:
+        case Op.CONST:
+            return expr.value
+        case Op.SOURCE | Op.IMMEDIATE:
+            return values[expr.name, expr.field]
+        case Op.ADD:
+            return args[0] + args[1]
+        case Op.SUB:
+            return args[0] - args[1]
+        case Op.MUL:
+            return args[0] * args[1]
+        case Op.SHIFT_LEFT:
+            return args[0] << args[1]
+        case Op.SHIFT_RIGHT:
+            return args[0] >> args[1]
+        case Op.LESS:
+            return int(args[0] < args[1])
+        case Op.LESS_EQUAL:
+            return int(args[0] <= args[1])
+        case Op.EQUAL:
+            return int(args[0] == args[1])
+        case Op.NOT_EQUAL:
+            return int(args[0] != args[1])
+        case Op.MIN:
+            return min(args)
+        case Op.MAX:
+            return max(args)
+        case Op.ABS:
+            return abs(args[0])
+        case Op.WHERE:
+            return args[1] if args[0] != 0 else args[2]
+        case Op.WRAP:
+            assert expr.type is not None
+            return int(wrap(args[0], expr.type))
+        case Op.ROUND_SHIFT:
+            return int(round_shift(args[0], args[1], expr.rounding))
+    raise AssertionError(expr.op)
+
+
+# -- systolic ----------------------------------------------------------------------------------------------------------
+
+
+def _multiply(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
+    """c = wrap((c, unless this is the first reduce iteration without `accumulate`) + dot(a, w))."""
+    of = instruction.format
+    a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+    adds_always = of.has_accumulate and instruction[ACCUMULATE] == 1
+    for loops in _iterations(instruction):
+        for operand in of.operands:
+            address = _address(instruction, operand, loops)
+            if operand is w:
+                for row in range(w.block):
+                    _check_access(machine, w.memory, address + row, 1, index)
+            else:
+                _check_access(machine, operand.memory, address, operand.block, index)
+        vector = _read(state, machine, a, _address(instruction, a, loops))
+        tile = _read(state, machine, w, _address(instruction, w, loops))
+        old = _read(state, machine, c, _address(instruction, c, loops))
+        adds = adds_always or any(loops[name] != 0 for name in of.reduce_loops)
+        sums = []
+        for column in range(machine.cols):
+            total = old[column] if adds else 0
+            for row in range(machine.rows):
+                total += vector[row] * tile[row * machine.cols + column]
+            sums.append(evaluate(of.statement.expr, {}, total))
+        _write(state, machine, c, _address(instruction, c, loops), sums)
+
+
+# -- dma ---------------------------------------------------------------------------------------------------------------
+
+
+def _move(
+    machine: Machine, instruction: Instruction, state: MachineState, regions: tuple[Region, ...], index: int
+) -> None:
+    """Move words byte for byte; the bursts that begin in a word are checked with that word's iteration."""
+    of = instruction.format
+    source, destination = of.sources[0], of.destination
+    outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
+    memory = machine.memories[on_chip.memory]
+    within = region(regions, instruction[f"{outer.name}.region"])
+    for run in _runs(instruction, outer, memory.word_bytes):
+        start = within.base + _address(instruction, outer, run[0])
+        bursts = list(bursts_of(start, len(run) * memory.word_bytes, machine.dram.bus_bytes))
+        for position, loops in enumerate(run):
+            word = range(position * memory.word_bytes, (position + 1) * memory.word_bytes)
+            address = _address(instruction, on_chip, loops)
+            for operand in of.operands:
+                if operand is on_chip:
+                    _check_access(machine, memory.name, address, 1, index)
+                    continue
+                for distance, burst in bursts:
+                    if distance in word:
+                        check_burst(burst, within, index)
+            in_dram = state.dram[start + word.start : start + word.stop]
+            if outer is source:
+                state.memories[memory.name][address] = in_dram
+            else:
+                in_dram[:] = state.memories[memory.name][address]
+
+
+def _runs(instruction: Instruction, outer: Operand, word_bytes: int) -> Iterator[list[dict[str, int]]]:
+    """The iterations whose words are contiguous in DRAM: those of the innermost loop, if it moves word by word."""
+    innermost = instruction.format.loops[-1].name
+    is_contiguous = instruction.strides(outer)[innermost] == word_bytes
+    run: list[dict[str, int]] = []
+    for loops in _iterations(instruction):
+        if run and not (is_contiguous and loops[innermost] > 0):
+            yield run
+            run = []
+        run.append(loops)
+    yield run
+
+
+# -- iterations, addresses, words --------------------------------------------------------------------------------------
+
+
+def _iterations(instruction: Instruction) -> Iterator[dict[str, int]]:
+    """The index of every loop, by name, for each iteration in order."""
+    trips = instruction.trips
+    for indices in product(*(range(trip) for trip in trips.values())):
+        yield dict(zip(trips, indices, strict=True))
+
+
+def _address(instruction: Instruction, operand: Operand, loops: Mapping[str, int]) -> int:
+    strides = instruction.strides(operand)
+    return instruction.base(operand.name) + sum(loops[name] * strides[name] for name in loops)
+
+
+def _check_access(machine: Machine, name: str, address: int, block: int, index: int) -> None:
+    """Raises ADDRESS unless the block's words are all in one bank of the memory."""
+    memory = machine.memories[name]
+    is_inside = address >= 0 and address + block <= memory.depth
+    if not is_inside or address // memory.bank_depth != (address + block - 1) // memory.bank_depth:
+        raise MachineFault(Fault(FaultCode.ADDRESS, index, address))
+
+
+def _read_raw(state: MachineState, machine: Machine, name: str, address: int, block: int) -> list[int]:
+    """The elements of a block of words as unsigned integers of all their stored bits."""
+    size = machine.memories[name].element.bytes
+    stored = state.memories[name][address : address + block].tobytes()
+    return [int.from_bytes(stored[at : at + size], "little") for at in range(0, len(stored), size)]
+
+
+def _read(state: MachineState, machine: Machine, operand: Operand, address: int) -> list[int]:
+    kind = _plain_type(operand.element)
+    return [wrap(raw, kind) for raw in _read_raw(state, machine, operand.memory, address, operand.block)]
+
+
+def _write(state: MachineState, machine: Machine, operand: Operand, address: int, values: list[int]) -> None:
+    """Store each value modulo 2 to the stored bits, so that it is sign-extended into its padding."""
+    element = machine.memories[operand.memory].element
+    stored = b"".join((value % (1 << element.bits)).to_bytes(element.bytes, "little") for value in values)
+    state.memories[operand.memory][address : address + operand.block] = np.frombuffer(stored, np.uint8).reshape(
+        operand.block, -1
+    )
+
+
+def _plain_type(element: Element) -> IntegerType:
+    assert element.type is not None
+    return element.type

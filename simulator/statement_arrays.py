@@ -1,0 +1,126 @@
+"""Statements on whole arrays: the same tree that the interpreter walks lane by lane, one numpy call an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.memory import Element
+from isa.numeric import Interval, round_shift, wrap
+from isa.statement import REDUCTIONS, Expr, Op, walk
+
+Leaf = tuple[str, str, bool]
+"""An operand's name, its field, and whether it stands inside the reduction."""
+
+SHIFTS = frozenset({Op.SHIFT_LEFT, Op.SHIFT_RIGHT, Op.ROUND_SHIFT, Op.WRAP})
+
+
+def working_type(expr: Expr) -> np.dtype[Any]:
+    """The narrowest integer type in which every value of the expression and every step to it is exact."""
+    nodes = walk(expr)
+    if any(node.op in SHIFTS for node in nodes):
+        return np.dtype(np.int64)  # shift counts reach 63, and rounding looks at all bits
+    for width in (8, 16, 32):
+        if all(Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1).contains(node.range) for node in nodes):
+            return np.dtype(f"int{width}")
+    return np.dtype(np.int64)
+
+
+def leaves(expr: Expr, inside: bool = False) -> set[Leaf]:
+    """Every source that an expression mentions."""
+    if expr.op is Op.SOURCE:
+        return {(expr.name, expr.field, inside)}
+    inside = inside or expr.op in REDUCTIONS
+    return {leaf for arg in expr.args for leaf in leaves(arg, inside)}
+
+
+def storage_type(element: Element) -> np.dtype[Any]:
+    """What numpy sees in memory: one signed integer an element, or several uint64 for elements above 64 bits."""
+    if element.bits > 64:
+        return np.dtype("<u8")
+    if element.type is not None and not element.type.is_signed:
+        return np.dtype(f"<u{element.bytes}")
+    return np.dtype(f"<i{element.bytes}")
+
+
+def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any]) -> NDArray[Any]:
+    """The integers of a field ("" for a plain element) of stored elements, as the working type.
+
+    `stored` has the storage type; elements above 64 bits have their uint64 parts along the last axis.
+    """
+    of = element.type if element.type is not None else element.field(field).type
+    low_bit = 0 if element.type is not None else element.field(field).low_bit
+    if element.bits > 64:
+        part, shift = divmod(low_bit, 64)
+        raw = stored[..., part] >> np.uint64(shift)
+        if shift + of.bits > 64:
+            raw = raw | (stored[..., part + 1] << np.uint64(64 - shift))
+        return np.asarray(wrap(raw.view(np.int64), of)).astype(to)
+    if of.bits == element.bits:
+        return stored.astype(to)
+    return np.asarray(wrap(stored.astype(np.int64) >> low_bit, of)).astype(to)
+
+
+class ArrayStatement:
+    """A statement made ready for arrays of one shape: iterations first, lanes last.
+
+    Axes over which nothing moves may have size 1. The result has size 1 along the reduced axes.
+    """
+
+    def __init__(self, expr: Expr, shape: tuple[int, ...], reduced_axes: tuple[int, ...]) -> None:
+        self.type = working_type(expr)
+        self._expr = expr
+        self._shape = shape
+        self._reduced_axes = reduced_axes
+
+    def evaluate(self, sources: Mapping[Leaf, NDArray[Any]], immediates: Mapping[str, int]) -> NDArray[Any]:
+        """The statement's value; `sources` are of the working type and broadcast to the shape."""
+        return np.asarray(self._value(self._expr, sources, immediates, False), self.type)
+
+    def _value(
+        self, expr: Expr, sources: Mapping[Leaf, NDArray[Any]], immediates: Mapping[str, int], inside: bool
+    ) -> Any:
+        match expr.op:
+            case Op.SOURCE:
+                return sources[expr.name, expr.field, inside]
+            case Op.CONST:
+                return self.type.type(expr.value)
+            case Op.IMMEDIATE:
+                return self.type.type(immediates[expr.name])
+            case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
+                whole = np.broadcast_to(self._value(expr.args[0], sources, immediates, True), self._shape)
+                return _REDUCE[expr.op](whole, axis=self._reduced_axes, keepdims=True, dtype=self.type)
+            case Op.WRAP:
+                assert expr.type is not None
+                return wrap(self._value(expr.args[0], sources, immediates, inside), expr.type)
+            case Op.ROUND_SHIFT:
+                x, n = (self._value(arg, sources, immediates, inside) for arg in expr.args)
+                return round_shift(x, n, expr.rounding)
+        result = _ELEMENTWISE[expr.op](*(self._value(arg, sources, immediates, inside) for arg in expr.args))
+        return result.astype(self.type) if result.dtype != self.type else result
+
+
+_REDUCE: Mapping[Op, Callable[..., Any]] = {
+    Op.SUM: np.add.reduce,
+    Op.MAX_OVER: lambda a, axis, keepdims, dtype: np.maximum.reduce(a, axis=axis, keepdims=keepdims),
+    Op.MIN_OVER: lambda a, axis, keepdims, dtype: np.minimum.reduce(a, axis=axis, keepdims=keepdims),
+}
+
+_ELEMENTWISE: Mapping[Op, Callable[..., Any]] = {
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.SHIFT_LEFT: np.left_shift,
+    Op.SHIFT_RIGHT: np.right_shift,
+    Op.LESS: np.less,
+    Op.LESS_EQUAL: np.less_equal,
+    Op.EQUAL: np.equal,
+    Op.NOT_EQUAL: np.not_equal,
+    Op.MIN: np.minimum,
+    Op.MAX: np.maximum,
+    Op.ABS: np.absolute,
+    Op.WHERE: lambda condition, a, b: np.where(condition != 0, a, b),
+}

@@ -1,0 +1,323 @@
+"""The fast simulator of values: one array operation an instruction, equal to the interpreter in every byte.
+
+An instruction's addresses do not depend on data, so a program is prepared once: every operand becomes a strided view of
+its memory, and every fault is found. A run is then a handful of numpy calls an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from isa.encoding import ACCUMULATE, Instruction, Operand
+from isa.faults import Fault, MachineFault
+from isa.memory import DRAM
+from isa.numeric import IntegerType, wrap
+from isa.program import Program
+from isa.state import MachineState, initial_state
+from isa.templates import systolic_activations, systolic_weights
+from simulator.access_faults import access_fault, wait_fault
+from simulator.interpreter import interpret_instruction
+from simulator.nest import Walk, last_writers, reads_its_writes, walk_of
+from simulator.regions import check_dram_size, region, regions_of, required_bytes
+from simulator.statement_arrays import ArrayStatement, extract, leaves, storage_type
+
+Step = Callable[[], None]
+
+FLOAT32_EXACT = 1 << 24
+FLOAT64_EXACT = 1 << 53
+"""Sums of integers up to these magnitudes are exact in floating point, in whatever order BLAS adds."""
+
+GATHERED_ELEMENTS = 1 << 24
+"""Activations that a matrix product gathers at a time."""
+
+
+def simulate_values(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> MachineState:
+    """Run a program from reset. Raises MachineFault at the first instruction, in program order, that faults."""
+    return PreparedProgram(program, bases).run(dram)
+
+
+class PreparedProgram:
+    """A program at fixed region bases, ready to run on any number of DRAM images.
+
+    `fault` is the fault that every run ends with, or None.
+    """
+
+    def __init__(self, program: Program, bases: Mapping[str, int]) -> None:
+        self._machine = program.machine
+        self._regions = regions_of(program, bases)
+        self._state = initial_state(program.machine, np.zeros(required_bytes(self._regions), np.uint8))
+        self._stored = {name: self._as_elements(name) for name in program.machine.memories}
+        self.fault: Fault | None = None
+        self._steps: list[Step] = []
+        dispatched = dict.fromkeys(program.machine.engines, 0)
+        for index, instruction in enumerate(program.instructions):
+            self.fault = wait_fault(instruction, dispatched, index) or access_fault(
+                program.machine, instruction, self._regions, index
+            )
+            if self.fault is not None:
+                break
+            self._steps.append(self._prepare(instruction))
+            dispatched[instruction.engine] += 1
+
+    def run(self, dram: NDArray[np.uint8], memories: Mapping[str, NDArray[np.uint8]] | None = None) -> MachineState:
+        """The state after a run from reset, or from the given memories; changes none of them. Raises MachineFault."""
+        check_dram_size(dram.size, self._regions)
+        if self.fault is not None:
+            raise MachineFault(self.fault)
+        for name, stored in self._state.memories.items():
+            stored[:] = 0 if memories is None else memories[name]
+        used = self._state.dram.size
+        self._state.dram[:] = dram[:used]
+        for step in self._steps:
+            step()
+        result = dram.copy()
+        result[:used] = self._state.dram
+        return MachineState({name: stored.copy() for name, stored in self._state.memories.items()}, result)
+
+    # -- preparing -----------------------------------------------------------------------------------------------------
+
+    def _prepare(self, instruction: Instruction) -> Step:
+        match self._machine.engines[instruction.engine].template:
+            case "dma":
+                return self._prepare_move(instruction)
+            case "systolic":
+                return self._prepare_product(instruction)
+            case _:
+                return self._prepare_lanes(instruction)
+
+    def _one_by_one(self, instruction: Instruction) -> Step:
+        """For an instruction whose iterations depend on each other (the checker refuses it): the meaning itself."""
+        return lambda: interpret_instruction(self._machine, instruction, self._state, self._regions)
+
+    def _as_elements(self, name: str) -> NDArray[Any]:
+        """A memory as [depth, width], or [depth, width, parts] for elements above 64 bits."""
+        memory = self._machine.memories[name]
+        stored = self._state.memories[name].view(storage_type(memory.element))
+        return stored if memory.element.bits <= 64 else stored.reshape(memory.depth, memory.width, -1)
+
+    def _view(self, name: str, walk: Walk, words: int = 1) -> NDArray[Any]:
+        """A memory seen along a walk: shape trips + (words · width, …)."""
+        stored = self._stored[name]
+        word, *inner = stored.strides
+        shape = (*walk.trips, words * stored.shape[1], *stored.shape[2:])
+        return as_strided(stored[walk.base :], shape, (*(s * word for s in walk.strides), *inner))
+
+    # -- dma -----------------------------------------------------------------------------------------------------------
+
+    def _prepare_move(self, instruction: Instruction) -> Step:
+        of = instruction.format
+        is_load = of.sources[0].memory == DRAM
+        outer, on_chip = (of.sources[0], of.destination) if is_load else (of.destination, of.sources[0])
+        size = self._machine.memories[on_chip.memory].word_bytes
+        first = region(self._regions, instruction[f"{outer.name}.region"]).base
+        in_dram, words = walk_of(instruction, outer, first), walk_of(instruction, on_chip)
+        dram, memory = self._state.dram, self._state.memories[on_chip.memory]
+        there = as_strided(dram[in_dram.base :], (*in_dram.trips, size), (*in_dram.strides, 1))
+        strides = (*(s * size for s in words.strides), 1)
+        here = as_strided(memory[words.base :], (*words.trips, size), strides)
+        if is_load:
+            if words.is_distinct(1):
+                return lambda: np.copyto(here, there)
+            addresses, winners = last_writers(words.addresses().ravel())
+            return lambda: memory.__setitem__(addresses, there.reshape(-1, size)[winners])
+        if in_dram.is_distinct(size):
+            return lambda: np.copyto(there, here)
+        at_bytes = in_dram.addresses().reshape(-1, 1) + np.arange(size)
+        addresses, winners = last_writers(at_bytes.ravel())
+        return lambda: dram.__setitem__(addresses, here.ravel()[winners])
+
+    # -- vector --------------------------------------------------------------------------------------------------------
+
+    def _prepare_lanes(self, instruction: Instruction) -> Step:
+        of = instruction.format
+        trips = tuple(instruction.trips.values())
+        kept = len(trips) - len(of.reduce_loops)
+        writes = walk_of(instruction, of.destination)
+        for source in of.sources:
+            if source.memory == of.destination.memory:
+                if _feeds_itself(walk_of(instruction, source), writes, kept):
+                    return self._one_by_one(instruction)
+        shape = (*trips, self._machine.lanes)
+        statement = ArrayStatement(of.statement.expr, shape, tuple(range(kept, len(trips))))
+        sources = {
+            leaf: (self._view(of.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)), element)
+            for leaf in sorted(leaves(of.statement.expr))
+            for element in [of.operand(leaf[0]).element]
+        }
+        immediates = {name: instruction[name] for name in of.immediates}
+
+        def result() -> NDArray[Any]:
+            values = {
+                leaf: extract(view, element, leaf[1], statement.type) for leaf, (view, element) in sources.items()
+            }
+            return statement.evaluate(values, immediates)
+
+        written = Walk(writes.base, trips[:kept], writes.strides[:kept])
+        if written.is_distinct(1):
+            reduced = Walk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
+            destination = self._view(of.destination.memory, reduced)
+            return lambda: np.copyto(destination, result(), casting="unsafe")
+        addresses, winners = last_writers(written.addresses().ravel())
+        stored, lanes = self._stored[of.destination.memory], self._machine.lanes
+        groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
+
+        def write_last() -> None:
+            whole = np.broadcast_to(result(), groups).reshape(-1, lanes)
+            stored[addresses] = whole[winners].astype(stored.dtype)
+
+        return write_last
+
+    # -- systolic ------------------------------------------------------------------------------------------------------
+
+    def _prepare_product(self, instruction: Instruction) -> Step:
+        """One product of matrices: activations [vectors, reduced · rows] by weights [reduced · rows, tiles · cols].
+
+        Loops that move both the activations and a tile that is not reduced are a batch of products.
+        """
+        of = instruction.format
+        a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+        walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
+        sums = Walk(*_without_reduced(instruction, walks[c.name]))
+        if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
+            return self._one_by_one(instruction)
+        reduced, batch, tiles, vectors = _roles(instruction, a, w)
+        a_view = self._view(a.memory, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
+        w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
+        c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
+        kind = of.statement.expr.type
+        assert kind is not None
+        bound = _largest(a) * _largest(w) * self._machine.rows * _size(walks[a.name], reduced)
+        adds = of.has_accumulate and instruction[ACCUMULATE] == 1
+        return _Product(a_view, w_view, c_view, len(batch), len(vectors), len(reduced), kind, bound, adds).run
+
+    def _weights_view(
+        self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
+    ) -> NDArray[Any]:
+        """The tiles' elements as batch + reduced + (rows,) + tiles + (cols,)."""
+        rows = Walk(
+            walk.base,
+            (*(walk.trips[i] for i in (*batch, *reduced)), w.block, *(walk.trips[i] for i in tiles)),
+            (*(walk.strides[i] for i in (*batch, *reduced)), 1, *(walk.strides[i] for i in tiles)),
+        )
+        return self._view(w.memory, rows)
+
+    def _may_feed_itself(self, walks: Mapping[str, Walk], sources: tuple[Operand, ...], c: Operand) -> bool:
+        to = walks[c.name]
+        return any(
+            source.memory == c.memory
+            and walks[source.name].low <= to.high + c.block - 1
+            and to.low <= walks[source.name].high + source.block - 1
+            for source in sources
+        )
+
+
+class _Product:
+    """c (+)= a · w.
+
+    The shapes: a is batch + vectors + reduced + (rows,), w is batch + reduced + (rows,) + tiles + (cols,), and c is
+    batch + vectors + tiles + (cols,).
+    """
+
+    def __init__(
+        self,
+        a: NDArray[Any],
+        w: NDArray[Any],
+        c: NDArray[Any],
+        batch_axes: int,
+        vector_axes: int,
+        reduced_axes: int,
+        kind: IntegerType,
+        bound: int,
+        adds: bool,
+    ) -> None:
+        self._a, self._w, self._c = a, w, c
+        self._batch = a.shape[:batch_axes]
+        self._terms = int(np.prod(a.shape[batch_axes + vector_axes :]))
+        self._axis = batch_axes
+        self._has_vectors = vector_axes > 0
+        self._kind, self._adds = kind, adds
+        self._type = np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
+
+    def run(self) -> None:
+        weights = self._w.astype(self._type).reshape(*self._batch, self._terms, -1)
+        pieces = -(-self._a.size // GATHERED_ELEMENTS) if self._has_vectors else 1
+        length = self._a.shape[self._axis] if self._has_vectors else 1
+        step = max(1, length // pieces)
+        for start in range(0, length, step):
+            at = (*(slice(None),) * self._axis, slice(start, start + step)) if self._has_vectors else ...
+            self._multiply(self._a[at], weights, self._c[at])
+
+    def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
+        vectors = a.astype(self._type).reshape(*self._batch, -1, self._terms)
+        total = (vectors @ weights).reshape(c.shape).astype(np.int64)
+        if self._adds:
+            total += c
+        np.copyto(c, wrap(total, self._kind), casting="unsafe")
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int) -> Walk:
+    """A source's words, with size 1 where it stays put; outside the reduction only a group's last iteration counts."""
+    whole = walk_of(instruction, instruction.format.operand(name))
+    base, trips = whole.base, []
+    for axis, (trip, stride) in enumerate(zip(whole.trips, whole.strides, strict=True)):
+        is_last_only = axis >= kept and not inside
+        if is_last_only:
+            base += (trip - 1) * stride
+        trips.append(1 if stride == 0 or is_last_only else trip)
+    return Walk(base, tuple(trips), whole.strides)
+
+
+def _feeds_itself(reads: Walk, writes: Walk, kept: int) -> bool:
+    """Some iteration reads a word that an earlier one has written. Reduced iterations before the last write nothing."""
+    if reads.low > writes.high or writes.low > reads.high:
+        return False
+    if reads == writes and writes.is_distinct(1):
+        return False
+    inner = int(np.prod(writes.trips[kept:], dtype=np.int64))
+    of_group = Walk(writes.base, writes.trips[:kept], writes.strides[:kept]).addresses().ravel()
+    return any(reads_its_writes(column, of_group) for column in reads.addresses().reshape(-1, inner).T)
+
+
+def _without_reduced(instruction: Instruction, walk: Walk) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    kept = [i for i, loop in enumerate(instruction.format.loops) if not loop.is_reduce]
+    return walk.base, tuple(walk.trips[i] for i in kept), tuple(walk.strides[i] for i in kept)
+
+
+def _roles(
+    instruction: Instruction, a: Operand, w: Operand
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Positions of the loops that are reduced, batches of products, columns of tiles, and rows of vectors."""
+    reduced, batch, tiles, vectors = [], [], [], []
+    a_strides, w_strides = instruction.strides(a), instruction.strides(w)
+    for position, loop in enumerate(instruction.format.loops):
+        if loop.is_reduce:
+            reduced.append(position)
+        elif w_strides[loop.name] == 0:
+            vectors.append(position)
+        elif a_strides[loop.name] == 0:
+            tiles.append(position)
+        else:
+            batch.append(position)
+    return tuple(reduced), tuple(batch), tuple(tiles), tuple(vectors)
+
+
+def _reordered(walk: Walk, positions: tuple[int, ...]) -> Walk:
+    return Walk(walk.base, tuple(walk.trips[i] for i in positions), tuple(walk.strides[i] for i in positions))
+
+
+def _size(walk: Walk, positions: tuple[int, ...]) -> int:
+    return int(np.prod([walk.trips[i] for i in positions], dtype=object)) if positions else 1
+
+
+def _largest(operand: Operand) -> int:
+    assert operand.element.type is not None
+    interval = operand.element.type.interval
+    return max(-interval.low, interval.high)

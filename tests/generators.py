@@ -1,0 +1,169 @@
+"""Random instructions, memories and programs: valid ones, with every field that a machine has, drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from isa.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
+from isa.machine import Machine
+from isa.memory import DRAM, REGIONS, Memory
+from isa.program import Program, dram_bytes, place_regions
+from isa.state import MachineState, initial_state
+from isa.templates import systolic_weights
+
+LIMITS: Mapping[str, int] = {"program": 4096, "weights": 6000, "workspace": 9001, "inputs": 5000, "outputs": 4097}
+"""Region sizes of tests that run one instruction; none but the program's is a multiple of a burst."""
+
+
+def random_instruction(
+    machine: Machine,
+    of: InstructionFormat,
+    rng: np.random.Generator,
+    limits: Mapping[str, int] = LIMITS,
+    max_iterations: int = 48,
+) -> Instruction:
+    """Random fields, every access inside its memory; waits are 0. Destinations may overlap themselves and sources."""
+    trips = _random_trips(of, rng, max_iterations)
+    values: dict[str, int] = {f"trip.{name}": trip for name, trip in trips.items()}
+    for operand in of.operands:
+        if operand.memory == DRAM:
+            values |= _random_dram_walk(machine, of, operand, trips, rng, limits)
+        else:
+            values |= _random_walk(machine, of, operand, trips, rng)
+    for field in of.fields:
+        if field.kind in (FieldKind.IMMEDIATE, FieldKind.FLAG):
+            values[field.name] = _random_value(field.low, field.high, rng)
+    return make_instruction(of, values)
+
+
+def _random_trips(of: InstructionFormat, rng: np.random.Generator, max_iterations: int) -> dict[str, int]:
+    trips = dict.fromkeys((loop.name for loop in of.loops), 1)
+    left = int(rng.integers(1, max_iterations + 1))
+    for position in rng.permutation(len(of.loops)):
+        loop = of.loops[position]
+        trip = int(rng.integers(1, min(left, 1 << loop.bits) + 1)) if rng.random() < 0.8 else 1
+        if rng.random() < 0.2:
+            trip = min(left, 1 << loop.bits)
+        trips[loop.name] = trip
+        left //= trip
+    return trips
+
+
+def _random_value(low: int, high: int, rng: np.random.Generator) -> int:
+    if rng.random() < 0.3:
+        return int(rng.choice([low, high, min(max(0, low), high)]))
+    return int(rng.integers(low, high, endpoint=True))
+
+
+def _random_strides(
+    of: InstructionFormat, operand: Operand, trips: Mapping[str, int], unit: int, span: int, rng: np.random.Generator
+) -> dict[str, int]:
+    """Strides whose whole reach is at most `span`; in one of several styles."""
+    style = rng.choice(["dense", "random", "any", "still"], p=[0.45, 0.3, 0.2, 0.05])
+    strides: dict[str, int] = {}
+    moved, reach = unit, 0
+    for loop in reversed(of.loops):
+        if loop.name not in operand.loops:
+            continue
+        trip = trips[loop.name]
+        room = (span - reach) // (trip - 1) if trip > 1 else span
+        match style:
+            case "dense":
+                stride = moved + (unit * int(rng.integers(0, 3)) if rng.random() < 0.3 else 0)
+            case "random":
+                stride = unit * int(rng.integers(-3, 9))
+            case "any":
+                stride = int(rng.integers(-room, room, endpoint=True)) if trip > 1 else int(rng.integers(-span, span))
+            case _:
+                stride = 0
+        if abs(stride) > room:
+            stride = 0
+        if rng.random() < 0.1:
+            stride = -stride
+        field = of.field(f"{operand.name}.{loop.name}")
+        strides[loop.name] = min(max(stride, field.low), field.high)
+        reach += abs(strides[loop.name]) * (trip - 1)
+        moved = max(moved, abs(strides[loop.name]) * trip)
+    return strides
+
+
+def _random_walk(
+    machine: Machine, of: InstructionFormat, operand: Operand, trips: Mapping[str, int], rng: np.random.Generator
+) -> dict[str, int]:
+    memory = machine.memories[operand.memory]
+    is_by_row = machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of)
+    for _ in range(50):
+        strides = _random_strides(of, operand, trips, operand.block, memory.depth - operand.block, rng)
+        low = sum(min(0, s * (trips[name] - 1)) for name, s in strides.items())
+        high = sum(max(0, s * (trips[name] - 1)) for name, s in strides.items())
+        if high - low + operand.block > memory.depth:
+            continue
+        base = _random_value(-low, memory.depth - operand.block - high, rng)
+        if is_by_row or _blocks_fit(memory, operand, trips, strides, base):
+            return {f"{operand.name}.base": base, **{f"{operand.name}.{name}": s for name, s in strides.items()}}
+    return {f"{operand.name}.base": 0}
+
+
+def _blocks_fit(
+    memory: Memory, operand: Operand, trips: Mapping[str, int], strides: Mapping[str, int], base: int
+) -> bool:
+    first = np.array([base])
+    for name, stride in strides.items():
+        first = np.unique((first[:, None] + stride * np.arange(trips[name])).ravel())
+    return bool(np.all(first // memory.bank_depth == (first + operand.block - 1) // memory.bank_depth))
+
+
+def _random_dram_walk(
+    machine: Machine,
+    of: InstructionFormat,
+    operand: Operand,
+    trips: Mapping[str, int],
+    rng: np.random.Generator,
+    limits: Mapping[str, int],
+) -> dict[str, int]:
+    """Any region but the program; byte strides, often contiguous, sometimes overlapping windows."""
+    on_chip = next(o for o in of.operands if o is not operand)
+    word = machine.memories[on_chip.memory].word_bytes
+    names = [name for name in REGIONS if name != "program" and limits[name] >= word]
+    name = str(rng.choice(names))
+    unit = word if rng.random() < 0.7 else int(rng.integers(1, 2 * word))
+    strides = _random_strides(of, operand, trips, unit, limits[name] - word, rng)
+    low = sum(min(0, s * (trips[loop] - 1)) for loop, s in strides.items())
+    high = sum(max(0, s * (trips[loop] - 1)) for loop, s in strides.items())
+    base = _random_value(-low, limits[name] - word - high, rng)
+    values = {f"{operand.name}.region": REGIONS.index(name), f"{operand.name}.base": base}
+    return {**values, **{f"{operand.name}.{loop}": s for loop, s in strides.items()}}
+
+
+def random_state(machine: Machine, rng: np.random.Generator, limits: Mapping[str, int] = LIMITS) -> MachineState:
+    """Every byte of every memory and of DRAM is random, or all are at an extreme."""
+    state = initial_state(machine, np.zeros(dram_bytes(limits), np.uint8))
+    for stored in (*state.memories.values(), state.dram):
+        if rng.random() < 0.15:
+            stored[:] = rng.choice([0, 0x7F, 0x80, 0xFF])
+        else:
+            stored[:] = rng.integers(0, 256, stored.shape, np.uint8)
+    return state
+
+
+def one_instruction_program(
+    machine: Machine, instruction: Instruction, limits: Mapping[str, int] = LIMITS
+) -> tuple[Program, dict[str, int]]:
+    """A program of one instruction with regions of the given sizes, and where they lie."""
+    return program_of(machine, (instruction,), limits), place_regions(limits)
+
+
+def program_of(machine: Machine, instructions: tuple[Instruction, ...], limits: Mapping[str, int] = LIMITS) -> Program:
+    """A program without tensors or layers; its weights are zero."""
+    return Program(
+        machine=machine,
+        instructions=instructions,
+        weights=bytes(limits["weights"]),
+        workspace_bytes=limits["workspace"],
+        inputs=(),
+        outputs=(),
+        input_bytes=limits["inputs"],
+        output_bytes=limits["outputs"],
+    )

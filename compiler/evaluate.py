@@ -1,0 +1,119 @@
+"""Statements as array code: an Expr over int64 arrays, for the interpreter of tile programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.numeric import round_shift, wrap
+from isa.statement import REDUCTIONS, Expr, Op
+
+Values = NDArray[np.int64]
+
+
+def evaluate(
+    expr: Expr, leaves: Mapping[tuple[str, str], Values], trips: Sequence[int], reduce: Sequence[int]
+) -> Values:
+    """The value of `expr` in every iteration: one axis for each loop, then the lanes; reduced loops have length 1.
+
+    `leaves` maps (operand, field) and (immediate, "") to arrays with one axis for each loop, of length 1 where the
+    value does not depend on the loop, then their elements: [..., lanes], for `dot` [..., K] and [..., K, lanes].
+    `reduce` are the positions of the reduce loops.
+    """
+
+    def value(node: Expr) -> Values:
+        match node.op:
+            case Op.CONST:
+                return np.full((1,) * (len(trips) + 1), node.value, np.int64)
+            case Op.SOURCE | Op.IMMEDIATE:
+                return leaves[node.name, node.field]
+            case Op.SUM if node.args[0].op is Op.DOT:
+                return _sum_of_dots(value(node.args[0].args[0]), value(node.args[0].args[1]), trips, reduce)
+            case Op.DOT:
+                return _sum_of_dots(value(node.args[0]), value(node.args[1]), trips, ())
+            case _ if node.op in REDUCTIONS:
+                return _reduced(node.op, value(node.args[0]), trips, reduce)
+            case _:
+                return _elementwise(node, [value(arg) for arg in node.args])
+
+    return value(expr)
+
+
+def _elementwise(node: Expr, args: Sequence[Values]) -> Values:
+    match node.op:
+        case Op.ADD:
+            return args[0] + args[1]
+        case Op.SUB:
+            return args[0] - args[1]
+        case Op.MUL:
+            return args[0] * args[1]
+        case Op.SHIFT_LEFT:
+            return args[0] << args[1]
+        case Op.SHIFT_RIGHT:
+            return args[0] >> args[1]
+        case Op.LESS:
+            return (args[0] < args[1]).astype(np.int64)
+        case Op.LESS_EQUAL:
+            return (args[0] <= args[1]).astype(np.int64)
+        case Op.EQUAL:
+            return (args[0] == args[1]).astype(np.int64)
+        case Op.NOT_EQUAL:
+            return (args[0] != args[1]).astype(np.int64)
+        case Op.MIN:
+            return np.minimum(args[0], args[1])
+        case Op.MAX:
+            return np.maximum(args[0], args[1])
+        case Op.ABS:
+            return np.abs(args[0])
+        case Op.WHERE:
+            return np.where(args[0] != 0, args[1], args[2])
+        case Op.WRAP:
+            assert node.type is not None
+            return np.asarray(wrap(args[0], node.type))
+        case Op.ROUND_SHIFT:
+            return np.asarray(round_shift(args[0], args[1], node.rounding))
+        case _:
+            raise AssertionError(node.op)
+
+
+def _reduced(op: Op, values: Values, trips: Sequence[int], reduce: Sequence[int]) -> Values:
+    """A reduction over the reduce loops; a value that does not depend on a loop occurs once per iteration of it."""
+    axes = tuple(reduce)
+    match op:
+        case Op.SUM:
+            absent = np.prod([trips[axis] for axis in axes if values.shape[axis] == 1], dtype=np.int64)
+            return values.sum(axis=axes, keepdims=True) * absent
+        case Op.MAX_OVER:
+            return values.max(axis=axes, keepdims=True)
+        case Op.MIN_OVER:
+            return values.min(axis=axes, keepdims=True)
+        case _:
+            raise AssertionError(op)
+
+
+def _sum_of_dots(a: Values, w: Values, trips: Sequence[int], reduce: Sequence[int]) -> Values:
+    """`sum(dot(a, w))` without the array of all products: one contraction over the reduce loops and K.
+
+    Exact: products and their sums stay far below 2**53, the integers that float64 holds.
+    """
+    loops = len(trips)
+    in_a = [axis for axis in range(loops) if a.shape[axis] > 1]
+    in_w = [axis for axis in range(loops) if w.shape[axis] > 1]
+    kept = [axis for axis in sorted({*in_a, *in_w}) if axis not in reduce]
+    inner, lanes = loops, loops + 1
+    summed = np.einsum(
+        a.reshape([a.shape[axis] for axis in in_a] + [a.shape[-1]]).astype(np.float64),
+        [*in_a, inner],
+        w.reshape([w.shape[axis] for axis in in_w] + list(w.shape[-2:])).astype(np.float64),
+        [*in_w, inner, lanes],
+        [*kept, lanes],
+        optimize=True,
+    )
+    repeats = 1
+    for axis in reduce:
+        if axis not in in_a and axis not in in_w:
+            repeats *= trips[axis]
+    shape = [trips[axis] if axis in kept else 1 for axis in range(loops)]
+    return summed.reshape([*shape, w.shape[-1]]).astype(np.int64) * repeats

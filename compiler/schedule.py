@@ -1,0 +1,146 @@
+"""The order of operations: loads move ahead of the work that does not need them, so that DMA and compute overlap.
+
+Engines run their queues in order and the dispatcher runs ahead only as far as the queues reach; a load that stands
+late in the program starts late even if its engine is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.allocate import Lifetime, buffer_lifetimes
+from compiler.footprint import Footprint, dense_region, program_footprints
+from compiler.tile import TileProgram
+
+LOAD = "load"
+
+
+def schedule(program: TileProgram, look_ahead: int) -> TileProgram:
+    """The same operations with each load up to `look_ahead` places earlier; the sequential meaning is kept.
+
+    A load never passes an operation that touches a word that it touches (unless both only read), never another load,
+    and moves only where its buffer fits beside those that are alive there. All other operations keep their order.
+    """
+    if look_ahead <= 0:
+        return program
+    ready = _ready_positions(program)
+    room = _Room(program)
+    keys = []
+    previous = 0
+    for index, operation in enumerate(program.operations):
+        if program.machine.format(operation.mnemonic).engine != LOAD:
+            keys.append((index, 1, index))
+            continue
+        earliest = max(ready[index], index - look_ahead, previous)
+        target = room.claim(index, earliest)
+        previous = target
+        keys.append((target, 0, index))
+    order = [index for _, _, index in sorted(keys)]
+    return replace(program, operations=tuple(program.operations[index] for index in order))
+
+
+# -- what a load must stay behind --------------------------------------------------------------------------------------
+
+
+def _ready_positions(program: TileProgram) -> list[int]:
+    """Per operation: one more than the last earlier operation that touches its words, 0 if there is none."""
+    history: dict[str, _History] = {}
+    sizes = _space_sizes(program)
+    all_footprints = program_footprints(program)
+    written = {_span(program, f)[0] for footprints in all_footprints for f in footprints if f.is_write}
+    ready = []
+    for index, footprints in enumerate(all_footprints):
+        spans = [(*_span(program, footprint), footprint) for footprint in footprints]
+        spans = [span for span in spans if span[0] in written]  # what nobody writes orders nothing
+        position = 0
+        for space, first, footprint in spans:
+            known = history.setdefault(space, _History(sizes[space]))
+            position = max(position, known.last_conflict(first, footprint))
+        for space, first, footprint in spans:
+            history[space].record(index, first, footprint)
+        ready.append(position)
+    return ready
+
+
+class _History:
+    """Per word, one more than the last operation that wrote it, and that read it."""
+
+    def __init__(self, words: int) -> None:
+        self.written: NDArray[np.int32] | None = None
+        self.read: NDArray[np.int32] | None = None
+        self.words = words
+
+    def last_conflict(self, first: int, footprint: Footprint) -> int:
+        span = slice(first, first + len(footprint.mask))
+        last = 0
+        if self.written is not None:
+            last = int(self.written[span].max(where=footprint.mask, initial=0))
+        if footprint.is_write and self.read is not None:
+            last = max(last, int(self.read[span].max(where=footprint.mask, initial=0)))
+        return last
+
+    def record(self, index: int, first: int, footprint: Footprint) -> None:
+        span = slice(first, first + len(footprint.mask))
+        if footprint.is_write:
+            if self.written is None:
+                self.written = np.zeros(self.words, np.int32)
+            self.written[span][footprint.mask] = index + 1
+        if footprint.is_read:
+            if self.read is None:
+                self.read = np.zeros(self.words, np.int32)
+            self.read[span][footprint.mask] = index + 1
+
+
+def _span(program: TileProgram, footprint: Footprint) -> tuple[str, int]:
+    space, offset = dense_region(program.buffers[footprint.buffer])
+    return space, offset + footprint.first
+
+
+def _space_sizes(program: TileProgram) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for buffer in program.buffers.values():
+        space, offset = dense_region(buffer)
+        sizes[space] = max(sizes.get(space, 0), offset + buffer.size)
+    return sizes
+
+
+# -- where a load's buffer fits ----------------------------------------------------------------------------------------
+
+
+class _Room:
+    """Words of each memory that are alive at each operation, as loads move."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self.program = program
+        self.lifetimes = {life.buffer.name: life for life in buffer_lifetimes(program)}
+        self.depths = {memory.name: memory.depth for memory in program.machine.memories.values()}
+        self.live = {name: np.zeros(len(program.operations) + 1, np.int64) for name in self.depths}
+        for life in self.lifetimes.values():
+            if life.buffer.place in self.live:
+                self.live[life.buffer.place][life.first : life.last + 1] += life.buffer.size
+
+    def claim(self, index: int, earliest: int) -> int:
+        """The first position from `earliest` on where every buffer that starts with this load fits; marks it alive."""
+        starting = self._starting_with(index)
+        target = earliest
+        for life in starting:
+            live = self.live[life.buffer.place][target:index]
+            full = np.flatnonzero(live + life.buffer.size > self.depths[life.buffer.place])
+            if len(full):
+                target += int(full[-1]) + 1
+        for life in starting:
+            self.live[life.buffer.place][target:index] += life.buffer.size
+        return target
+
+    def _starting_with(self, index: int) -> Sequence[Lifetime]:
+        bases = self.program.operations[index].bases.values()
+        names = dict.fromkeys(base.buffer for base in bases)
+        return [
+            self.lifetimes[name]
+            for name in names
+            if self.lifetimes[name].buffer.place in self.live and self.lifetimes[name].first == index
+        ]

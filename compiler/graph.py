@@ -1,0 +1,149 @@
+"""Level 1: operators on typed tensors with quantisation. Frozen; passes make new graphs.
+
+Operators come in two kinds. `onnx.X` is ONNX's operator X with its attributes as the file has them. The others are the
+canonical operators (see CANONICAL), with every attribute present:
+
+    quantize(x) {low, high}     float → integer, as QuantizeLinear; then limited to low … high
+    dequantize(q)               integer → float, as DequantizeLinear
+    conv(x, w[, b]) {strides, pads, dilations, group}     convolution over [N, C, H, W]; w [O, I / group, R, S]
+    add(a, b)    clamp(x) {low, high}    reshape(x)    affine(x, scale, offset)     per channel: x · scale + offset
+    max_pool(x) {kernel, strides, pads, dilations}
+    average_pool(x) {kernel, strides, pads, dilations, counts_padding}
+    rescale(q) {low, high}      integer → integer of another scale and zero point
+
+A canonical operator on quantised tensors means: dequantise its operands, compute in real numbers, quantise to the
+result's type, limit to its `low` … `high`. Each tensor's quantisation is in its type. Pads are (top, left, bottom,
+right). Operators on windows see a tensor as [N, C, H, W] whatever its rank (`stored_shape`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+
+CANONICAL = (
+    "quantize",
+    "dequantize",
+    "conv",
+    "add",
+    "clamp",
+    "reshape",
+    "affine",
+    "max_pool",
+    "average_pool",
+    "rescale",
+)
+
+Attribute = Any
+"""int, float, str, a tuple of these, or a numpy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """real = scale · (q - zero_point): one scale and zero point for the tensor, or one for each index of `axis`."""
+
+    scales: tuple[float, ...]  # values of float32
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a tensor that has one."""
+        assert self.axis is None
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        assert self.axis is None
+        return self.zero_points[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type (numpy's name), shape, and for quantised tensors what the integers mean."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    quantization: Quantization | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and greatest value of an integer type."""
+        info = np.iinfo(self.dtype)
+        return int(info.min), int(info.max)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator; optional inputs that are left out are empty strings."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()  # ONNX nodes that it computes
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network. Operators are in an order that computes each tensor before it is read; `tensors` has every tensor.
+
+    `outputs` maps the host's name of an output to its tensor; inputs have the host's names.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    tensors: Mapping[str, TensorType]
+    constants: Mapping[str, NDArray[Any]]
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    opset: int
+
+    @cached_property
+    def producers(self) -> Mapping[str, Operator]:
+        """The operator that computes a tensor."""
+        return {output: operator for operator in self.operators for output in operator.outputs}
+
+    @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often a tensor is read, as a graph output too; tensors that nobody reads are left out."""
+        counts: dict[str, int] = {}
+        for operator in self.operators:
+            for name in operator.inputs:
+                counts[name] = counts.get(name, 0) + 1
+        for name in self.outputs.values():
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+def describe(operator: Operator) -> str:
+    """How messages name an operator: `node 'conv1' (Conv)`."""
+    kind = operator.kind.removeprefix("onnx.")
+    return f"node {operator.name!r} ({kind})"
+
+
+def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int, int, int]:
+    """A tensor of any rank up to 4 as [N, C, H, W], elements in the same order.
+
+    [N, C, H, W] stays, [N, C, L] → [N, C, 1, L], [N, C] → [N, C, 1, 1], [C] → [1, C, 1, 1], [] → [1, 1, 1, 1].
+    """
+    match shape:
+        case (n, c, h, w):
+            return n, c, h, w
+        case (n, c, length):
+            return n, c, 1, length
+        case (n, c):
+            return n, c, 1, 1
+        case (c,):
+            return 1, c, 1, 1
+        case ():
+            return 1, 1, 1, 1
+    raise CompileError(f"{what} has {len(shape)} dimensions, {list(shape)}; expected at most 4: [N, C, H, W]")

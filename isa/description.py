@@ -1,0 +1,130 @@
+"""What a host must know of a program, as JSON: inputs, outputs, layers and metadata; reading checks every value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from isa.errors import IsaError
+from isa.program import Layer, Program, Tensor
+
+T = TypeVar("T")
+
+DTYPES = ("float32", "int8", "uint8")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The part of a program that JSON holds."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    layers: tuple[Layer, ...]
+    metadata: Mapping[str, str]
+
+
+def describe(program: Program) -> bytes:
+    """Canonical JSON: the same program gives the same bytes. Raises IsaError for a scale that is not finite."""
+    content = {
+        "inputs": [asdict(tensor) for tensor in program.inputs],
+        "outputs": [asdict(tensor) for tensor in program.outputs],
+        "layers": [asdict(layer) for layer in program.layers],
+        "metadata": dict(program.metadata),
+    }
+    try:
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    except (ValueError, TypeError) as error:
+        raise IsaError(f"the program's description cannot be written as JSON: {error}") from error
+
+
+def read_description(text: bytes) -> Description:
+    """The description that `describe` wrote; raises IsaError that names the key and what is wrong with it."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise IsaError(f"the description is not JSON: {error}") from error
+    top = _mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
+    return Description(
+        inputs=_list(top["inputs"], "inputs", _tensor),
+        outputs=_list(top["outputs"], "outputs", _tensor),
+        layers=_list(top["layers"], "layers", _layer),
+        metadata=_texts(top["metadata"], "metadata"),
+    )
+
+
+def _tensor(value: Any, path: str) -> Tensor:
+    keys = _mapping(value, path, ("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"))
+    shape = _list(keys["shape"], f"{path}.shape", _positive)
+    stored = _list(keys["stored"], f"{path}.stored", _positive)
+    if len(stored) != 4:
+        raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
+    dtype = _text(keys["dtype"], f"{path}.dtype")
+    if dtype not in DTYPES:
+        raise IsaError(f"{path}.dtype: expected {', '.join(DTYPES)}, not {dtype!r}")
+    scale = keys["scale"]
+    if not isinstance(scale, float | int) or isinstance(scale, bool) or not 0 < scale < float("inf"):
+        raise IsaError(f"{path}.scale: expected a positive number, not {scale!r}")
+    return Tensor(
+        name=_text(keys["name"], f"{path}.name"),
+        shape=shape,
+        stored=(stored[0], stored[1], stored[2], stored[3]),
+        dtype=dtype,
+        scale=scale,
+        zero_point=_integer(keys["zero_point"], f"{path}.zero_point", -128, 127),
+        offset=_natural(keys["offset"], f"{path}.offset"),
+        lanes=_positive(keys["lanes"], f"{path}.lanes"),
+    )
+
+
+def _layer(value: Any, path: str) -> Layer:
+    keys = _mapping(value, path, ("name", "first_instruction", "nodes", "macs"))
+    return Layer(
+        name=_text(keys["name"], f"{path}.name"),
+        first_instruction=_natural(keys["first_instruction"], f"{path}.first_instruction"),
+        nodes=_list(keys["nodes"], f"{path}.nodes", _text),
+        macs=_natural(keys["macs"], f"{path}.macs"),
+    )
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _mapping(value: Any, path: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or sorted(value) != sorted(keys):
+        came = ", ".join(value) if isinstance(value, dict) else repr(value)
+        raise IsaError(f"{path}: expected the keys {', '.join(keys)}, not {came}")
+    return value
+
+
+def _list(value: Any, path: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+    if not isinstance(value, list):
+        raise IsaError(f"{path}: expected a list, not {value!r}")
+    return tuple(read(item, f"{path}[{number}]") for number, item in enumerate(value))
+
+
+def _texts(value: Any, path: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise IsaError(f"{path}: expected texts by name, not {value!r}")
+    return {key: _text(item, f"{path}.{key}") for key, item in value.items()}
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise IsaError(f"{path}: expected a text, not {value!r}")
+    return value
+
+
+def _integer(value: Any, path: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise IsaError(f"{path}: expected an integer from {low} to {high}, not {value!r}")
+    return value
+
+
+def _natural(value: Any, path: str) -> int:
+    return _integer(value, path, 0, (1 << 63) - 1)
+
+
+def _positive(value: Any, path: str) -> int:
+    return _integer(value, path, 1, (1 << 40) - 1)

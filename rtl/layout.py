@@ -1,4 +1,4 @@
-"""The bits of an encoded instruction as an Amaranth layout, made from its format, so that nobody slices by hand."""
+"""Encoded instructions and words of memories as Amaranth layouts, so that nobody slices bits by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from amaranth.hdl import Shape, ValueLike, signed, unsigned
 from amaranth.lib import data
 
 from isa.encoding import InstructionFormat
+from isa.memory import Element, Memory
 from isa.numeric import IntegerType, Interval
+
+PLAIN = "value"
+"""The name, in layouts, of the one integer of an element that is not a structure."""
 
 
 def integer_shape(of: IntegerType | Interval) -> Shape:
@@ -29,3 +33,21 @@ def instruction_view(of: InstructionFormat, bits: ValueLike) -> data.View:
     Strides come signed. The fields `opcode` and `wait.<engine>` are at the same place in every format of a machine.
     """
     return data.View(instruction_layout(of, len(bits)), bits)
+
+
+def element_layout(element: Element) -> data.FlexibleLayout:
+    """A layout of the bits that an element takes in memory; the field of a plain element is named PLAIN."""
+    if element.type is not None:
+        return data.FlexibleLayout(element.bits, {PLAIN: data.Field(integer_shape(element.type), 0)})
+    fields = {field.name: data.Field(integer_shape(field.type), field.low_bit) for field in element.fields}
+    return data.FlexibleLayout(element.bits, fields)
+
+
+def word_layout(memory: Memory, words: int = 1) -> data.ArrayLayout:
+    """A layout of consecutive words as their elements, first element lowest."""
+    return data.ArrayLayout(element_layout(memory.element), words * memory.width)
+
+
+def immediates_layout(of: InstructionFormat) -> data.StructLayout:
+    """A layout of a format's immediates alone, packed in file order."""
+    return data.StructLayout({name: integer_shape(type_) for name, type_ in of.immediates.items()})

@@ -1,0 +1,216 @@
+"""The vector engine's datapath: every vector statement of the machine in every lane, as one pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.encoding import InstructionFormat
+from isa.machine import Machine
+from isa.memory import Element
+from isa.statement import Expr, Op
+from isa.timing import statement_stages, vec_stages
+from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape
+from rtl.operators import REDUCING, build_operator
+from rtl.schedule import Unit, bind, schedule
+
+
+class VectorDatapath(wiring.Component):
+    """Computes the statement of one format for one iteration a cycle; `result` comes `vec_stages` cycles later.
+
+    `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
+    memory that this format reads it from, in the low bits), `immediates` the format's immediates as
+    `layout.immediates_layout` packs them. An iteration counts only while `valid`; `is_first` says that it begins a
+    reduce group. `result` belongs to the iteration that came in `vec_stages` cycles ago and, if the statement
+    reduces, to those before it in its group. It holds the destination word in the low bits of
+    each lane's share.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("vec")
+        self.units = bind(schedule(self.formats))
+        super().__init__(
+            {
+                "valid": In(1),
+                "format": In(range(max(1, len(self.formats)))),
+                "is_first": In(1),
+                "immediates": In(unsigned(immediates_bits(self.formats))),
+                **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine))},
+                "result": Out(unsigned(result_bits(machine))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        delays = _Delays(m)
+        lanes = [_Lane(self, m, delays, lane) for lane in range(self.machine.lanes)]
+        m.d.comb += self.result.eq(Cat(lane.build_result() for lane in lanes))
+        return m
+
+
+def source_bits(machine: Machine) -> list[int]:
+    """Width of each source slot: that of the widest word that a format reads there."""
+    formats = machine.formats_of("vec")
+    slots = max((len(of.sources) for of in formats), default=0)
+    return [
+        max(8 * machine.memories[of.sources[i].memory].word_bytes for of in formats if i < len(of.sources))
+        for i in range(slots)
+    ]
+
+
+def result_element_bits(machine: Machine) -> int:
+    """Width of a lane of the result: that of the widest element that a format writes."""
+    return max((of.destination.element.bits for of in machine.formats_of("vec")), default=1)
+
+
+def result_bits(machine: Machine) -> int:
+    return machine.lanes * result_element_bits(machine)
+
+
+def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
+    return max([1, *(immediates_layout(of).size for of in formats)])
+
+
+class _Delays:
+    """Delay lines, each made once and only as long as it is used."""
+
+    def __init__(self, m: Module) -> None:
+        self.m = m
+        self.lines: dict[Hashable, list[Value]] = {}
+
+    def at(self, key: Hashable, name: str, value: Value, cycles: int) -> Value:
+        """`value` of `cycles` cycles ago; `key` identifies the value."""
+        line = self.lines.setdefault(key, [value])
+        while len(line) <= cycles:
+            register = Signal(value.shape(), name=f"{name}_{len(line)}", reset_less=True)
+            self.m.d.sync += register.eq(line[-1])
+            line.append(register)
+        return line[cycles]
+
+
+class _Lane:
+    """Builds one lane. A value "at stage s" belongs to the iteration that was at the inputs s cycles ago."""
+
+    def __init__(self, datapath: VectorDatapath, m: Module, delays: _Delays, lane: int) -> None:
+        self.datapath = datapath
+        self.m = m
+        self.delays = delays
+        self.lane = lane
+        self.units: dict[tuple[int, Expr], tuple[Unit, Signal]] = {}
+        for position, unit in enumerate(datapath.units):
+            self.build_unit(position, unit)
+
+    def control(self, name: str, stage: int) -> Value:
+        """An input that all lanes share, at a stage."""
+        return self.delays.at(name, name, getattr(self.datapath, name), stage)
+
+    def build_unit(self, position: int, unit: Unit) -> None:
+        name = f"lane{self.lane}_{unit.op.name.lower()}_{position}"
+        output = Signal(integer_shape(unit.range), name=name, reset_less=True)
+        count = len(unit.operations[0].expr.args)
+        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(count)]
+        is_reducing = unit.op in REDUCING
+        build_operator(
+            self.m,
+            unit.op,
+            args,
+            unit.operations[0].expr.rounding,
+            output,
+            self.control("is_first", unit.stage) if is_reducing else Const(0),
+            self.control("valid", unit.stage) if is_reducing else Const(1),
+        )
+        for operation in unit.operations:
+            self.units[operation.format, operation.expr] = unit, output
+
+    def build_argument(self, unit: Unit, position: int, name: str) -> Value:
+        """An argument of a unit; where several formats share it, that of the format at the unit's stage."""
+
+        arguments = [self.value(each.format, each.expr.args[position], unit.stage) for each in unit.operations]
+        if len(arguments) == 1:
+            return arguments[0]
+        selected = Signal(integer_shape(unit.argument_range(position)), name=name)
+        with self.m.Switch(self.control("format", unit.stage)):
+            for operation, argument in list(zip(unit.operations, arguments, strict=True))[1:]:
+                with self.m.Case(operation.format):
+                    self.m.d.comb += selected.eq(argument)
+            with self.m.Default():
+                self.m.d.comb += selected.eq(arguments[0])
+        return selected
+
+    def value(self, format_: int, expr: Expr, stage: int) -> Value:
+        """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range."""
+        of = self.datapath.formats[format_]
+        match expr.op:
+            case Op.CONST:
+                return Const(expr.value, integer_shape(expr.range))
+            case Op.IMMEDIATE:
+                layout = immediates_layout(of)
+                return data.View(layout, self.control("immediates", stage)[: layout.size])[expr.name]
+            case Op.SOURCE:
+                return self.source(of, expr, stage)
+            case Op.WRAP:
+                return _reshaped(self.value(format_, expr.args[0], stage), expr)
+        unit, output = self.units[format_, expr]
+        return _reshaped(self.delays.at(output.name, output.name, output, stage - unit.done_stage), expr)
+
+    def source(self, of: InstructionFormat, expr: Expr, stage: int) -> Value:
+        slot = next(i for i, operand in enumerate(of.sources) if operand.name == expr.name)
+        element = of.sources[slot].element
+        low, shape = _place(element, expr.field)
+        low += self.lane * element.bits
+        bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
+        delayed = self.delays.at((slot, low, shape.width), f"source{slot}_bit{low}_{shape.width}", bits, stage)
+        return delayed.as_signed() if shape.signed else delayed
+
+    def build_result(self) -> Value:
+        """The lane's result: one line of registers, which each format's value joins as soon as it is known."""
+        width = result_element_bits(self.datapath.machine)
+        line: Value = Const(0, unsigned(width))
+        last = vec_stages(self.datapath.machine)
+        for stage in range(last + 1):
+            joining = [i for i, of in enumerate(self.datapath.formats) if statement_stages(of.statement.expr) == stage]
+            if joining:
+                line = self.build_join(line, joining, stage)
+            if stage < last and not isinstance(line, Const):
+                register = Signal(width, name=f"lane{self.lane}_result_{stage + 1}", reset_less=True)
+                self.m.d.sync += register.eq(line)
+                line = register
+        return line
+
+    def build_join(self, line: Value, joining: list[int], stage: int) -> Value:
+        stored = {position: self.build_stored(position, stage) for position in joining}
+        joined = Signal(line.shape(), name=f"lane{self.lane}_joined_{stage}")
+        with self.m.Switch(self.control("format", stage)):
+            for position, value in stored.items():
+                with self.m.Case(position):
+                    self.m.d.comb += joined.eq(value.as_unsigned())
+            with self.m.Default():
+                self.m.d.comb += joined.eq(line)
+        return joined
+
+    def build_stored(self, position: int, stage: int) -> Value:
+        """The value of a format's statement as its destination's element holds it."""
+        of = self.datapath.formats[position]
+        stored = Signal(_place(of.destination.element, "")[1], name=f"lane{self.lane}_{of.mnemonic}")
+        self.m.d.comb += stored.eq(self.value(position, of.statement.expr, stage))
+        return stored
+
+
+def _place(element: Element, field: str) -> tuple[int, Shape]:
+    """First bit and shape of a field of an element; the field of a plain element is ""."""
+    placed = element_layout(element)[field or PLAIN]
+    return placed.offset, placed.shape
+
+
+def _reshaped(value: Value, expr: Expr) -> Value:
+    """A value that is known to be in the node's range (or wraps into it), in the shape of that range."""
+    shape = integer_shape(expr.range)
+    missing = shape.width - len(value)
+    if missing > 0:
+        value = Cat(value, value[-1].replicate(missing) if value.shape().signed else Const(0, missing))
+    value = value[: shape.width]
+    return value.as_signed() if shape.signed else value

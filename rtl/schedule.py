@@ -1,0 +1,75 @@
+"""When each operator of the vector statements takes its arguments, and which operators are one piece of hardware."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isa.encoding import InstructionFormat
+from isa.numeric import Interval
+from isa.statement import Expr, Op, walk
+from isa.timing import OPERATOR_STAGES, statement_stages
+
+SHARED = frozenset({Op.MUL, Op.ROUND_SHIFT})
+"""Operators that cost more than the multiplexers in front of a shared one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator of a format's statement, which takes its arguments at stage `stage` of the pipeline."""
+
+    format: int  # position of the format
+    expr: Expr
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The hardware of one operator in each lane: it serves at most one operation of each format, all at one stage."""
+
+    op: Op
+    stage: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def done_stage(self) -> int:
+        """The stage at which the value is in the unit's output register."""
+        return self.stage + OPERATOR_STAGES[self.op]
+
+    @property
+    def range(self) -> Interval:
+        return _hull([operation.expr.range for operation in self.operations])
+
+    def argument_range(self, position: int) -> Interval:
+        return _hull([operation.expr.args[position].range for operation in self.operations])
+
+
+def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
+    """Every operator of every statement, once, as early as its arguments allow."""
+    return tuple(
+        Operation(position, expr, statement_stages(expr) - OPERATOR_STAGES[expr.op])
+        for position, of in enumerate(formats)
+        for expr in dict.fromkeys(walk(of.statement.expr))
+        if OPERATOR_STAGES[expr.op]
+    )
+
+
+def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
+    """The units, by stage: of each SHARED operator at a stage, the n-th operations of all formats become one unit."""
+    groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
+    uses: dict[tuple[int, Op, int], int] = defaultdict(int)
+    for operation in operations:
+        op = operation.expr.op
+        if op in SHARED:
+            kind = (operation.format, op, operation.stage)
+            groups[(op, operation.stage, operation.expr.rounding, uses[kind])].append(operation)
+            uses[kind] += 1
+        else:
+            groups[(operation.format, operation.expr)].append(operation)
+    units = [Unit(group[0].expr.op, group[0].stage, tuple(group)) for group in groups.values()]
+    return tuple(sorted(units, key=lambda unit: unit.stage))
+
+
+def _hull(intervals: Sequence[Interval]) -> Interval:
+    return Interval(min(interval.low for interval in intervals), max(interval.high for interval in intervals))

@@ -1,0 +1,265 @@
+"""The vector datapath against each statement read as plain Python arithmetic."""
+
+import ast
+import math
+import random
+import zlib
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+
+from isa.encoding import InstructionFormat
+from isa.loader import load_machine, load_machine_text
+from isa.machine import Machine
+from isa.memory import Element
+from isa.numeric import IntegerType
+from isa.timing import vec_stages
+from rtl.datapath import VectorDatapath
+
+EVERY_WORD = """
+extends: tiny8
+lanes: 2
+array: {rows: 2, cols: 2}
+rounding: ROUNDING
+memories:
+  act: {element: int16}
+  acc: {element: int20}
+  par: {element: {bias: int12, scale: uint12, shift: uint6}}
+engines: {vec: {writes: [act, acc]}}
+instructions:
+  mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  shifts:
+    engine: vec
+    loops: {i: 4}
+    from: {a: act, p: par}
+    to: {y: act}
+    imm: {n: uint4}
+    do: y = wrap((a << min(p.shift, 40)) + (a >> n), int16)
+  compares:
+    engine: vec
+    loops: {i: 4}
+    from: {a: act, b: acc}
+    to: {y: act}
+    do: y = (a < b) + 2 * (a <= b) + 4 * (a == b) + 8 * (a != b) + 16 * (a > 5) + 32 * (-3 >= b)
+  picks:
+    engine: vec
+    loops: {i: 4}
+    from: {a: act, b: acc, p: par}
+    to: {y: acc}
+    do: y = sat(where(a < p.bias, abs(a) * 3 - min(b, p.scale), max(a, b) + abs(p.bias)), int20)
+  wide_shift:
+    engine: vec
+    loops: {i: 4}
+    from: {a: acc, p: par}
+    to: {y: act}
+    do: y = sat(round_shift(a * p.scale * p.bias * 37, p.shift), int16)
+  fixed_shift:
+    engine: vec
+    loops: {i: 4}
+    from: {a: acc}
+    to: {y: acc}
+    do: y = sat(round_shift(a, 5) - round_shift(a, 0) + wrap(a - 7, uint8) + wrap(min(a, 3), int5), int20)
+  total:
+    engine: vec
+    loops: {i: 4, r: 2, s: 3}
+    reduce: [r, s]
+    from: {a: act, p: par}
+    to: {y: "acc[i]"}
+    imm: {zero: uint9}
+    do: y = sat(round_shift(sum(a - zero), 3) + p.bias, int20)
+  lowest:
+    engine: vec
+    loops: {i: 4, r: 2}
+    reduce: [r]
+    from: {a: act, b: acc}
+    to: {y: "act[i]"}
+    do: y = sat(min_over(a - b) * 2, int16)
+"""
+
+
+def round_to_integer(x: Fraction, rounding: str) -> int:
+    match rounding:
+        case "even":
+            return round(x)
+        case "up":
+            return math.floor(x + Fraction(1, 2))
+        case _:
+            return math.floor(abs(x) + Fraction(1, 2)) * (1 if x > 0 else -1)
+
+
+class Evaluator:
+    """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration."""
+
+    def __init__(self, group: list[Mapping[str, Any]], rounding: str) -> None:
+        self.group = group
+        self.rounding = rounding
+
+    def store(self, text: str) -> int:
+        return self.at(ast.parse(text).body[0].value, self.group[-1])  # type: ignore[attr-defined]
+
+    def at(self, node: ast.expr, names: Mapping[str, Any]) -> int:
+        match node:
+            case ast.Constant(value=int(value)):
+                return value
+            case ast.Name(id=name):
+                return names[name]
+            case ast.Attribute(value=ast.Name(id=name), attr=field):
+                return names[f"{name}.{field}"]
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return -self.at(inner, names)
+            case ast.BinOp() | ast.Compare():
+                sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.left, node.comparators[0])
+                a, b = (self.at(side, names) for side in sides)
+                operator = type(node.op if isinstance(node, ast.BinOp) else node.ops[0]).__name__
+                return {
+                    "Add": lambda: a + b,
+                    "Sub": lambda: a - b,
+                    "Mult": lambda: a * b,
+                    "LShift": lambda: a * 2**b,
+                    "RShift": lambda: math.floor(Fraction(a, 2**b)),
+                    "Lt": lambda: int(a < b),
+                    "LtE": lambda: int(a <= b),
+                    "Gt": lambda: int(a > b),
+                    "GtE": lambda: int(a >= b),
+                    "Eq": lambda: int(a == b),
+                    "NotEq": lambda: int(a != b),
+                }[operator]()
+            case ast.Call(func=ast.Name(id=word), args=args):
+                return self.call(word, args, names)
+        raise AssertionError(ast.dump(node))
+
+    def call(self, word: str, args: list[ast.expr], names: Mapping[str, Any]) -> int:
+        if word in ("sum", "max_over", "min_over"):
+            values = [self.at(args[0], each) for each in self.group]
+            return {"sum": sum(values), "max_over": max(values), "min_over": min(values)}[word]
+        if word in ("sat", "wrap", "cast"):
+            text = args[1].id  # type: ignore[attr-defined]
+            bits, is_signed = int(text.split("int")[1]), not text.startswith("u")
+            low = -(1 << (bits - 1)) if is_signed else 0
+            value = self.at(args[0], names)
+            return (value - low) % (1 << bits) + low if word == "wrap" else max(low, min(value, low + (1 << bits) - 1))
+        values = [self.at(arg, names) for arg in args]
+        match word:
+            case "clamp":
+                return min(max(values[0], values[1]), values[2])
+            case "round_shift":
+                return round_to_integer(Fraction(values[0], 2 ** values[1]), self.rounding)
+            case "where":
+                return values[1] if values[0] else values[2]
+            case "abs":
+                return abs(values[0])
+        return min(values) if word == "min" else max(values)
+
+
+def random_integer(of: IntegerType, seed: random.Random) -> int:
+    low, high = of.interval.low, of.interval.high
+    return seed.choice([low, high, 0 if low <= 0 else low, min(1, high), *(seed.randint(low, high) for _ in range(6))])
+
+
+def random_element(element: Element, seed: random.Random) -> tuple[int, dict[str, int]]:
+    """Bits in memory, and value by field ("" for a plain element)."""
+    if element.type is not None:
+        value = random_integer(element.type, seed)
+        return value % (1 << element.type.bits), {"": value}
+    values = {field.name: random_integer(field.type, seed) for field in element.fields}
+    bits = sum(values[f.name] % (1 << f.type.bits) << f.low_bit for f in element.fields)
+    return bits, values
+
+
+class Iteration:
+    """Random inputs of one iteration of a format, in every lane."""
+
+    def __init__(self, machine: Machine, of: InstructionFormat, immediates: Mapping[str, int], seed: Any) -> None:
+        self.words: list[int] = []
+        self.names: list[dict[str, int]] = [dict(immediates) for _ in range(machine.lanes)]
+        for source in of.sources:
+            word = 0
+            for lane in range(machine.lanes):
+                bits, values = random_element(source.element, seed)
+                word |= bits << lane * source.element.bits
+                for field, value in values.items():
+                    self.names[lane][f"{source.name}.{field}" if field else source.name] = value
+            self.words.append(word)
+
+
+def pack_immediates(of: InstructionFormat, immediates: Mapping[str, int]) -> int:
+    packed, low = 0, 0
+    for name, type_ in of.immediates.items():
+        packed |= immediates[name] % (1 << type_.bits) << low
+        low += type_.bits
+    return packed
+
+
+def check_statements(machine: Machine, rounding: str, groups: int) -> None:
+    """Send random groups of random formats through the datapath, with bubbles, and compare every result."""
+    seed = random.Random(zlib.crc32(machine.name.encode()) + len(rounding))
+    formats = machine.formats_of("vec")
+    datapath = VectorDatapath(machine)
+    expected: dict[int, tuple[str, list[int]]] = {}  # by the cycle in which the result is seen
+
+    async def bench(ctx: Any) -> None:
+        cycle = 0
+        pending = [seed.choice(formats) for _ in range(groups)]
+        while pending or cycle <= max(expected, default=0):
+            if pending:
+                cycle = await send(ctx, pending.pop(), cycle)
+            else:
+                cycle = await step(ctx, cycle)
+
+    async def send(ctx: Any, of: InstructionFormat, cycle: int) -> int:
+        immediates = {name: random_integer(type_, seed) for name, type_ in of.immediates.items()}
+        length = seed.randint(1, 5) if of.reduce_loops else 1
+        group = [Iteration(machine, of, immediates, seed) for _ in range(length)]
+        ctx.set(datapath.format, formats.index(of))
+        ctx.set(datapath.immediates, pack_immediates(of, immediates))
+        for count, iteration in enumerate(group):
+            for i, word in enumerate(iteration.words):
+                ctx.set(getattr(datapath, f"source_{i}"), word)
+            ctx.set(datapath.is_first, count == 0)
+            ctx.set(datapath.valid, 1)
+            if count == length - 1:
+                type_ = of.destination.element.type
+                assert type_ is not None
+                values = [
+                    Evaluator([it.names[lane] for it in group], rounding).store(of.statement.text) % (1 << type_.bits)
+                    for lane in range(machine.lanes)
+                ]
+                expected[cycle + vec_stages(machine)] = f"{of.statement.text} at cycle {cycle}", values
+            cycle = await step(ctx, cycle)
+            ctx.set(datapath.valid, 0)
+            while seed.random() < 0.2:
+                for i in range(len(iteration.words)):
+                    ctx.set(getattr(datapath, f"source_{i}"), seed.getrandbits(64))
+                ctx.set(datapath.is_first, seed.randint(0, 1))
+                cycle = await step(ctx, cycle)
+        return cycle
+
+    async def step(ctx: Any, cycle: int) -> int:
+        await ctx.tick()
+        if cycle + 1 in expected:
+            text, values = expected[cycle + 1]
+            word, bits = ctx.get(datapath.result), len(datapath.result) // machine.lanes
+            assert [word >> lane * bits & ((1 << bits) - 1) for lane in range(machine.lanes)] == values, text
+        return cycle + 1
+
+    simulator = Simulator(datapath)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("rounding", ["even", "up", "away"])
+@pytest.mark.parametrize("name", ["tiny8", "base16"])
+def test_computes_every_statement_of_the_shipped_machines(name: str, rounding: str) -> None:
+    lanes = 2  # every lane is alike
+    machine = load_machine(name, [f"rounding={rounding}", f"lanes={lanes}", "array.rows=4", "array.cols=4"])
+    check_statements(machine, rounding, groups=400)
+
+
+@pytest.mark.parametrize("rounding", ["even", "up", "away"])
+def test_computes_every_word_of_the_language(rounding: str) -> None:
+    machine = load_machine_text(EVERY_WORD.replace("ROUNDING", rounding), f"words-{rounding}")
+    check_statements(machine, rounding, groups=600)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 import numpy as np
 
@@ -162,15 +163,19 @@ def legal_address(buffer: TileBuffer, lowest: int, bank_words: int) -> int | Non
 
     A group lies across a bank boundary inside the buffer exactly when that boundary is not itself aligned.
     """
-    address = -(-lowest // buffer.alignment) * buffer.alignment
-    if bank_words == 0 or bank_words % buffer.alignment == 0:
+    step = buffer.alignment
+    address = -(-lowest // step) * step
+    if bank_words == 0 or bank_words % step == 0:
         return address
-    if buffer.size > buffer.alignment * (bank_words // buffer.alignment):
-        return None
-    boundary = -(-(address + 1) // bank_words) * bank_words
-    if address + buffer.size <= boundary or boundary % buffer.alignment == 0:
-        return address
-    return legal_address(buffer, boundary, bank_words)
+    period = lcm(bank_words, step)  # boundaries and groups meet again after it
+    tried_up_to = address + period
+    while address < tried_up_to:
+        inside = range((address // bank_words + 1) * bank_words, address + buffer.size, bank_words)
+        across = next((boundary for boundary in inside if boundary % step), None)
+        if across is None:
+            return address
+        address = -(-across // step) * step
+    return None
 
 
 def _clashes(space: Space, item: Lifetime, address: int, live: Sequence[tuple[int, Lifetime]]) -> int:

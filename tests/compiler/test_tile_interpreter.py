@@ -1,0 +1,61 @@
+"""The meaning of tile programs: equal, byte for byte, to the binary that they become, and to a schedule of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.allocate import allocate
+from compiler.emit import emit
+from compiler.errors import CompileError
+from compiler.schedule import schedule
+from compiler.tile import TileProgram
+from compiler.tile_interpreter import interpret_tiles
+from compiler.waits import compute_waits
+from isa.loader import load_machine
+from isa.program import dram_bytes, place_regions
+from simulator.interpreter import interpret
+from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
+
+MACHINES = ("base16", "tiny8", "rect")
+
+
+def random_inputs(tiles: TileProgram) -> bytes:
+    return np.random.default_rng(99).integers(0, 256, tiles.input_bytes, np.uint8).tobytes()
+
+
+def run_binary(tiles: TileProgram, inputs: bytes) -> bytes:
+    """The outputs region after the oracle has run the emitted program."""
+    placement = allocate(tiles)
+    program = emit(tiles, placement, compute_waits(tiles, placement))
+    bases = place_regions(program.limits)
+    dram = np.zeros(dram_bytes(program.limits), np.uint8)
+    for region, content in (("weights", program.weights), ("inputs", inputs)):
+        dram[bases[region] : bases[region] + len(content)] = np.frombuffer(content, np.uint8)
+    final = interpret(program, dram, bases).dram
+    return final[bases["outputs"] : bases["outputs"] + program.output_bytes].tobytes()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(2))
+def test_equals_the_binary(machine: str, seed: int) -> None:
+    tiles = random_tiles(load_machine(machine), seed)
+    inputs = random_inputs(tiles)
+    assert interpret_tiles(tiles, inputs) == run_binary(tiles, inputs)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_schedule_keeps_the_meaning(machine: str, seed: int) -> None:
+    tiles = random_tiles(load_machine(machine), seed)
+    inputs = random_inputs(tiles)
+    assert interpret_tiles(schedule(tiles, 12), inputs) == interpret_tiles(tiles, inputs)
+
+
+def test_refuses_an_access_outside_its_buffer() -> None:
+    builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
+    to = builder.buffer("act", WORDS)
+    builder.run("fill", {"trip.k": WORDS + 1, "y.k": 1}, y=to)
+    with pytest.raises(CompileError) as refused:
+        interpret_tiles(builder.program(), b"")
+    assert str(refused.value) == "operation 0 (fill): y touches words 0 to 6 of act2, which has 6"

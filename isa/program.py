@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from isa.encoding import Instruction, encode
+from isa.errors import IsaError
 from isa.machine import Machine
 from isa.memory import REGIONS
 
@@ -90,3 +94,17 @@ def dram_bytes(limits: Mapping[str, int]) -> int:
     """Bytes that hold all regions where `place_regions` puts them from address 0 on."""
     bases = place_regions(limits)
     return max(bases[region] + limits[region] for region in REGIONS)
+
+
+def dram_image(program: Program, input_bytes: bytes = b"") -> NDArray[np.uint8]:
+    """The DRAM before a run, regions where `place_regions` puts them: text, weights, `input_bytes`, the rest zero.
+
+    Raises IsaError when there are more input bytes than the inputs region holds.
+    """
+    if len(input_bytes) > program.input_bytes:
+        raise IsaError(f"{len(input_bytes)} input bytes came; the inputs region holds {program.input_bytes}")
+    bases = place_regions(program.limits)
+    image = np.zeros(dram_bytes(program.limits), np.uint8)
+    for region, content in (("program", program.text), ("weights", program.weights), ("inputs", input_bytes)):
+        image[bases[region] : bases[region] + len(content)] = np.frombuffer(content, np.uint8)
+    return image

@@ -1,0 +1,38 @@
+"""Level 1 to level 1: from ONNX's operators to few canonical ones on integers. Rules are tables of small functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.graph import Graph
+from compiler.simplify.affine import AFFINE
+from compiler.simplify.canonical import CANONICALIZE
+from compiler.simplify.check import require_integer, require_quantized
+from compiler.simplify.fold import FOLD
+from compiler.simplify.integer import INTEGER
+from compiler.simplify.layout import LAYOUT
+from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
+
+RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT)
+"""All rules, in the order in which those of one operator kind are tried."""
+
+
+def simplify(graph: Graph) -> Graph:
+    """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
+
+    Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
+    integer: conv, add, max_pool, average_pool, rescale, reshape.
+    """
+    graph = drop_dead_code(graph)
+    require_quantized(graph)
+    graph = merge_equal_operators(graph)
+    graph = rewrite(graph, merged(RULES))
+    graph = merge_equal_operators(graph)
+    require_integer(graph)
+    return graph
+
+
+def merged(tables: Sequence[Rules]) -> Rules:
+    """One table that tries the rules of each operator kind in the tables' order."""
+    kinds = dict.fromkeys(kind for table in tables for kind in table)
+    return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for kind in kinds}

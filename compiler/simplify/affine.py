@@ -1,0 +1,85 @@
+"""Per-channel scales and offsets (BatchNormalization, Mul, Add with constants) become part of a convolution.
+
+With quantised weights the fold is exact: the integers stay (a negative factor changes their sign), and each
+channel's scale and bias take the factor and offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, Quantization, describe
+from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
+
+
+def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
+    """affine(conv(x, w, b)) → conv(x, w · scale, b · scale + offset)."""
+    x = operator.inputs[0]
+    producer = view.producer(x, "conv")
+    if producer is None or not view.is_read_once(x):
+        return None
+    weights = constant_weights(producer.inputs[1], view)
+    bias = constant_weights(producer.inputs[2], view) if len(producer.inputs) > 2 else None
+    if weights is None or (bias is None and len(producer.inputs) > 2):
+        return None
+    scale, offset = _values(operator, view)
+    scaled = _scaled_weights(operator, weights, scale)
+    offset = offset + (0 if bias is None else bias.real * scale)
+    made = replace(producer, name=producer.name, outputs=operator.outputs, nodes=producer.nodes + operator.nodes)
+    return _conv(made, scaled, offset, view)
+
+
+def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
+    """affine(dequantize(q)) → a convolution of each channel with one weight, whose scale is the factor."""
+    if view.producer(operator.inputs[0], "dequantize") is None:
+        return None
+    scale, offset = _values(operator, view)
+    shape = (len(scale), 1, 1, 1)
+    ones = Weights(np.ones(shape, np.int8), Quantization((1.0,), (0,)))
+    attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": len(scale)}
+    made = Operator(operator.name, "conv", operator.inputs[:1] + ("",), operator.outputs, attributes, operator.nodes)
+    return _conv(made, _scaled_weights(operator, ones, scale), offset, view)
+
+
+def _values(operator: Operator, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    scale, offset = (view.constant(name) for name in operator.inputs[1:])
+    assert scale is not None and offset is not None
+    return scale, offset
+
+
+def _scaled_weights(operator: Operator, weights: Weights, factor: NDArray[np.float64]) -> Weights:
+    """Weights [O, …] times a factor for each output channel."""
+    columns = factor.reshape(-1, *(1,) * (weights.values.ndim - 1))
+    quantization = weights.quantization
+    if quantization is None:
+        return Weights((weights.values * columns).astype(weights.values.dtype), None)
+    is_symmetric = not any(quantization.zero_points)
+    if quantization.axis not in (None, 0) or not (is_symmetric or np.all(factor > 0)):
+        raise CompileError(f"{describe(operator)}: expected weights with zero point 0 and scales by output channel")
+    values = weights.values.astype(np.int64) * np.sign(columns).astype(np.int64)
+    if values.max() > np.iinfo(weights.values.dtype).max:
+        raise CompileError(
+            f"{describe(operator)}: its negative scale turns the weight -128 into 128; quantise weights to -127 … 127"
+        )
+    count = len(factor)
+    scales = np.broadcast_to(quantization.scales, (count,)) * np.where(factor == 0, 1.0, np.abs(factor))
+    zeros = np.broadcast_to(quantization.zero_points, (count,))
+    merged = Quantization(tuple(map(float, scales)), tuple(map(int, zeros)), 0)
+    return Weights(values.astype(weights.values.dtype), merged)
+
+
+def _conv(made: Operator, weights: Weights, bias: NDArray[np.float64], view: View) -> Replacement:
+    weight_name, weight = stored_weights(weights, f"{made.name}.weight", view)
+    bias_name, stored = stored_weights(Weights(bias, None), f"{made.name}.bias", view)
+    operator = replace(made, inputs=(made.inputs[0], weight_name, bias_name))
+    return Replacement(
+        (*weight.operators, operator), {**weight.tensors, **stored.tensors}, {**weight.constants, **stored.constants}
+    )
+
+
+AFFINE = {"affine": (fold_affine_into_conv, affine_to_conv)}

@@ -1,0 +1,56 @@
+"""Reading an operator's attributes such that none is overlooked: what was not read is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, describe
+
+
+class Attributes:
+    """The attributes of an ONNX operator, each to be read once by the name and with the default of ONNX's schema."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self._left = dict(operator.attributes)
+
+    def integer(self, name: str, default: int) -> int:
+        return int(self._left.pop(name, default))
+
+    def number(self, name: str, default: float) -> float:
+        return float(self._left.pop(name, default))
+
+    def text(self, name: str, default: str) -> str:
+        return str(self._left.pop(name, default))
+
+    def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+        value = self._left.pop(name, default)
+        return None if value is None else tuple(int(item) for item in value)
+
+    def only(self, name: str, *allowed: int | str) -> None:
+        """Read an attribute that may be left out or have one of these values; raises CompileError for others."""
+        value = self._left.pop(name, allowed[0])
+        if value not in allowed:
+            raise CompileError(
+                f"{describe(self.operator)}: {name} = {value!r} has no lowering; expected "
+                f"{' or '.join(map(repr, allowed))}"
+            )
+
+    def ignore(self, *names: str) -> None:
+        """Attributes that do not change what the operator computes at inference."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def finish(self) -> None:
+        for name in self._left:
+            raise CompileError(f"{describe(self.operator)}: attribute {name!r} has no lowering; remove it")
+
+
+@contextmanager
+def attributes_of(operator: Operator) -> Iterator[Attributes]:
+    """The attributes of an operator; at the end of the block, every one must have been read."""
+    attributes = Attributes(operator)
+    yield attributes
+    attributes.finish()

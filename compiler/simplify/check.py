@@ -1,0 +1,72 @@
+"""What simplification promises: a graph of integer operators, with (de)quantisation only at its edges."""
+
+from __future__ import annotations
+
+from compiler.errors import CompileError
+from compiler.graph import Graph, Operator, describe
+from compiler.simplify.canonical import CANONICALIZE
+
+QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear")
+
+
+def require_quantized(graph: Graph) -> None:
+    """Raise CompileError for a graph that was never quantised."""
+    if not any(operator.kind in QUANTIZERS for operator in graph.operators):
+        raise CompileError(
+            f"{graph.name}: the model is float; quantise it first, with onnxruntime.quantization.quantize_static "
+            "(QDQ format, int8)"
+        )
+
+
+def require_integer(graph: Graph) -> None:
+    """Raise CompileError for the first operator that did not become an integer one."""
+    for operator in graph.operators:
+        if operator.kind == "quantize" and operator.inputs[0] in graph.inputs:
+            continue
+        if operator.kind == "dequantize" and set(operator.outputs) <= set(graph.outputs.values()):
+            if graph.uses.get(operator.outputs[0], 0) == list(graph.outputs.values()).count(operator.outputs[0]):
+                continue
+        reason = _reason(operator, graph)
+        if reason:
+            raise CompileError(f"{describe(operator)}: {reason}")
+
+
+def _reason(operator: Operator, graph: Graph) -> str:
+    """Why an operator cannot stay; empty if it can."""
+    if operator.kind.startswith("onnx."):
+        return _unknown(operator, graph)
+    if operator.kind == "dequantize":
+        return ""  # its reader is told
+    if operator.kind == "quantize":
+        source = graph.producers.get(operator.inputs[0])
+        return (
+            "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
+        )
+    for position, name in enumerate(operator.inputs):
+        if graph.tensors[name].quantization is None and not (operator.kind == "conv" and position == 2):
+            return _float_operand(name, position, operator, graph)
+    if graph.tensors[operator.outputs[0]].quantization is None:
+        return "its result is float; expected a QuantizeLinear after it"
+    return ""
+
+
+def _unknown(operator: Operator, graph: Graph) -> str:
+    kind = operator.kind.removeprefix("onnx.")
+    if operator.kind not in CANONICALIZE:
+        known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
+        return f"operator {kind} has no lowering to the machine; those that have: {known}"
+    shapes = ", ".join(str(list(graph.tensors[name].shape)) for name in operator.inputs if name)
+    return (
+        f"{kind} of these operands ({shapes}) has no lowering; expected constant weights for products, and equal "
+        "shapes or one number for each channel otherwise"
+    )
+
+
+def _float_operand(name: str, position: int, operator: Operator, graph: Graph) -> str:
+    if name in graph.constants:
+        return f"its operand {name!r} is a float constant; expected a quantised one, behind DequantizeLinear"
+    producer = graph.producers.get(name)
+    if producer is not None and producer.kind == "dequantize":
+        return "its result is float; expected a QuantizeLinear after it"
+    where = "a float input of the model" if producer is None else f"the float result of node {producer.name!r}"
+    return f"its operand {name!r} is {where}; expected QuantizeLinear and DequantizeLinear between them"

@@ -1,0 +1,173 @@
+"""From QDQ to integer operators: quantize(op(dequantize(q), …)) becomes one operator on quantised tensors.
+
+Layout, maximum and limits commute with (de)quantisation, so they move to whichever side has integers; what is left
+between a dequantize and a quantize is a product, a sum or an average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import Operator, Quantization, TensorType
+from compiler.simplify.rewrite import Replacement, View
+
+MONOTONE = ("reshape", "max_pool")
+"""Operators that pick some of their input's elements, in an order that does not depend on the scale."""
+
+EXACT_GRID = 1e-6
+"""A limit this close to a multiple of the scale is one."""
+
+
+# -- dequantize moves down ---------------------------------------------------------------------------------------------
+
+
+def before_dequantize(operator: Operator, view: View) -> Replacement | None:
+    """reshape(dequantize(q)) → dequantize(reshape(q)); the same for max_pool."""
+    dequantize = view.producer(operator.inputs[0], "dequantize")
+    if dequantize is None:
+        return None
+    source = dequantize.inputs[0]
+    if view.constant(source) is not None:
+        return None
+    of = replace(view.type(source), shape=view.type(operator.outputs[0]).shape)
+    return _before(dequantize, replace(operator, inputs=(source,)), of, view)
+
+
+def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
+    """clamp(dequantize(q)) → dequantize(limited q), if the limits are multiples of the scale."""
+    dequantize = view.producer(operator.inputs[0], "dequantize")
+    if dequantize is None or all(user.kind == "quantize" for user in view.users(operator.outputs[0])):
+        return None
+    of = view.type(dequantize.inputs[0])
+    assert of.quantization is not None
+    for limit in (operator.attributes["low"], operator.attributes["high"]):
+        steps = limit / of.quantization.scale
+        if math.isfinite(limit) and abs(steps - round(steps)) > EXACT_GRID:
+            return None
+    attributes = _limits(operator, of, *of.limits)
+    rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
+    return _before(dequantize, rescale, of, view)
+
+
+def _before(dequantize: Operator, operator: Operator, of: TensorType, view: View) -> Replacement:
+    result = operator.outputs[0]
+    integers = view.fresh(f"{result}.integers")
+    made = replace(operator, outputs=(integers,))
+    return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), {integers: of})
+
+
+# -- quantize moves up -------------------------------------------------------------------------------------------------
+
+
+def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
+    """quantize(clamp(x)) → quantize(x) with closer limits: rounding keeps the order of values."""
+    clamp = view.producer(operator.inputs[0], "clamp")
+    if clamp is None:
+        return None
+    of = view.type(operator.outputs[0])
+    attributes = _limits(clamp, of, operator.attributes["low"], operator.attributes["high"])
+    made = replace(operator, inputs=clamp.inputs, attributes=attributes, nodes=clamp.nodes + operator.nodes)
+    return Replacement((made,))
+
+
+def quantize_before(operator: Operator, view: View) -> Replacement | None:
+    """quantize(reshape(x)) → reshape(quantize(x)); the same for max_pool."""
+    before = view.producer(operator.inputs[0], *MONOTONE)
+    if before is None:
+        return None
+    source, result = before.inputs[0], operator.outputs[0]
+    integers = view.fresh(f"{result}.source")
+    of = replace(view.type(result), shape=view.type(source).shape)
+    quantize = replace(operator, inputs=(source,), outputs=(integers,))
+    return Replacement((quantize, replace(before, inputs=(integers,), outputs=(result,))), {integers: of})
+
+
+def requantize(operator: Operator, view: View) -> Replacement | None:
+    """quantize(dequantize(q)) → rescale(q), or q itself where nothing changes."""
+    dequantize = view.producer(operator.inputs[0], "dequantize")
+    if dequantize is None:
+        return None
+    made = replace(operator, kind="rescale", inputs=dequantize.inputs)
+    return Replacement((made,))
+
+
+def integer_operator(operator: Operator, view: View) -> Replacement | None:
+    """quantize(op(dequantize(q), …)) → op(q, …) on quantised tensors."""
+    computed = view.producer(operator.inputs[0], "conv", "add", "average_pool")
+    if computed is None:
+        return None
+    inputs = [_integers(name, view) for name in computed.inputs[:2]] + list(map(_bias, computed.inputs[2:], [view] * 3))
+    if any(name is None for name in inputs):
+        return None
+    attributes = {**computed.attributes, **operator.attributes}
+    names = tuple(name for name in inputs if name is not None)
+    extra = tuple(node for node in operator.nodes[:-1] if node not in computed.nodes)
+    made = Operator(computed.name, computed.kind, names, operator.outputs, attributes, computed.nodes + extra)
+    return Replacement((made,))
+
+
+def _integers(name: str, view: View) -> str | None:
+    """The quantised tensor that a float tensor is dequantised from."""
+    dequantize = view.producer(name, "dequantize")
+    return None if dequantize is None else dequantize.inputs[0]
+
+
+def _bias(name: str, view: View) -> str | None:
+    """A bias may be quantised or float; it must be constant."""
+    source = _integers(name, view) or name
+    return source if view.constant(source) is not None else None
+
+
+# -- integer operators among themselves --------------------------------------------------------------------------------
+
+
+def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
+    """A rescale to the same type that limits nothing is its input."""
+    of = view.type(operator.outputs[0])
+    limits = operator.attributes["low"], operator.attributes["high"]
+    if view.type(operator.inputs[0]) != of or limits != of.limits:
+        return None
+    return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
+
+
+def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
+    """rescale(op(…)) to the same scale only limits: op's own limits become closer."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    before = view.producer(source, "conv", "add", "average_pool", "rescale")
+    if before is None or view.type(source) != view.type(result) or not view.is_read_once(source):
+        return None
+    low, high = operator.attributes["low"], operator.attributes["high"]
+    limits = {name: min(max(before.attributes[name], low), high) for name in ("low", "high")}
+    nodes = before.nodes + operator.nodes
+    return Replacement((replace(before, outputs=(result,), attributes={**before.attributes, **limits}, nodes=nodes),))
+
+
+def _limits(clamp: Operator, of: TensorType, low: int, high: int) -> dict[str, int]:
+    """The integers between which a quantised value stays when its real value is clamped, within low … high."""
+    assert of.quantization is not None
+    bounds = [_quantized(clamp.attributes[name], of.quantization, of.limits) for name in ("low", "high")]
+    low = min(max(low, bounds[0]), bounds[1])
+    return {"low": low, "high": max(low, min(high, bounds[1]))}
+
+
+def _quantized(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:
+    """As QuantizeLinear: divided in float32, ties to even, saturated."""
+    if math.isinf(value):
+        return limits[0] if value < 0 else limits[1]
+    steps = float(np.rint(np.float32(value) / np.float32(quantization.scale)))
+    return int(min(max(steps + quantization.zero_point, limits[0]), limits[1]))
+
+
+INTEGER = {
+    # dequantize moves down
+    "reshape": (before_dequantize,),
+    "max_pool": (before_dequantize,),
+    "clamp": (clamp_before_dequantize,),
+    # quantize moves up
+    "quantize": (clamp_into_quantize, quantize_before, requantize, integer_operator),
+    # integer operators among themselves
+    "rescale": (drop_rescale_to_same, limits_into_producer),
+}

@@ -1,0 +1,74 @@
+"""Reshapes: merged, moved to the edges, and folded into the convolution that reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import Operator, stored_shape
+from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
+
+
+def drop_reshape_to_same(operator: Operator, view: View) -> Replacement | None:
+    source, result = operator.inputs[0], operator.outputs[0]
+    if view.type(source).shape != view.type(result).shape:
+        return None
+    return Replacement(aliases={result: source})
+
+
+def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
+    before = view.producer(operator.inputs[0], "reshape")
+    if before is None:
+        return None
+    return Replacement((replace(operator, inputs=before.inputs, nodes=before.nodes + operator.nodes),))
+
+
+def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
+    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape meets who may absorb it."""
+    before = view.producer(operator.inputs[0], "reshape")
+    if before is None:
+        return None
+    source, result = before.inputs[0], operator.outputs[0]
+    middle = view.fresh(f"{result}.unshaped")
+    of = replace(view.type(result), shape=view.type(source).shape)
+    rescale = replace(operator, inputs=(source,), outputs=(middle,))
+    reshape = replace(before, inputs=(middle,), outputs=(result,))
+    return Replacement((rescale, reshape), {middle: of})
+
+
+def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
+    """A 1×1 product over a flattened [N, C, H, W] is a convolution whose kernel is all of H × W.
+
+    Example: [1, 4, 3, 3] → [1, 36] · [6, 36]ᵀ is a convolution with weights [6, 4, 3, 3] and no padding.
+    """
+    flatten = view.producer(operator.inputs[0], "reshape")
+    weights = constant_weights(operator.inputs[1], view)
+    if flatten is None or weights is None or operator.attributes["group"] != 1:
+        return None
+    source = flatten.inputs[0]
+    n, c, h, w = stored_shape(view.type(source).shape, f"node {flatten.name!r}: its input")
+    outputs, inputs, *kernel = weights.values.shape
+    is_plain = kernel == [1, 1] and operator.attributes["pads"] == (0,) * 4
+    flattened = stored_shape(view.type(operator.inputs[0]).shape)
+    if not is_plain or flattened != (n, c * h * w, 1, 1):
+        return None
+    quantization = weights.quantization
+    if quantization is not None and quantization.axis not in (None, 0):
+        return None
+    kernels = Weights(np.ascontiguousarray(weights.values.reshape(outputs, c, h, w)), quantization)
+    real, change = stored_weights(kernels, f"{operator.name}.weight", view)
+    is_integer = view.type(operator.inputs[0]).quantization is not None
+    name = change.operators[0].inputs[0] if is_integer and change.operators else real
+    operators = () if is_integer else change.operators
+    attributes = {**operator.attributes, "strides": (1, 1)}
+    made = replace(operator, inputs=(source, name, *operator.inputs[2:]), attributes=attributes)
+    return replace(change, operators=(*operators, replace(made, nodes=flatten.nodes + operator.nodes)))
+
+
+LAYOUT = {
+    "reshape": (drop_reshape_to_same, merge_reshapes),
+    "rescale": (reshape_after_rescale,),
+    "conv": (flatten_into_conv,),
+}

@@ -1,0 +1,179 @@
+"""Rewriting: apply tables of small rules until none applies, then drop what nobody reads.
+
+A rule looks at one operator and what surrounds it and returns what takes its place, or None. It never changes
+anything itself. The replacement computes the same outputs, under the same names or renamed by `aliases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.graph import Graph, Operator, TensorType
+
+MAX_SWEEPS = 1000
+"""Far more than any graph needs; reached only if two rules undo each other."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What takes an operator's place: operators in order, types and constants that are new or changed."""
+
+    operators: tuple[Operator, ...] = ()
+    tensors: Mapping[str, TensorType] = field(default_factory=dict)
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)  # output of the operator → the tensor that it is
+
+
+class View:
+    """What a rule may ask about the graph around an operator. Everything before the operator is up to date."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.opset = graph.opset
+        self.inputs = frozenset(graph.inputs)
+        self.outputs = frozenset(graph.outputs.values())
+        self._types = dict(graph.tensors)
+        self._constants = dict(graph.constants)
+        self._producers = dict(graph.producers)
+        self._uses = dict(graph.uses)
+        self._users: dict[str, list[Operator]] = {}
+        for operator in graph.operators:
+            for name in operator.inputs:
+                self._users.setdefault(name, []).append(operator)
+
+    def type(self, name: str) -> TensorType:
+        return self._types[name]
+
+    def constant(self, name: str) -> NDArray[Any] | None:
+        """The value of a constant tensor; None for others."""
+        return self._constants.get(name)
+
+    def producer(self, name: str, *kinds: str) -> Operator | None:
+        """The operator that computes a tensor, if it is one of these kinds (any kind if none is named)."""
+        found = self._producers.get(name)
+        return found if found is not None and (not kinds or found.kind in kinds) else None
+
+    def users(self, name: str) -> list[Operator]:
+        """The operators that read a tensor, as they were before this sweep."""
+        return self._users.get(name, [])
+
+    def is_read_once(self, name: str) -> bool:
+        """True when one operator, once, reads a tensor. It may be False for a short while after the others went."""
+        return self._uses.get(name, 0) == 1
+
+    def fresh(self, name: str) -> str:
+        """A name that no tensor has yet, made from the given one."""
+        while name in self._types:
+            name += "'"
+        return name
+
+    def _accept(self, change: Replacement) -> None:
+        self._types |= change.tensors
+        self._constants |= change.constants
+        for operator in change.operators:
+            for name in operator.inputs:
+                self._uses[name] = self._uses.get(name, 0) + 1
+            for name in operator.outputs:
+                self._producers[name] = operator
+
+
+Rule = Callable[[Operator, View], Replacement | None]
+Rules = Mapping[str, tuple[Rule, ...]]
+"""Operator kind → its rules, tried in order; those of `*` are tried on every operator, after its own."""
+
+
+def rewrite(graph: Graph, rules: Rules) -> Graph:
+    """The graph to which no rule applies any more, without dead code."""
+    for _ in range(MAX_SWEEPS):
+        graph = drop_dead_code(graph)
+        changed = _sweep(graph, rules)
+        if changed is None:
+            return graph
+        graph = changed
+    raise CompileError(f"{graph.name}: simplification does not come to an end")
+
+
+def _sweep(graph: Graph, rules: Rules) -> Graph | None:
+    """Try the rules once on every operator, in order; None when none applied."""
+    view = View(graph)
+    aliases: dict[str, str] = {}
+    kept: list[Operator] = []
+    is_changed = False
+    for operator in graph.operators:
+        inputs = tuple(aliases.get(name, name) for name in operator.inputs)
+        if inputs != operator.inputs:
+            operator = replace(operator, inputs=inputs)
+            view._accept(Replacement((operator,)))
+        change = _first_match(operator, view, rules)
+        if change is None:
+            kept.append(operator)
+            continue
+        is_changed = True
+        view._accept(change)
+        kept += change.operators
+        aliases |= change.aliases
+    if not is_changed:
+        return None
+    outputs = {name: aliases.get(tensor, tensor) for name, tensor in graph.outputs.items()}
+    return replace(
+        graph, operators=tuple(kept), tensors=view._types, constants=view._constants, outputs=outputs
+    )  # fmt: skip
+
+
+def _first_match(operator: Operator, view: View, rules: Rules) -> Replacement | None:
+    for rule in (*rules.get(operator.kind, ()), *rules.get("*", ())):
+        change = rule(operator, view)
+        if change is not None:
+            return change
+    return None
+
+
+def drop_dead_code(graph: Graph) -> Graph:
+    """The graph without operators, constants and types that no output depends on. Inputs stay."""
+    live = set(graph.outputs.values())
+    kept = []
+    for operator in reversed(graph.operators):
+        if live.intersection(operator.outputs):
+            live.update(operator.inputs)
+            kept.append(operator)
+    kept.reverse()
+    named = live.union(graph.inputs, *(operator.outputs for operator in kept))
+    return replace(
+        graph,
+        operators=tuple(kept),
+        tensors={name: of for name, of in graph.tensors.items() if name in named},
+        constants={name: value for name, value in graph.constants.items() if name in live},
+    )
+
+
+def merge_equal_operators(graph: Graph) -> Graph:
+    """The graph in which no two operators compute the same from the same tensors (common subexpressions)."""
+    known: dict[Any, Operator] = {}
+    aliases: dict[str, str] = {}
+    kept = []
+    for operator in graph.operators:
+        operator = replace(operator, inputs=tuple(aliases.get(name, name) for name in operator.inputs))
+        first = known.setdefault(_meaning(operator, graph), operator)
+        if first is operator:
+            kept.append(operator)
+        else:
+            aliases |= zip(operator.outputs, first.outputs, strict=True)
+    outputs = {name: aliases.get(tensor, tensor) for name, tensor in graph.outputs.items()}
+    return drop_dead_code(replace(graph, operators=tuple(kept), outputs=outputs))
+
+
+def _meaning(operator: Operator, graph: Graph) -> Any:
+    """Equal for operators that compute the same; arrays are compared by identity."""
+    attributes = tuple(
+        sorted((key, value if _is_plain(value) else id(value)) for key, value in operator.attributes.items())
+    )
+    types = tuple(graph.tensors.get(name) for name in operator.outputs)
+    return operator.kind, operator.inputs, attributes, types
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, int | float | str | tuple)

@@ -1,0 +1,58 @@
+"""Constant operands of products: seen through their DequantizeLinear, and put back after a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.graph import Operator, Quantization, TensorType
+from compiler.simplify.rewrite import Replacement, View
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A constant tensor: integers with what they mean, or floats (`quantization` is None)."""
+
+    values: NDArray[Any]
+    quantization: Quantization | None
+
+    @property
+    def real(self) -> NDArray[np.float64]:
+        """What the values mean, exactly enough that nothing is lost of a 32-bit integer."""
+        if self.quantization is None:
+            return self.values.astype(np.float64)
+        scales, zeros = per_axis(self.quantization, self.values.ndim)
+        return (self.values.astype(np.float64) - zeros) * scales
+
+
+def per_axis(quantization: Quantization, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scales and zero points as arrays that broadcast against a tensor of a rank."""
+    shape = [1] * rank
+    if quantization.axis is not None:
+        shape[quantization.axis] = len(quantization.scales)
+    scales = np.array(quantization.scales, np.float64).reshape(shape)
+    return scales, np.array(quantization.zero_points, np.float64).reshape(shape)
+
+
+def constant_weights(name: str, view: View) -> Weights | None:
+    """The value of a constant, or of a constant that is dequantised; None for anything that is computed."""
+    producer = view.producer(name, "dequantize")
+    source = producer.inputs[0] if producer is not None else name
+    value = view.constant(source)
+    return None if value is None else Weights(value, view.type(source).quantization)
+
+
+def stored_weights(weights: Weights, name: str, view: View) -> tuple[str, Replacement]:
+    """Make a constant of these weights: the float tensor's name, and what has to be added to the graph."""
+    quantization = weights.quantization
+    constant = view.fresh(name)
+    of = TensorType(weights.values.dtype.name, weights.values.shape, quantization)
+    if quantization is None:
+        return constant, Replacement((), {constant: of}, {constant: weights.values})
+    real = view.fresh(f"{name}.real")
+    operator = Operator(f"{name}.dequantize", "dequantize", (constant,), (real,))
+    types = {constant: of, real: TensorType("float32", of.shape)}
+    return real, Replacement((operator,), types, {constant: weights.values})

@@ -1,11 +1,8 @@
 """The vector datapath against each statement read as plain Python arithmetic."""
 
-import ast
-import math
 import random
 import zlib
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,10 +11,9 @@ from amaranth.sim import Simulator
 from isa.encoding import InstructionFormat
 from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
-from isa.memory import Element
-from isa.numeric import IntegerType
 from isa.timing import vec_stages
 from rtl.datapath import VectorDatapath
+from tests.rtl.statements import Evaluator, random_element, random_integer
 
 EVERY_WORD = """
 extends: tiny8
@@ -78,95 +74,6 @@ instructions:
     to: {y: "act[i]"}
     do: y = sat(min_over(a - b) * 2, int16)
 """
-
-
-def round_to_integer(x: Fraction, rounding: str) -> int:
-    match rounding:
-        case "even":
-            return round(x)
-        case "up":
-            return math.floor(x + Fraction(1, 2))
-        case _:
-            return math.floor(abs(x) + Fraction(1, 2)) * (1 if x > 0 else -1)
-
-
-class Evaluator:
-    """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration."""
-
-    def __init__(self, group: list[Mapping[str, Any]], rounding: str) -> None:
-        self.group = group
-        self.rounding = rounding
-
-    def store(self, text: str) -> int:
-        return self.at(ast.parse(text).body[0].value, self.group[-1])  # type: ignore[attr-defined]
-
-    def at(self, node: ast.expr, names: Mapping[str, Any]) -> int:
-        match node:
-            case ast.Constant(value=int(value)):
-                return value
-            case ast.Name(id=name):
-                return names[name]
-            case ast.Attribute(value=ast.Name(id=name), attr=field):
-                return names[f"{name}.{field}"]
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -self.at(inner, names)
-            case ast.BinOp() | ast.Compare():
-                sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.left, node.comparators[0])
-                a, b = (self.at(side, names) for side in sides)
-                operator = type(node.op if isinstance(node, ast.BinOp) else node.ops[0]).__name__
-                return {
-                    "Add": lambda: a + b,
-                    "Sub": lambda: a - b,
-                    "Mult": lambda: a * b,
-                    "LShift": lambda: a * 2**b,
-                    "RShift": lambda: math.floor(Fraction(a, 2**b)),
-                    "Lt": lambda: int(a < b),
-                    "LtE": lambda: int(a <= b),
-                    "Gt": lambda: int(a > b),
-                    "GtE": lambda: int(a >= b),
-                    "Eq": lambda: int(a == b),
-                    "NotEq": lambda: int(a != b),
-                }[operator]()
-            case ast.Call(func=ast.Name(id=word), args=args):
-                return self.call(word, args, names)
-        raise AssertionError(ast.dump(node))
-
-    def call(self, word: str, args: list[ast.expr], names: Mapping[str, Any]) -> int:
-        if word in ("sum", "max_over", "min_over"):
-            values = [self.at(args[0], each) for each in self.group]
-            return {"sum": sum(values), "max_over": max(values), "min_over": min(values)}[word]
-        if word in ("sat", "wrap", "cast"):
-            text = args[1].id  # type: ignore[attr-defined]
-            bits, is_signed = int(text.split("int")[1]), not text.startswith("u")
-            low = -(1 << (bits - 1)) if is_signed else 0
-            value = self.at(args[0], names)
-            return (value - low) % (1 << bits) + low if word == "wrap" else max(low, min(value, low + (1 << bits) - 1))
-        values = [self.at(arg, names) for arg in args]
-        match word:
-            case "clamp":
-                return min(max(values[0], values[1]), values[2])
-            case "round_shift":
-                return round_to_integer(Fraction(values[0], 2 ** values[1]), self.rounding)
-            case "where":
-                return values[1] if values[0] else values[2]
-            case "abs":
-                return abs(values[0])
-        return min(values) if word == "min" else max(values)
-
-
-def random_integer(of: IntegerType, seed: random.Random) -> int:
-    low, high = of.interval.low, of.interval.high
-    return seed.choice([low, high, 0 if low <= 0 else low, min(1, high), *(seed.randint(low, high) for _ in range(6))])
-
-
-def random_element(element: Element, seed: random.Random) -> tuple[int, dict[str, int]]:
-    """Bits in memory, and value by field ("" for a plain element)."""
-    if element.type is not None:
-        value = random_integer(element.type, seed)
-        return value % (1 << element.type.bits), {"": value}
-    values = {field.name: random_integer(field.type, seed) for field in element.fields}
-    bits = sum(values[f.name] % (1 << f.type.bits) << f.low_bit for f in element.fields)
-    return bits, values
 
 
 class Iteration:

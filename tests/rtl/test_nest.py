@@ -1,6 +1,5 @@
 """The loop-nest walker against nested Python loops."""
 
-import itertools
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,47 +7,13 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
-from isa.encoding import Instruction, InstructionFormat, Operand, encode, make_instruction
+from isa.encoding import Instruction, InstructionFormat, Operand, encode
 from isa.loader import load_machine
 from isa.machine import Machine
-from isa.memory import DRAM
 from rtl.nest import NestWalker, Walk, whole_walk
+from tests.rtl.nests import is_access_bad, iterations, random_instruction
 
 Check = Callable[[Any, Instruction], Iterator[bool]]
-
-
-def addresses(instruction: Instruction, loops: list[str], trips: dict[str, int]) -> Iterator[tuple[dict, dict]]:
-    """Index by loop, and address by operand, of every iteration in order."""
-    for index in itertools.product(*(range(trips[name]) for name in loops)):
-        at = dict(zip(loops, index, strict=True))
-        yield (
-            at,
-            {
-                operand.name: instruction.base(operand.name)
-                + sum(at.get(name, 0) * stride for name, stride in instruction.strides(operand).items())
-                for operand in instruction.format.operands
-            },
-        )
-
-
-def is_access_bad(machine: Machine, operand: Operand, address: int) -> bool:
-    if operand.memory == DRAM:
-        return False
-    memory = machine.memories[operand.memory]
-    words = range(address, address + operand.block)
-    return not (
-        all(0 <= word < memory.depth for word in words) and len({word // memory.bank_depth for word in words}) == 1
-    )
-
-
-def random_instruction(machine: Machine, of: InstructionFormat, seed: random.Random, spread: int = 40) -> Instruction:
-    values = {f"trip.{loop.name}": seed.choice([1, 1, 2, 3, 4]) for loop in of.loops}
-    for operand in of.operands:
-        depth = machine.memories[operand.memory].depth if operand.memory != DRAM else 1 << machine.dram.offset_bits
-        values[f"{operand.name}.base"] = seed.randrange(depth)
-        for name in operand.loops:
-            values[f"{operand.name}.{name}"] = seed.randint(-spread, spread)
-    return make_instruction(of, values)
 
 
 def slots_of(of: InstructionFormat) -> dict[str, Operand]:
@@ -101,8 +66,8 @@ def test_visits_iterations_in_order(engine: str, name: str) -> None:
     def check(ctx: Any, instruction: Instruction) -> Iterator[bool]:
         of = instruction.format
         trips, slots = instruction.trips, slots_of(of)
-        iterations = list(addresses(instruction, list(trips), trips))
-        for count, (at, address) in enumerate(iterations):
+        every = list(iterations(instruction, list(trips), trips))
+        for count, (at, address) in enumerate(every):
             bad = [operand.name for operand in of.operands if is_access_bad(machine, operand, address[operand.name])]
             assert {slot: ctx.get(walker.address[slot]) for slot in slots} == {
                 slot: address[operand.name] for slot, operand in slots.items()
@@ -110,12 +75,12 @@ def test_visits_iterations_in_order(engine: str, name: str) -> None:
             assert ctx.get(walker.walk) == formats.index(of)
             assert ctx.get(walker.is_first["reduce"]) == all(at[name] == 0 for name in of.reduce_loops)
             assert ctx.get(walker.is_last["reduce"]) == all(at[name] == trips[name] - 1 for name in of.reduce_loops)
-            assert ctx.get(walker.last) == (count == len(iterations) - 1)
+            assert ctx.get(walker.last) == (count == len(every) - 1)
             assert ctx.get(walker.fault) == bool(bad)
             if bad:
                 assert ctx.get(walker.fault_address) == address[bad[0]]
                 return  # the engine stops here
-            yield count == len(iterations) - 1
+            yield count == len(every) - 1
 
     run(walker, instructions, machine, seed, check)
 
@@ -132,11 +97,11 @@ def test_walks_a_prefix_of_the_loops(is_collapsed: bool) -> None:
         trips = {name: instruction.trips[name] for name in ("i", "j")}
         if is_collapsed:
             trips["j"] = 1
-        iterations = list(addresses(instruction, ["i", "j"], trips))
-        for count, (_, address) in enumerate(iterations):
+        every = list(iterations(instruction, ["i", "j"], trips))
+        for count, (_, address) in enumerate(every):
             assert ctx.get(walker.address["d"]) == address["d"]
-            assert ctx.get(walker.last) == (count == len(iterations) - 1)
-            yield count == len(iterations) - 1
+            assert ctx.get(walker.last) == (count == len(every) - 1)
+            yield count == len(every) - 1
 
     instructions = [random_instruction(machine, of, seed, spread=8000) for _ in range(20)]
     run(walker, instructions, machine, seed, check, is_collapsed)

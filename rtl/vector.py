@@ -1,0 +1,203 @@
+"""The vector engine: reads a word of each source an iteration, computes the statement, writes a word a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import Out
+
+from isa.encoding import OPCODE, Operand
+from isa.faults import FaultCode
+from isa.machine import Machine
+from isa.timing import VEC_OPERANDS, vec_results, vec_stages, vec_write
+from rtl.datapath import VectorDatapath, immediates_bits, result_bits, result_element_bits, source_bits
+from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from rtl.layout import immediates_layout, instruction_view
+from rtl.nest import NestWalker, whole_walk
+from rtl.results import ResultQueue
+
+
+class VectorEngine(wiring.Component):
+    """Runs the instructions of engine `vec`, as docs/microarchitecture.md tells cycle by cycle.
+
+    `source<i>_<memory>` reads source i of the formats that have it in that memory; `write_<memory>` writes their
+    destinations.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("vec")
+        self.slots = range(max((len(of.sources) for of in self.formats), default=0))
+        self.targets = _in_machine_order(machine, {of.destination.memory for of in self.formats})
+        memories = machine.memories
+        super().__init__(
+            {
+                **engine_members(machine),
+                **{
+                    f"source{slot}_{name}": Out(ReadSignature(memories[name]))
+                    for slot in self.slots
+                    for name in self.slot_memories(slot)
+                },
+                **{f"write_{name}": Out(WriteSignature(memories[name])) for name in self.targets},
+            }
+        )
+
+    def slot_memories(self, slot: int) -> tuple[str, ...]:
+        """The memories that some format reads as its source number `slot`."""
+        return _in_machine_order(
+            self.machine, {of.sources[slot].memory for of in self.formats if slot < len(of.sources)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        if not self.formats:
+            return m
+        walks = [whole_walk(of, _operands_by_slot(of.sources, of.destination)) for of in self.formats]
+        m.submodules.walker = walker = NestWalker(self.machine, walks)
+        m.submodules.datapath = datapath = VectorDatapath(self.machine)
+        is_active, can_ask, issues, has_room = Signal(), Signal(), Signal(), Signal()
+        got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
+        m.d.comb += [
+            can_ask.eq(is_active & has_room & ~walker.fault & ~self.halt),
+            issues.eq(can_ask & Cat(got).all() if got else can_ask),
+            walker.step.eq(issues),
+            self.fault.valid.eq(is_active & has_room & walker.fault & ~self.halt),
+            self.activity.eq(Mux(is_active, Mux(issues, Activity.BUSY, Activity.STALL_PORT), Activity.NONE)),
+        ]
+        immediates = self.build_start(m, walker, is_active, issues)
+        self.build_operands(m, walker, datapath, issues, immediates)
+        self.build_results(m, walker, datapath, issues, has_room)
+        return m
+
+    def build_start(self, m: Module, walker: NestWalker, is_active: Signal, issues: Signal) -> Signal:
+        """Take an instruction when none is active or its last iteration issues; return its immediates, packed."""
+        starts, index = Signal(), Signal(INDEX_BITS, reset_less=True)
+        immediates = Signal(immediates_bits(self.formats), reset_less=True)
+        m.d.comb += [
+            self.instruction.ready.eq((~is_active | (issues & walker.last)) & ~self.halt),
+            starts.eq(self.instruction.valid & self.instruction.ready),
+            walker.bits.eq(self.instruction.payload.bits),
+            walker.start.eq(starts),
+            self.fault.payload.code.eq(FaultCode.ADDRESS),
+            self.fault.payload.instruction.eq(index),
+            self.fault.payload.address.eq(walker.fault_address),
+        ]
+        with m.If(starts):
+            m.d.sync += [is_active.eq(1), index.eq(self.instruction.payload.index)]
+            with m.Switch(instruction_view(self.formats[0], walker.bits)[OPCODE]):
+                for of in self.formats:
+                    view = instruction_view(of, walker.bits)
+                    with m.Case(of.opcode):
+                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(of).members))
+        with m.Elif(issues & walker.last):
+            m.d.sync += is_active.eq(0)
+        return immediates
+
+    def build_source(
+        self, m: Module, slot: int, walker: NestWalker, datapath: VectorDatapath, can_ask: Signal, issues: Signal
+    ) -> Value:
+        """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
+        readers = {
+            name: [i for i, of in enumerate(self.formats) if slot < len(of.sources) and of.sources[slot].memory == name]
+            for name in self.slot_memories(slot)
+        }
+        is_kept = Signal(name=f"is_kept_{slot}")
+        is_used, is_granted = Signal(name=f"is_used_{slot}"), Signal(name=f"is_granted_{slot}")
+        word = Signal(source_bits(self.machine)[slot], name=f"word_{slot}", reset_less=True)
+        grants = []
+        for name, formats in readers.items():
+            port = getattr(self, f"source{slot}_{name}")
+            reads_here = Signal(name=f"reads_{slot}_{name}")
+            has_word = Signal(name=f"has_word_{slot}_{name}")
+            with m.Switch(walker.walk), m.Case(*formats):
+                m.d.comb += [reads_here.eq(1), is_used.eq(1)]
+            m.d.comb += [
+                port.valid.eq(can_ask & ~is_kept & reads_here),
+                port.address.eq(walker.address[_slot_name(slot)]),
+            ]
+            grants.append(port.valid & port.granted)
+            m.d.sync += has_word.eq(grants[-1])
+            with m.If(has_word):
+                m.d.sync += word.eq(port.data)
+        m.d.comb += is_granted.eq(Cat(grants).any())
+        m.d.sync += is_kept.eq((is_kept | is_granted) & ~issues)
+        m.d.comb += getattr(datapath, f"source_{slot}").eq(_delayed(m, word, VEC_OPERANDS - 2))
+        return ~is_used | is_kept | is_granted
+
+    def build_operands(
+        self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, immediates: Signal
+    ) -> None:
+        """What goes with the operands to the datapath's first stage."""
+        first = _delayed(m, walker.is_first["reduce"], VEC_OPERANDS, reset_less=True)
+        m.d.comb += [
+            datapath.valid.eq(_delayed(m, issues, VEC_OPERANDS)),
+            datapath.format.eq(_delayed(m, walker.walk, VEC_OPERANDS, reset_less=True)),
+            datapath.immediates.eq(_delayed(m, immediates, VEC_OPERANDS, reset_less=True)),
+            datapath.is_first.eq(first),
+        ]
+
+    def build_results(
+        self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal
+    ) -> None:
+        """Count results from issue to write; write the oldest; retire with an instruction's last."""
+        address_bits = max(self.machine.memories[name].address_bits for name in self.targets)
+        target = data.StructLayout(
+            {"format": walker.walk.shape(), "address": unsigned(address_bits), "is_last": unsigned(1)}
+        )
+        layout = data.StructLayout({"word": unsigned(result_bits(self.machine)), "target": target})
+        m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine))
+        gives_result, issued_target = Signal(), Signal(target)
+        outstanding = Signal(range(vec_results(self.machine) + 1))
+        m.d.comb += [
+            gives_result.eq(issues & walker.is_last["reduce"]),
+            issued_target.format.eq(walker.walk),
+            issued_target.address.eq(walker.address[DESTINATION]),
+            issued_target.is_last.eq(walker.last),
+            has_room.eq(outstanding < vec_results(self.machine)),
+            queue.arrives.eq(_delayed(m, gives_result, vec_write(self.machine))),
+            queue.result.word.eq(datapath.result),
+            queue.result.target.eq(
+                _delayed(m, issued_target.as_value(), VEC_OPERANDS + vec_stages(self.machine), reset_less=True)
+            ),
+            queue.taken.eq(Cat(self.build_write(m, name, queue) for name in self.targets).any()),
+            self.retire.eq(queue.taken & queue.oldest.target.is_last),
+        ]
+        m.d.sync += outstanding.eq(outstanding + gives_result - queue.taken)
+
+    def build_write(self, m: Module, name: str, queue: ResultQueue) -> Value:
+        """Ask for the oldest result's write if it goes to a memory; return whether it is written."""
+        port, memory = getattr(self, f"write_{name}"), self.machine.memories[name]
+        share = result_element_bits(self.machine)
+        elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
+        m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
+        writers = [i for i, of in enumerate(self.formats) if of.destination.memory == name]
+        with m.Switch(queue.oldest.target.format), m.Case(*writers):
+            m.d.comb += port.valid.eq(queue.valid & ~self.halt)
+        return port.valid & port.granted
+
+
+DESTINATION = "destination"
+"""The walker's slot of the word that is written."""
+
+
+def _slot_name(slot: int) -> str:
+    return f"source{slot}"
+
+
+def _operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
+    return {**{_slot_name(i): source for i, source in enumerate(sources)}, DESTINATION: destination}
+
+
+def _in_machine_order(machine: Machine, names: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in machine.memories if name in names)
+
+
+def _delayed(m: Module, value: Value, cycles: int, reset_less: bool = False) -> Value:
+    """`value` of `cycles` cycles ago."""
+    for _ in range(cycles):
+        register = Signal(Shape.cast(value.shape()), reset_less=reset_less)
+        m.d.sync += register.eq(value)
+        value = register
+    return value

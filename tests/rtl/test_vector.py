@@ -1,0 +1,280 @@
+"""The vector engine against a model that reads docs/microarchitecture.md line by line, cycle by cycle."""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from amaranth.sim import Simulator
+
+from isa.encoding import Instruction, encode, make_instruction
+from isa.faults import FaultCode
+from isa.loader import load_machine, load_machine_text
+from isa.machine import Machine
+from isa.timing import vec_results, vec_stages, vec_write
+from rtl.interfaces import Activity
+from rtl.vector import VectorEngine
+from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
+from tests.rtl.statements import Evaluator, random_element
+
+NARROW = ["lanes=2", "array.rows=4", "array.cols=4"]
+
+
+class Words:
+    """A memory's words as integers; a word that was never written is random, but always the same."""
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        self.memory = machine.memories[name]
+        self.words: dict[int, int] = {}
+
+    def __getitem__(self, address: int) -> int:
+        if address not in self.words:
+            seed = random.Random(f"{self.memory.name} {address}")
+            element = self.memory.element
+            bits = [random_element(element, seed)[0] for _ in range(self.memory.width)]
+            self.words[address] = sum(value << lane * element.bits for lane, value in enumerate(bits))
+        return self.words[address]
+
+    def __setitem__(self, address: int, word: int) -> None:
+        self.words[address] = word
+
+    def values(self, word: int, lane: int) -> dict[str, int]:
+        """A lane's integers by field."""
+        element = self.memory.element
+        bits = word >> lane * element.bits
+        fields = {"": (element.type, 0)} if element.type else {f.name: (f.type, f.low_bit) for f in element.fields}
+        found = {}
+        for name, (type_, low) in fields.items():
+            assert type_ is not None
+            value = bits >> low & ((1 << type_.bits) - 1)
+            found[name] = value - (1 << type_.bits) if value > type_.interval.high else value
+        return found
+
+
+@dataclass
+class Cycle:
+    """What an engine does in one cycle: its asks as port → address (and data), and the rest of its outputs."""
+
+    asks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    starts: bool = False
+    retires: bool = False
+    activity: Activity = Activity.NONE
+    fault: tuple[int, int] | None = None  # instruction, address
+
+
+class VectorModel:
+    """docs/microarchitecture.md, section vec. `granted(port)` says whether an ask of this cycle is granted."""
+
+    def __init__(self, machine: Machine, program: Sequence[Instruction]) -> None:
+        self.machine = machine
+        self.memories = {name: Words(machine, name) for name in machine.memories}
+        self.queue = deque(enumerate(program))
+        self.number = 0
+        self.current: Instruction | None = None
+        self.pending: deque[tuple[dict[str, int], dict[str, int]]] = deque()
+        self.kept: dict[int, int] = {}  # source → word
+        self.group: list[list[int]] = []  # words of the sources, by iteration of the reduce group
+        self.results: deque[tuple[int, str, int, int, bool]] = deque()  # first cycle to ask, memory, address, word, last
+        self.outstanding = 0
+
+    @property
+    def is_done(self) -> bool:
+        return not self.queue and self.current is None and not self.results
+
+    def step(self, time: int, granted: Callable[[str], bool]) -> Cycle:
+        cycle = Cycle()
+        outstanding = self.outstanding
+        written: tuple[str, int, int] | None = None
+        if self.results and self.results[0][0] <= time:
+            _, memory, address, word, is_last = self.results[0]
+            cycle.asks[f"write_{memory}"] = address, word
+            if granted(f"write_{memory}"):
+                written = memory, address, word
+                cycle.retires = is_last
+                self.results.popleft()
+                self.outstanding -= 1
+        issues_last = False
+        if self.current is not None:
+            cycle.activity = Activity.STALL_PORT
+            if outstanding < vec_results(self.machine):
+                issues_last = self.ask(time, cycle, granted)
+        if written is not None:
+            self.memories[written[0]][written[1]] = written[2]
+        if issues_last:
+            self.current = None
+        if self.current is None and self.queue:
+            cycle.starts = True
+            self.number, self.current = self.queue.popleft()
+            self.pending = deque(all_iterations(self.current))
+        return cycle
+
+    def ask(self, time: int, cycle: Cycle, granted: Callable[[str], bool]) -> bool:
+        """Ask for the current iteration's sources; return whether the instruction's last iteration issues."""
+        assert self.current is not None
+        of = self.current.format
+        index, addresses = self.pending[0]
+        bad = [o.name for o in of.operands if is_access_bad(self.machine, o, addresses[o.name])]
+        if bad:
+            cycle.fault = self.number, addresses[bad[0]]
+            return False
+        for slot, source in enumerate(of.sources):
+            if slot not in self.kept:
+                port, address = f"source{slot}_{source.memory}", addresses[source.name]
+                cycle.asks[port] = (address,)
+                if granted(port):
+                    self.kept[slot] = self.memories[source.memory][address]
+        if len(self.kept) < len(of.sources):
+            return False
+        cycle.activity = Activity.BUSY
+        self.pending.popleft()
+        if all(index[name] == 0 for name in of.reduce_loops):
+            self.group = []
+        self.group.append([self.kept[slot] for slot in range(len(of.sources))])
+        self.kept = {}
+        if all(index[name] == self.current.trips[name] - 1 for name in of.reduce_loops):
+            self.outstanding += 1
+            target = of.destination
+            result = (target.memory, addresses[target.name], self.result(), not self.pending)
+            self.results.append((time + vec_write(self.machine), *result))
+        return not self.pending
+
+    def result(self) -> int:
+        assert self.current is not None
+        of = self.current.format
+        element = of.destination.element
+        assert element.type is not None
+        word = 0
+        for lane in range(self.machine.lanes):
+            names = []
+            for words in self.group:
+                values = {name: self.current[name] for name in of.immediates}
+                for source, bits in zip(of.sources, words, strict=True):
+                    for part, value in self.memories[source.memory].values(bits, lane).items():
+                        values[f"{source.name}.{part}" if part else source.name] = value
+                names.append(values)
+            value = Evaluator(names, self.machine.rounding.value).store(of.statement.text)
+            word |= value % (1 << element.type.bits) << lane * element.bits
+        return word
+
+
+def run(machine: Machine, program: Sequence[Instruction], probability: float, seed: random.Random) -> list[Cycle]:
+    """Run a program on the hardware beside the model, and compare every cycle up to the end or the first fault."""
+    engine, model = VectorEngine(machine), VectorModel(machine, program)
+    names = [name for name in engine.signature.members if name.startswith(("source", "write"))]
+    ports = {name: getattr(engine, name) for name in names}
+    trace: list[Cycle] = []
+
+    async def bench(ctx: Any) -> None:
+        waiting = deque(enumerate(program))
+        while not model.is_done and not (trace and trace[-1].fault):
+            ctx.set(engine.instruction.valid, bool(waiting))
+            if waiting:
+                number, instruction = waiting[0]
+                bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
+                ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
+            grants = {name: seed.random() < probability for name in names}
+            seen = Cycle()
+            data: dict[str, int] = {}
+            for name, port in ports.items():
+                ctx.set(port.granted, 0)
+            for name, port in ports.items():
+                if not ctx.get(port.valid):
+                    continue
+                ctx.set(port.granted, grants[name])
+                address = ctx.get(port.address)
+                seen.asks[name] = (address, ctx.get(port.data)) if name.startswith("write") else (address,)
+                if grants[name] and name.startswith("source"):
+                    data[name] = model.memories[name.partition("_")[2]][address]
+            seen.starts = bool(ctx.get(engine.instruction.valid) and ctx.get(engine.instruction.ready))
+            seen.retires = bool(ctx.get(engine.retire))
+            seen.activity = ctx.get(engine.activity)
+            if ctx.get(engine.fault.valid):
+                assert ctx.get(engine.fault.payload.code) == FaultCode.ADDRESS
+                seen.fault = ctx.get(engine.fault.payload.instruction), ctx.get(engine.fault.payload.address)
+            expected = model.step(len(trace), grants.__getitem__)
+            assert seen == expected, f"cycle {len(trace)}"
+            trace.append(seen)
+            if seen.starts:
+                waiting.popleft()
+            await ctx.tick()
+            for name, port in ports.items():
+                if name.startswith("source"):
+                    ctx.set(port.data, data.get(name, seed.getrandbits(len(port.data))))
+
+    simulator = Simulator(engine)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return trace
+
+
+def valid_instruction(machine: Machine, mnemonic: str, seed: random.Random) -> Instruction:
+    of = machine.format(mnemonic)
+    while True:
+        instruction = random_instruction(machine, of, seed)
+        accesses = [(o, at[o.name]) for _, at in all_iterations(instruction) for o in of.operands]
+        if len(accesses) < 200 and not any(is_access_bad(machine, o, address) for o, address in accesses):
+            return instruction
+
+
+@pytest.mark.parametrize("probability", [1.0, 0.8, 0.3])
+def test_follows_the_contract_in_every_cycle(probability: float) -> None:
+    machine, seed = load_machine("tiny8", NARROW), random.Random(11)
+    mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
+    run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], probability, seed)
+
+
+def test_serves_memories_of_different_words() -> None:
+    machine = load_machine_text(
+        """
+extends: tiny8
+array: {rows: 3, cols: 6}
+lanes: 3
+memories:
+  act: {element: uint8, kib: 3}
+  acc: {element: int20, kib: 12}
+  par: {element: {bias: int20, scale: uint12, shift: uint6}}
+engines: {vec: {reads: [act, acc, par], writes: [act, acc]}}
+instructions:
+  mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  requantize: {imm: {zero: uint8, low: uint8, high: uint8}}
+  rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
+  add: {imm: {zero: uint8, low: uint8, high: uint8}}
+  fill: {imm: {value: uint8}}
+  widen: {engine: vec, loops: {i: 4, j: 3}, from: {p: par, a: act}, to: {y: acc}, do: "y = sat(p.bias - a, int20)"}
+  total: {engine: vec, loops: {i: 4, r: 3}, reduce: [r], from: {a: acc}, to: {y: "acc[i]"}, do: "y = sat(sum(a), int20)"}
+""",
+        "mixed",
+    )
+    seed = random.Random(12)
+    mnemonics = ["widen", "total", "requantize", "max_pool", "fill"]
+    run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], 0.7, seed)
+
+
+def test_writes_a_word_a_cycle_when_never_refused() -> None:
+    machine = load_machine("tiny8", NARROW)
+    values = {"trip.k": 40, "a.k": 1, "y.base": 100, "y.k": 1}
+    trace = run(machine, [make_instruction(machine.format("copy"), values)] * 2, 1.0, random.Random(13))
+    writes = [time for time, cycle in enumerate(trace) if "write_act" in cycle.asks]
+    first = 1 + 2 + vec_stages(machine)  # started in cycle 0, issued in 1, two cycles to the operands
+    assert writes == list(range(first, first + 80))
+    assert [time for time, cycle in enumerate(trace) if cycle.retires] == [first + 39, first + 79]
+
+
+@pytest.mark.parametrize("kind", ["below zero", "beyond the depth", "destination"])
+def test_stops_at_an_access_outside_its_memory(kind: str) -> None:
+    machine = load_machine("tiny8", NARROW)
+    depth = machine.memories["act"].depth
+    outside = {
+        "below zero": ({"b.base": 2, "b.k": -1}, -1),
+        "beyond the depth": ({"b.base": depth - 3, "b.k": 1}, depth),
+        "destination": ({"y.base": depth - 3, "y.k": 1}, depth),
+    }
+    values, address = outside[kind]
+    good = make_instruction(machine.format("fill"), {})
+    bad = make_instruction(machine.format("add"), {"trip.k": 5, **values})
+    trace = run(machine, [good, bad], 1.0, random.Random(14))
+    assert trace[-1].fault == (1, address)
+    assert not [port for port in trace[-1].asks if port.startswith("source")]

@@ -326,7 +326,7 @@ def _read_values(line: AssemblyLine, element: Element) -> bytes:
     """`value`, or `value x count`."""
     assert element.type is not None
     value = line.integer(str(element.type), element.type.interval.low, element.type.interval.high)
-    stored = value & ((1 << element.type.bits) - 1)
+    stored = value & ((1 << element.bits) - 1)
     return stored.to_bytes(element.bytes, "little") * _read_repeat(line)
 
 

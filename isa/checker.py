@@ -19,9 +19,10 @@ from isa.errors import IsaError
 from isa.feedback import fed_back_word, repeated_sum
 from isa.footprint import Access, affine_ranges, extent, footprint, operand_steps, place_of
 from isa.hazards import Hazard, HazardKind, find_hazards, wait_clocks
-from isa.machine import ENGINES
+from isa.machine import ENGINES, TEMPLATES
 from isa.memory import DRAM
 from isa.program import Program, Tensor
+from isa.templates import systolic_weights
 
 
 class FindingCode(Enum):
@@ -279,7 +280,9 @@ def _check_operand(program: Program, instruction: Instruction, operand: Operand)
 
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
-    if operand.block == 1:
+    of = instruction.format
+    reads_row_by_row = TEMPLATES[of.engine] == "systolic" and operand is systolic_weights(of)
+    if operand.block == 1 or reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)
     boundary = (starts[:, 0] // bank_depth + 1) * bank_depth

@@ -1,0 +1,372 @@
+"""Nests to tiles: cover every nest with instructions, decide where its tensors live and how it is cut, emit operations.
+
+The order of operations may be executed one after the other, and is such that engines with queues overlap: what a tile
+needs is asked for before the tile before it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.errors import CompileError
+from compiler.layout import DramLayout, outside_runs
+from compiler.lower_nest import InDram, NestJob, NestLowering, Stage, Whole
+from compiler.nest import Nest, NestProgram
+from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
+from compiler.select.cover import Cover, Selector, TensorRead, WeightTiles
+from compiler.select.space import NO_LOOP, describe
+from compiler.tile import TileOperation, TileProgram
+from compiler.tile_builder import Fill, TileBuilder
+from compiler.tiling import NestShape, TileChoice, TilingOptions, choose_tile
+from compiler.weight_tiles import WeightTiles as CutWeights
+from compiler.weight_tiles import cut_weights, pack_tensor
+from isa.encoding import InstructionFormat
+from isa.machine import Machine
+from isa.memory import Element
+from isa.program import Layer, Tensor
+from isa.statement import Op, const, walk
+from isa.timing import BURST_BEATS
+
+WORKSPACE, INPUTS, OUTPUTS = "workspace", "inputs", "outputs"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The covers of a program's nests, before tiling; prints as text."""
+
+    machine: Machine
+    program: NestProgram
+    covers: tuple[Cover, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(line for cover in self.covers for line in _cover_lines(cover)) + "\n"
+
+
+def select(nests: NestProgram, machine: Machine) -> Selection:
+    """Cover every nest; raises CompileError for the first that no instructions cover."""
+    selector = Selector(machine, nests)
+    return Selection(machine, nests, tuple(selector.cover(nest) for nest in nests.nests))
+
+
+def select_and_tile(nests: NestProgram, machine: Machine, options: TilingOptions | None = None) -> TileProgram:
+    """The whole step from nests to tiles.
+
+    Raises CompileError naming the nodes when no instruction computes them or no tile of theirs fits.
+    """
+    return tile(select(nests, machine), options)
+
+
+def tile(selection: Selection, options: TilingOptions | None = None) -> TileProgram:
+    """Cut covered nests to tiles that fit the machine."""
+    return _Lowering(selection, options or TilingOptions()).program()
+
+
+class _Lowering:
+    """State of one program's lowering: where tensors are, and what has been built."""
+
+    def __init__(self, selection: Selection, options: TilingOptions) -> None:
+        self._machine = selection.machine
+        self._nests = selection.program
+        self._covers = selection.covers
+        self._options = options
+        self._selector = Selector(self._machine, self._nests)
+        self._group = vector_blocks(self._machine)
+        self._builder = TileBuilder(self._machine, self._selector.transfers)
+        self._weights = [self._cut_weights(cover) for cover in self._covers]
+        self._live = lives(self._nests)
+        self._fills: dict[int, Fill] = {}
+        self._whole: dict[str, Whole] = {}
+        self._dram: dict[str, InDram] = {}
+        self._border_value: dict[str, int] = {}  # of tensors on chip: what their padding holds now
+        self._inputs, self._input_bytes = self._place(self._nests.inputs)
+        self._outputs, self._output_bytes = self._place(self._nests.outputs)
+
+    def program(self) -> TileProgram:
+        residency, choices = self._decide()
+        stages = [list(self._nest_stages(i, residency, choices[i])) for i in range(len(self._covers))]
+        operations = [
+            operation
+            for staged, choice in zip(stages, choices, strict=True)
+            for operation in _in_order(staged, choice.is_double)
+        ]
+        layers = tuple(Layer(nest.name, 0, nest.nodes, nest.macs) for nest in self._nests.nests)
+        return TileProgram(
+            self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
+            self._inputs, self._outputs, self._input_bytes, self._output_bytes, layers,
+        )  # fmt: skip
+
+    # -- what stays on chip, and how each nest is cut ------------------------------------------------------------------
+
+    def _decide(self) -> tuple[Residency, list[TileChoice]]:
+        """Keep everything on chip, then give up the largest tensors until every nest finds a tile that fits."""
+        residency = everything_on_chip(self._nests, self._machine, self._group)
+        if self._options.residency == "none":
+            residency = Residency({}, (0,) * len(self._covers))
+        choices: list[TileChoice] = []
+        while len(choices) < len(self._covers):
+            position = len(choices)
+            try:
+                choices.append(self._choose(position, residency))
+            except CompileError:
+                smaller = evict_largest(residency, position, self._live)
+                if smaller is None:
+                    raise
+                lost = (residency.layouts.keys() - smaller.layouts.keys()).pop()
+                del choices[min(position, self._live[lost].start) :]
+                residency = smaller
+        return residency, choices
+
+    def _choose(self, position: int, residency: Residency) -> TileChoice:
+        nest = self._nests.nests[position]
+        home = self._selector.home(nest.result.tensor)
+        available = {memory.name: memory.depth for memory in self._machine.memories.values()}
+        available[home] -= residency.words[position]
+        shape = self._shape(position, residency)
+        if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
+            half = self._machine.memories[home].depth // 2
+            if available[home] < half:
+                raise CompileError(f"{describe(nest)}: tensors on chip leave less than half of {home} to tiles")
+        return choose_tile(shape, self._machine, available, self._options)
+
+    def _shape(self, position: int, residency: Residency) -> NestShape:
+        cover, nest = self._covers[position], self._nests.nests[position]
+        dot, weights = cover.dot, self._weights[position]
+        reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
+        result = nest.result.tensor
+        is_on_chip = result in residency.layouts
+        lanes, density = self._machine.lanes, 1.0
+        if weights is not None:
+            used = sum(_volume(box) for box in weights.boxes)
+            density = used / max(1, weights.units * _volume(weights.tiles.shape[1:-2]))
+        return NestShape(
+            cover=cover,
+            lanes=lanes,
+            unit=dot.format.destination.block if dot is not None else 1,
+            summed=weights.summed if weights is not None else NO_LOOP,
+            summed_step=self._group * lanes,
+            taps=weights.taps if weights is not None else (),
+            group=self._group,
+            density=density,
+            off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
+            stores_result=not is_on_chip or any(t.name == result for t in self._nests.outputs),
+            result_on_chip=is_on_chip,
+        )
+
+    def _cut_weights(self, cover: Cover) -> CutWeights | None:
+        dot = cover.dot
+        if dot is None:
+            return None
+        bound = {operand.name: dot.inputs[operand.name] for operand in dot.format.sources}
+        vector = next(b for b in bound.values() if isinstance(b, TensorRead))
+        tiles = next(b for b in bound.values() if isinstance(b, WeightTiles))
+        access = cover.nest.reads[vector.read]
+        summed = access.index[1].terms[0][0] if access.index[1].terms else NO_LOOP
+        weights = cover.nest.reads[tiles.read]
+        taps = tuple(loop for loop in cover.space.reduce if loop != summed)
+        rows = self._group * self._machine.lanes
+        cols = dot.format.destination.block * self._machine.lanes
+        return cut_weights(
+            self._nests.constants[weights.tensor], weights, cover.space.trips, cover.space.lane, summed, taps, rows,
+            cols,
+        )  # fmt: skip
+
+    # -- emission ------------------------------------------------------------------------------------------------------
+
+    def _nest_stages(self, position: int, residency: Residency, choice: TileChoice) -> Iterator[Stage]:
+        nest, cover = self._nests.nests[position], self._covers[position]
+        self._builder.layer = position
+        shape = self._shape(position, residency)
+        first = Stage()
+        self._builder.sink = first.loads
+        homes = {
+            nest.reads[b.read].tensor: self._home_for_reading(nest.reads[b.read].tensor, residency)
+            for step in cover.steps
+            for b in step.inputs.values()
+            if isinstance(b, TensorRead)
+        }
+        self._prepare_borders(nest, position, homes)
+        result, stored = self._homes_for_writing(nest, position, residency, shape)
+        fills = {
+            value: self._fill(nest, value)
+            for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
+        }
+        home = self._selector.home(nest.result.tensor)
+        job = NestJob(shape, choice, homes, result, stored, fills, home)
+        yield first
+        yield from NestLowering(job, self._nests, self._builder, self._weights[position]).stages()
+
+    def _home_for_reading(self, tensor: str, residency: Residency) -> Whole | InDram:
+        """Where a tensor is; an input that stays on chip is brought there before its first reader."""
+        if tensor not in residency.layouts:
+            return self._in_dram(tensor)
+        if tensor not in self._whole:
+            whole = self._new_whole(tensor, residency)
+            shape = self._nests.buffers[tensor].shape
+            source = self._in_dram(tensor)
+            boxes = (range(shape[0]), range(source.layout.blocks), range(shape[2]), range(shape[3]))
+            self._builder.load_box(source.buffer, source.layout, whole.buffer, whole.layout, *boxes)
+            self._set_border(tensor, self._live[tensor].start)
+        return self._whole[tensor]
+
+    def _homes_for_writing(
+        self, nest: Nest, position: int, residency: Residency, shape: NestShape
+    ) -> tuple[Whole | None, InDram | None]:
+        tensor = nest.result.tensor
+        if tensor in residency.layouts and tensor not in self._whole:
+            self._new_whole(tensor, residency)
+            self._set_border(tensor, position)
+        return self._whole.get(tensor), self._in_dram(tensor) if shape.stores_result else None
+
+    def _new_whole(self, tensor: str, residency: Residency) -> Whole:
+        layout = residency.layouts[tensor]
+        home = self._selector.home(tensor)
+        self._whole[tensor] = Whole(self._builder.buffer(tensor, home, layout.words, layout.group), layout)
+        return self._whole[tensor]
+
+    def _set_border(self, tensor: str, position: int) -> None:
+        """Fill the padding of a tensor on chip with what its next reader that looks there wants to see."""
+        for nest in self._nests.nests[position:]:
+            for access in nest.reads.values():
+                if access.tensor == tensor and access.outside is not None and self._reaches_out(nest, tensor):
+                    self._fill_border(nest, tensor, access.outside)
+                    return
+        self._fill_border(self._nests.nests[position], tensor, 0)
+
+    def _reaches_out(self, nest: Nest, tensor: str) -> bool:
+        shape = self._nests.buffers[tensor].shape
+        borders = [wanted_border(a, nest, shape) for a in nest.reads.values() if a.tensor == tensor]
+        return any(b.top or b.bottom or b.left or b.right for b in borders)
+
+    def _prepare_borders(self, nest: Nest, position: int, homes: Mapping[str, Whole | InDram]) -> None:
+        """Fill paddings anew that hold what another reader wanted."""
+        for access in nest.reads.values():
+            if not isinstance(homes.get(access.tensor), Whole) or access.outside is None:
+                continue
+            if self._reaches_out(nest, access.tensor) and self._border_value[access.tensor] != access.outside:
+                self._fill_border(nest, access.tensor, access.outside)
+
+    def _fill_border(self, nest: Nest, tensor: str, value: int) -> None:
+        whole, shape = self._whole[tensor], self._nests.buffers[tensor].shape
+        rows, columns = range(shape[2]), range(shape[3])
+        runs = outside_runs(whole.layout, rows, columns)
+        if runs:
+            self._builder.fill_runs(self._fill(nest, value), whole.buffer, whole.layout, runs)
+        if whole.layout.groups * whole.layout.group > whole.layout.blocks and tensor not in self._border_value:
+            self._builder.fill_missing_blocks(self._fill(nest, value), whole.buffer, whole.layout, rows, columns)
+        self._border_value[tensor] = value
+
+    def _fill(self, nest: Nest, value: int) -> Fill:
+        """How words get a value: an instruction that computes it from nothing, or loads of a constant word."""
+        if value not in self._fills:
+            step = self._selector.cover_value(nest, const(value))
+            constant = ""
+            if step is None:
+                memory = self._machine.memories[self._selector.home(nest.result.tensor)]
+                word = value.to_bytes(memory.element.bytes, "little", signed=value < 0) * memory.width
+                constant = self._builder.constant(f"fill{value}", word)
+            self._fills[value] = Fill(step, constant)
+        return self._fills[value]
+
+    # -- DRAM ----------------------------------------------------------------------------------------------------------
+
+    def _dram_layout(self, shape: Sequence[int], element: Element) -> DramLayout:
+        lanes = self._machine.lanes
+        return DramLayout(tuple(shape), lanes, lanes * element.bytes)
+
+    def _in_dram(self, tensor: str) -> InDram:
+        """A tensor's place in DRAM: where the host has it, among the constants, or in the workspace."""
+        if tensor not in self._dram:
+            is_constant = tensor in self._nests.constants
+            values = self._nests.constants[tensor] if is_constant else None
+            shape = values.shape if values is not None else self._nests.buffers[tensor].shape
+            memory = self._selector.transfers.home(
+                self._nests.constant_types[tensor] if is_constant else self._nests.buffers[tensor].type
+            )
+            layout = self._dram_layout(shape, self._machine.memories[memory].element)
+            self._dram[tensor] = InDram(
+                self._builder.constant(f"{tensor}.data", pack_tensor(values, layout))
+                if values is not None
+                else self._dram_buffer(tensor, layout),
+                layout,
+            )
+        return self._dram[tensor]
+
+    def _dram_buffer(self, tensor: str, layout: DramLayout) -> str:
+        for region, hosted in ((INPUTS, self._inputs), (OUTPUTS, self._outputs)):
+            for host in hosted:
+                if host.name == tensor:
+                    return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, offset=host.offset)
+        return self._builder.buffer(f"{tensor}.{WORKSPACE}", WORKSPACE, layout.bytes, self._burst_bytes)
+
+    @property
+    def _burst_bytes(self) -> int:
+        return BURST_BEATS * self._machine.dram.bus_bytes
+
+    def _place(self, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], int]:
+        """Offsets of the host's tensors in their region, each on a burst; and the region's size."""
+        placed, end = [], 0
+        for tensor in tensors:
+            offset = -(-end // self._burst_bytes) * self._burst_bytes
+            memory = self._machine.memories[self._selector.home(tensor.name)]
+            end = offset + self._dram_layout(tensor.stored, memory.element).bytes
+            placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
+        return tuple(placed), end
+
+
+def vector_blocks(machine: Machine) -> int:
+    """Words of one pixel that the machine's matrix product takes in one access; 1 if it has none."""
+    return max((_vector_block(of) for of in machine.formats.values()), default=1)
+
+
+def _vector_block(of: InstructionFormat) -> int:
+    dot = next((node for node in walk(of.statement.expr) if node.op is Op.DOT), None)
+    return of.operand(dot.args[0].name).block if dot is not None else 1
+
+
+def _volume(extents: Sequence[range] | Sequence[int]) -> int:
+    volume = 1
+    for extent in extents:
+        volume *= len(extent) if isinstance(extent, range) else extent
+    return volume
+
+
+def _in_order(stages: Sequence[Stage], is_double: bool) -> Iterator[TileOperation]:
+    """Each stage's loads before its compute, and before the compute of the stage before it if both fit."""
+    if not is_double:
+        for stage in stages:
+            yield from stage.loads
+            yield from stage.compute
+        return
+    for position, stage in enumerate(stages):
+        if position == 0:
+            yield from stage.loads
+        if position + 1 < len(stages):
+            yield from stages[position + 1].loads
+        yield from stage.compute
+
+
+def _cover_lines(cover: Cover) -> Iterator[str]:
+    nest = cover.nest
+    loops = " ".join(f"{loop.name}={loop.trip}" for loop in nest.loops)
+    yield f"{describe(nest)}: {loops}"
+    for index, step in enumerate(cover.steps):
+        is_last = index == len(cover.steps) - 1
+        target = nest.result.tensor if is_last else f"t{index}"
+        bound = [f"{operand} = {_bound_text(source)}" for operand, source in step.inputs.items()]
+        bound += [f"{name} = {value}" for name, value in step.immediates.items()]
+        yield f"  {target} in {step.format.destination.memory}: {step.format.mnemonic}, {step.words} words"
+        yield f"    {step.format.statement.text}"
+        if bound:
+            yield f"    where {', '.join(bound)}"
+
+
+def _bound_text(source: object) -> str:
+    match source:
+        case TensorRead(read) | WeightTiles(read):
+            return read
+        case _ if hasattr(source, "step"):
+            return f"t{source.step}"
+        case _ if hasattr(source, "fields"):
+            return "{" + ", ".join(f"{name}: {value}" for name, value in source.fields.items()) + "}"
+    return "any"

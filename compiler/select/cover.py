@@ -1,0 +1,361 @@
+"""Cost-minimal covers: which instructions together compute a nest's expression.
+
+The expression tree is cut where a value fits the words of a memory that one instruction writes and another reads.
+Dynamic programming over (subexpression, memory) finds the cut whose instructions stream the fewest words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from compiler.errors import CompileError
+from compiler.nest import Access, Nest, NestProgram
+from compiler.select.space import NO_LOOP, NestSpace, coefficient, describe, is_lane_walk, nest_space
+from compiler.select.transfer import Transfers, find_transfers
+from compiler.select.unify import Match, Unifier
+from isa.encoding import InstructionFormat, Operand
+from isa.machine import Machine
+from isa.memory import DRAM
+from isa.numeric import Interval
+from isa.statement import REDUCTIONS, Expr, Op, walk
+
+MATCHES_TRIED = 64
+"""Matches of one instruction with one expression that are looked at; the plainest come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRead:
+    """An operand reads a tensor, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate:
+    """An operand reads what an earlier step of the same cover computed."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTiles:
+    """An operand reads tiles of a constant matrix, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """An operand reads packed constants of each channel: by field, the nest's read of that name or one number."""
+
+    fields: Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """An operand whose value does not matter; it reads what the operand of that name reads."""
+
+    like: str
+
+
+Bound = TensorRead | Intermediate | WeightTiles | Parameters | Idle
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction of a cover: for every iteration of the nest it computes `expr`."""
+
+    format: InstructionFormat
+    expr: Expr
+    inputs: Mapping[str, Bound]  # by source operand
+    immediates: Mapping[str, int]
+    reduces: bool  # the nest's reduce loops run inside this step
+    is_dot: bool  # it consumes vectors of channels and yields vectors of channels, not one word for another
+    words: int  # iterations of the instruction over the whole nest
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The steps that compute a nest, each after those it reads; the last one gives the result."""
+
+    nest: Nest
+    space: NestSpace
+    steps: tuple[Step, ...]
+
+    @property
+    def dot(self) -> Step | None:
+        """The step that multiplies by weights, if there is one."""
+        return next((step for step in self.steps if step.is_dot), None)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The cheapest known way to compute one expression into one memory."""
+
+    cost: tuple[int, int, int]  # words streamed; then, to prefer the plainest, neutral values and size of statements
+    format: InstructionFormat
+    expr: Expr
+    match: Match
+    inputs: Mapping[str, Bound | _Best]
+    words: int
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Covers the nests of one program with the instructions of one machine."""
+
+    machine: Machine
+    program: NestProgram
+    transfers: Transfers = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transfers", find_transfers(self.machine))
+
+    def cover(self, nest: Nest) -> Cover:
+        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
+        search = _Search(self.machine, self.program, self.transfers, nest)
+        best = search.best(nest.expr, self.home(nest.result.tensor))
+        if best is None:
+            raise CompileError(search.explain_failure())
+        steps: list[Step] = []
+        _flatten(best, steps)
+        return Cover(nest, search.space, tuple(steps))
+
+    def cover_value(self, like: Nest, value: Expr) -> Step | None:
+        """The cheapest single instruction that writes one constant wherever `like` writes, reading nothing."""
+        search = _Search(self.machine, self.program, self.transfers, like)
+        best = search.best(value, self.home(like.result.tensor))
+        if best is None or best.inputs:
+            return None
+        return _step(best, {})
+
+    def home(self, tensor: str) -> str:
+        return self.transfers.home(self.program.buffers[tensor].type)
+
+
+class _Search:
+    """The dynamic programme over one nest's expression."""
+
+    def __init__(self, machine: Machine, program: NestProgram, transfers: Transfers, nest: Nest) -> None:
+        self.machine = machine
+        self.program = program
+        self.transfers = transfers
+        self.nest = nest
+        self.space = nest_space(nest)
+        self._memo: dict[tuple[Expr, str], _Best | None] = {}
+        self._unifiers = [
+            Unifier(of, self._constant_range, self._constant_value)
+            for of in machine.formats.values()
+            if DRAM not in {operand.memory for operand in of.operands}
+        ]
+        self._formats = {id(unifier): unifier._format for unifier in self._unifiers}
+
+    def best(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]] = frozenset()) -> _Best | None:
+        """The cheapest way to compute `expr` into `memory`, or None."""
+        key = (expr, memory)
+        if key in self._memo:
+            return self._memo[key]
+        found: _Best | None = None
+        for candidate in self._candidates(expr, memory, visiting | {key}):
+            if found is None or candidate.cost < found.cost:
+                found = candidate
+        if not visiting or found is not None:
+            self._memo[key] = found
+        return found
+
+    def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[_Best]:
+        for unifier in self._unifiers:
+            of = self._formats[id(unifier)]
+            if of.destination.memory != memory:
+                continue
+            for match in islice(unifier.matches(expr), MATCHES_TRIED):
+                candidate = self._bind(of, expr, match, visiting)
+                if candidate is not None:
+                    yield candidate
+
+    def _bind(
+        self, of: InstructionFormat, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]
+    ) -> _Best | None:
+        """A match with every operand bound to something that can be in its memory, and what it costs."""
+        is_dot = any(node.op is Op.DOT for node in walk(of.statement.expr))
+        bound: dict[str, Bound | _Best] = {}
+        for operand in of.sources:
+            source = self._bind_operand(of, operand, match, is_dot, visiting)
+            if source is None:
+                return None
+            bound[operand.name] = source
+        if is_dot and not self._is_matrix_product(of, bound):
+            return None
+        words = self._words(of, bound, bool(match.reduced), is_dot)
+        total, neutral, size = words, match.neutral, len(walk(of.statement.expr))
+        for source in bound.values():
+            if isinstance(source, _Best):
+                total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
+        return _Best((total, neutral, size), of, expr, match, bound, words)
+
+    def _bind_operand(
+        self, of: InstructionFormat, operand: Operand, match: Match, is_dot: bool, visiting: frozenset[tuple[Expr, str]]
+    ) -> Bound | _Best | None:
+        if operand.element.fields:
+            return self._bind_parameters(operand, match)
+        if operand.name in match.idle or operand.name not in match.operands:
+            return _idle_like(of, operand, match)
+        expr = match.operands[operand.name]
+        access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
+        if access is not None and is_dot and access.tensor in self.program.constants:
+            return WeightTiles(expr.name)
+        if access is not None and self._lives_in(access.tensor, operand.memory):
+            if is_dot or is_lane_walk(access, self.space.lane, self.machine.lanes):
+                return TensorRead(expr.name)
+            return None
+        if is_dot or operand.name in match.reduced or (expr, operand.memory) in visiting:
+            return None
+        return self.best(expr, operand.memory, visiting)
+
+    def _bind_parameters(self, operand: Operand, match: Match) -> Parameters | None:
+        fields: dict[str, str | int] = {}
+        for name, of in ((f.name, f.type) for f in operand.element.fields):
+            expr = match.fields.get((operand.name, name))
+            if expr is None:
+                fields[name] = min(max(0, of.interval.low), of.interval.high)
+            elif expr.op is Op.CONST:
+                fields[name] = expr.value
+            elif self._is_of_channels(self.nest.reads[expr.name]):
+                fields[name] = expr.name
+            else:
+                return None
+        return Parameters(fields)
+
+    def _is_of_channels(self, access: Access) -> bool:
+        """Whether a constant has one value for each channel of the result, or one for all."""
+        moving = [index for index in access.index if index.terms]
+        return not moving or (
+            len(moving) == 1 and moving[0].terms == ((self.space.lane, 1),) and moving[0].constant == 0
+        )
+
+    def _is_matrix_product(self, of: InstructionFormat, bound: Mapping[str, Bound | _Best]) -> bool:
+        """Whether the accesses of a dot product's operands are a vector of channels and a matrix of constants."""
+        dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
+        vector, tiles = bound[dot.args[0].name], bound[dot.args[1].name]
+        if not isinstance(vector, TensorRead) or not isinstance(tiles, WeightTiles):
+            return False
+        access, weights = self.nest.reads[vector.read], self.nest.reads[tiles.read]
+        block = of.operand(dot.args[0].name).block
+        if len(access.index) != 4 or len(access.index[1].terms) > 1:
+            return False
+        summed = access.index[1].terms[0][0] if access.index[1].terms else NO_LOOP
+        if not is_lane_walk(access, summed, block * self.machine.lanes):
+            return False
+        if any(coefficient(index, self.space.lane) for index in access.index) or summed in self.space.points:
+            return False
+        loops = [index.terms[0][0] for index in weights.index if index.terms]
+        is_plain = all(
+            len(index.terms) <= 1 and index.constant == 0 and all(by == 1 for _, by in index.terms)
+            for index in weights.index
+        )
+        return is_plain and len(set(loops)) == len(loops) and set(loops) <= {self.space.lane, *self.space.reduce}
+
+    def _words(
+        self, of: InstructionFormat, bound: Mapping[str, Bound | _Best], reduces: bool, is_dot: bool
+    ) -> int:
+        trips, space = self.space.trips, self.space
+        words = space.pixels * -(-trips[space.lane] // (of.destination.block * self.machine.lanes))
+        if not reduces:
+            return words
+        for loop in space.reduce:
+            words *= trips[loop]
+        if is_dot:
+            dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
+            vector = bound[dot.args[0].name]
+            assert isinstance(vector, TensorRead)
+            channels = self.nest.reads[vector.read].index[1].terms
+            trip = trips[channels[0][0]] if channels else 1
+            words = words // trip * -(-trip // (of.operand(dot.args[0].name).block * self.machine.lanes))
+        return words
+
+    # -- what is known of the nest's constants -------------------------------------------------------------------------
+
+    def _home_of(self, tensor: str) -> str:
+        buffer = self.program.buffers.get(tensor)
+        return self.transfers.home(self.program.constant_types[tensor] if buffer is None else buffer.type)
+
+    def _lives_in(self, tensor: str, memory: str) -> bool:
+        """Whether a tensor may be a tensor of that memory; constants of channels are not, they are parameters."""
+        if tensor in self.program.buffers:
+            return self._home_of(tensor) == memory
+        is_same = self.machine.memories[memory].element.type == self.program.constant_types[tensor]
+        return is_same and self.program.constants[tensor].ndim == 4 and self._home_of(tensor) == memory
+
+    def _constant_range(self, expr: Expr) -> Interval | None:
+        if expr.op is Op.CONST:
+            return Interval(expr.value, expr.value)
+        access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
+        if access is None or access.tensor not in self.program.constants:
+            return None
+        values = self.program.constants[access.tensor]
+        return Interval(int(values.min()), int(values.max()))
+
+    def _constant_value(self, expr: Expr) -> int | None:
+        known = self._constant_range(expr)
+        return known.low if known is not None and known.low == known.high else None
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def explain_failure(self) -> str:
+        """Names the nest's nodes and the smallest expression that should have been covered and is not."""
+        home = self._home_of(self.nest.result.tensor)
+        missing = next(self._uncovered(home), self.nest.expr)
+        return (
+            f"{describe(self.nest)}: no instruction of {self.machine.name} computes "
+            f"`{self._with_covered_parts_named(missing)}`; add one to the machine's instructions"
+        )
+
+    def _uncovered(self, home: str) -> Iterator[Expr]:
+        element = self.machine.memories[home].element.type
+        for node in walk(self.nest.expr):
+            is_cut = node.op in REDUCTIONS or (element is not None and element.interval.contains(node.range))
+            if node.args and is_cut and not self._is_covered(node):
+                yield node
+
+    def _is_covered(self, expr: Expr) -> bool:
+        return any(self.best(expr, memory) is not None for memory in self.machine.memories)
+
+    def _with_covered_parts_named(self, expr: Expr) -> str:
+        """The expression with every part that instructions do compute replaced by the memory that it would be in."""
+
+        def rename(node: Expr) -> Expr:
+            for memory in self.machine.memories:
+                if node is not expr and node.args and self.best(node, memory) is not None:
+                    return Expr(Op.SOURCE, node.range, name=memory)
+            return Expr(
+                node.op, node.range, tuple(map(rename, node.args)), node.name, node.field, node.value, node.type,
+                node.rounding,
+            )  # fmt: skip
+
+        return str(rename(expr))
+
+
+def _idle_like(of: InstructionFormat, operand: Operand, match: Match) -> Idle | None:
+    """Another operand of the same memory whose words an idle operand can read as well."""
+    for other in of.sources:
+        if other.memory == operand.memory and other.name in match.operands and other.name not in match.idle:
+            return Idle(other.name)
+    return None
+
+
+def _flatten(best: _Best, steps: list[Step]) -> int:
+    """Append a cover's steps, inputs first; returns the index of the last."""
+    inputs: dict[str, Bound] = {}
+    for operand, source in best.inputs.items():
+        inputs[operand] = Intermediate(_flatten(source, steps)) if isinstance(source, _Best) else source
+    steps.append(_step(best, inputs))
+    return len(steps) - 1
+
+
+def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
+    is_dot = any(node.op is Op.DOT for node in walk(best.format.statement.expr))
+    return Step(
+        best.format, best.expr, inputs, best.match.immediates, bool(best.match.reduced), is_dot, best.words
+    )

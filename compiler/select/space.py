@@ -1,0 +1,77 @@
+"""The iteration space of a nest: what each of its loops is to the memories, read off its result access.
+
+Words of the activation memory hold the channels of one pixel, so the loop that moves along dimension 1 of the result
+is the lane loop; the others move from word to word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.errors import CompileError
+from compiler.nest import Access, Affine, Nest
+
+NO_LOOP = ""
+"""Stands for the loop of a dimension that does not move; its trip count is 1."""
+
+
+@dataclass(frozen=True)
+class NestSpace:
+    """The loops of a nest by role. `batch`, `lane`, `row` and `column` move along dimensions 0 to 3 of the result."""
+
+    batch: str
+    lane: str
+    row: str
+    column: str
+    reduce: tuple[str, ...]
+    trips: Mapping[str, int]
+
+    @property
+    def points(self) -> tuple[str, str, str]:
+        """The loops over pixels, outermost first."""
+        return self.batch, self.row, self.column
+
+    @cached_property
+    def pixels(self) -> int:
+        return self.trips[self.batch] * self.trips[self.row] * self.trips[self.column]
+
+
+def nest_space(nest: Nest) -> NestSpace:
+    """The roles of a nest's loops; raises CompileError if the result is not a plain walk over [N, C, H, W]."""
+    trips = {loop.name: loop.trip for loop in nest.loops} | {NO_LOOP: 1}
+    moving = [_only_loop(index) for index in nest.result.index]
+    if len(moving) != 4 or None in moving:
+        raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
+    batch, lane, row, column = (loop or NO_LOOP for loop in moving)
+    reduce = tuple(loop.name for loop in nest.loops if loop.is_reduce)
+    known = {batch, lane, row, column, *reduce}
+    for loop in nest.loops:
+        if loop.name not in known and loop.trip > 1:
+            raise CompileError(f"{describe(nest)}: loop {loop.name} moves no dimension of the result")
+    return NestSpace(batch, lane, row, column, reduce, trips)
+
+
+def describe(nest: Nest) -> str:
+    """How messages name a nest: by its ONNX nodes."""
+    return " + ".join(nest.nodes) or nest.name
+
+
+def coefficient(index: Affine, loop: str) -> int:
+    return next((by for name, by in index.terms if name == loop), 0)
+
+
+def is_lane_walk(access: Access, loop: str, step: int) -> bool:
+    """Whether an access's channels are `loop` plus a multiple of `step`, and `loop` moves no other dimension."""
+    channels = access.index[1]
+    moves_alone = all(coefficient(index, loop) == 0 for d, index in enumerate(access.index) if d != 1)
+    is_unit = channels.terms in (((loop, 1),), ()) if loop != NO_LOOP else channels.terms == ()
+    return len(access.index) == 4 and moves_alone and is_unit and channels.constant % step == 0
+
+
+def _only_loop(index: Affine) -> str | None:
+    """The one loop of an index, NO_LOOP without any, None with several."""
+    if not index.terms:
+        return NO_LOOP
+    return index.terms[0][0] if len(index.terms) == 1 else None

@@ -1,0 +1,187 @@
+"""Unification of a nest's expression with an instruction's statement.
+
+The statement is the pattern. Its immediates bind constants, the fields of a structured operand bind constants of each
+channel, and a plain operand binds any expression whose value fits the operand's element. Where the two trees differ
+only by an operation that does nothing (adding 0, multiplying by 1, a clamp to the whole range), the pattern's operand
+is bound to that neutral value, so `clamp(round_shift((a - z) * scale, shift) + zero, low, high)` also computes `a`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from isa.encoding import InstructionFormat
+from isa.numeric import Interval
+from isa.statement import REDUCTIONS, Expr, Op, const, walk
+
+COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})
+
+NEUTRAL: Mapping[Op, tuple[Callable[[Interval], int], bool]] = {
+    # operation → the right argument that leaves a left argument of some range as it is, and whether it may be on the left
+    Op.ADD: (lambda value: 0, True),
+    Op.SUB: (lambda value: 0, False),
+    Op.MUL: (lambda value: 1, True),
+    Op.SHIFT_LEFT: (lambda value: 0, False),
+    Op.SHIFT_RIGHT: (lambda value: 0, False),
+    Op.ROUND_SHIFT: (lambda value: 0, False),
+    Op.MIN: (lambda value: value.high, True),
+    Op.MAX: (lambda value: value.low, True),
+}
+
+MIRROR = {Op.ADD: Op.SUB, Op.SUB: Op.ADD}
+"""x + c is x - (-c)."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """How an instruction computes an expression: what each leaf of its statement stands for."""
+
+    operands: Mapping[str, Expr] = field(default_factory=dict)  # plain operand → the value it reads
+    fields: Mapping[tuple[str, str], Expr] = field(default_factory=dict)  # (operand, field) → constant of each channel
+    immediates: Mapping[str, int] = field(default_factory=dict)
+    idle: frozenset[str] = frozenset()  # operands whose value is multiplied by zero
+    reduced: frozenset[str] = frozenset()  # operands that are read once for each iteration of the reduce loops
+    neutral: int = 0  # neutral values bound
+
+
+class Unifier:
+    """Finds the matches of one instruction's statement; `constant_range` and `constant_value` know the constants.
+
+    `constant_range(e)` is the interval of a constant leaf's actual values, or None if `e` is not constant;
+    `constant_value(e)` is its one value, or None if it has several.
+    """
+
+    def __init__(
+        self,
+        of: InstructionFormat,
+        constant_range: Callable[[Expr], Interval | None],
+        constant_value: Callable[[Expr], int | None],
+    ) -> None:
+        self._format = of
+        self._constant_range = constant_range
+        self._constant_value = constant_value
+
+    def matches(self, expr: Expr) -> Iterator[Match]:
+        """Every way in which the instruction's statement equals `expr`, the plainest first."""
+        yield from self._unify(self._format.statement.expr, expr, Match(), False)
+
+    def _unify(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        match pattern.op:
+            case Op.CONST:
+                if expr.op is Op.CONST and expr.value == pattern.value:
+                    yield so_far
+            case Op.IMMEDIATE:
+                yield from self._bind_immediate(pattern, expr, so_far)
+            case Op.SOURCE if pattern.field:
+                yield from self._bind_field(pattern, expr, so_far)
+            case Op.SOURCE:
+                yield from self._bind_operand(pattern, expr, so_far, is_reduced)
+            case Op.WRAP:
+                yield from self._unify_wrap(pattern, expr, so_far, is_reduced)
+            case Op.DOT:
+                if expr.op is Op.MUL:
+                    yield from self._unify_arguments(pattern, expr, so_far, is_reduced)
+                    yield from self._unify_arguments(pattern, _swapped(expr), so_far, is_reduced)
+            case op if op in REDUCTIONS:
+                yield from self._unify_reduction(pattern, expr, so_far)
+            case _:
+                yield from self._unify_operation(pattern, expr, so_far, is_reduced)
+
+    # -- leaves --------------------------------------------------------------------------------------------------------
+
+    def _bind_immediate(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
+        value = self._constant_value(expr)
+        of = self._format.field(pattern.name)
+        if value is None or not of.low <= value <= of.high:
+            return
+        if so_far.immediates.get(pattern.name, value) == value:
+            yield replace(so_far, immediates={**so_far.immediates, pattern.name: value})
+
+    def _bind_field(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
+        values = self._constant_range(expr)
+        key = (pattern.name, pattern.field)
+        if values is not None and pattern.range.contains(values) and so_far.fields.get(key, expr) == expr:
+            yield replace(so_far, fields={**so_far.fields, key: expr})
+
+    def _bind_operand(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        values = self._constant_range(expr) or expr.range
+        if pattern.range.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
+            reduced = so_far.reduced | {pattern.name} if is_reduced else so_far.reduced
+            yield replace(so_far, operands={**so_far.operands, pattern.name: expr}, reduced=reduced)
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def _unify_arguments(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """All arguments, from the left, under one set of bindings."""
+
+        def rest(position: int, bound: Match) -> Iterator[Match]:
+            if position == len(pattern.args):
+                yield bound
+                return
+            for more in self._unify(pattern.args[position], expr.args[position], bound, is_reduced):
+                yield from rest(position + 1, more)
+
+        yield from rest(0, so_far)
+
+    def _unify_wrap(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        if expr.op is Op.WRAP and expr.type == pattern.type:
+            yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
+        elif pattern.type is not None and pattern.type.interval.contains(expr.range):
+            yield from self._unify(pattern.args[0], expr, so_far, is_reduced)
+
+    def _unify_reduction(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
+        inner = pattern.args[0]
+        if expr.op is pattern.op:
+            yield from self._unify(inner, expr.args[0], so_far, True)
+        elif inner.op is not Op.DOT:  # over a single iteration, a reduction is its argument
+            for match in self._unify(inner, expr, so_far, False):
+                yield replace(match, neutral=match.neutral + 1)
+
+    def _unify_operation(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        if expr.op is pattern.op and expr.rounding is pattern.rounding:
+            yield from self._unify_arguments(pattern, expr, so_far, is_reduced)
+            if pattern.op in COMMUTATIVE:
+                yield from self._unify_arguments(pattern, _swapped(expr), so_far, is_reduced)
+        if expr.op is MIRROR.get(pattern.op) and expr.args[1].op is Op.CONST:
+            mirrored = replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
+            yield from self._unify_arguments(pattern, mirrored, so_far, is_reduced)
+        if pattern.op is Op.MUL and expr.op is Op.CONST and expr.value == 0:
+            yield from self._unify_zero(pattern, expr, so_far)
+        if pattern.op in NEUTRAL:
+            yield from self._unify_neutral(pattern, expr, so_far, is_reduced)
+
+    def _unify_neutral(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """`pattern` is `u ∘ v`: let v be the value that leaves `expr` as it is, and u be `expr`."""
+        value_for, may_be_left = NEUTRAL[pattern.op]
+        neutral = const(value_for(expr.range))
+        left, right = pattern.args
+        for kept, dropped in ((left, right), (right, left)) if may_be_left else ((left, right),):
+            if dropped.op is Op.SOURCE and not dropped.field:
+                continue  # a memory full of neutral values is never cheaper than another instruction
+            for bound in self._unify(dropped, neutral, replace(so_far, neutral=so_far.neutral + 1), is_reduced):
+                yield from self._unify(kept, expr, bound, is_reduced)
+
+    def _unify_zero(self, pattern: Expr, zero: Expr, so_far: Match) -> Iterator[Match]:
+        """`pattern` is `u * v` and must be 0: let one argument be 0 and the other be anything."""
+        for chosen, other in ((pattern.args[1], pattern.args[0]), (pattern.args[0], pattern.args[1])):
+            if chosen.op not in (Op.IMMEDIATE, Op.SOURCE) or (chosen.op is Op.SOURCE and not chosen.field):
+                continue
+            for bound in self._unify(chosen, zero, so_far, False):
+                yield from self._let_idle(other, bound)
+
+    def _let_idle(self, pattern: Expr, so_far: Match) -> Iterator[Match]:
+        """Bind every leaf of a pattern whose value does not matter."""
+        for leaf in walk(pattern):
+            nothing = const(min(max(0, leaf.range.low), leaf.range.high))
+            if leaf.op is Op.IMMEDIATE and leaf.name not in so_far.immediates:
+                so_far = replace(so_far, immediates={**so_far.immediates, leaf.name: nothing.value})
+            elif leaf.op is Op.SOURCE and leaf.field and (leaf.name, leaf.field) not in so_far.fields:
+                so_far = replace(so_far, fields={**so_far.fields, (leaf.name, leaf.field): nothing})
+            elif leaf.op is Op.SOURCE and not leaf.field and leaf.name not in so_far.operands:
+                so_far = replace(so_far, idle=so_far.idle | {leaf.name})
+        yield so_far
+
+
+def _swapped(expr: Expr) -> Expr:
+    return replace(expr, args=(expr.args[1], expr.args[0]))

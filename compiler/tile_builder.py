@@ -1,0 +1,171 @@
+"""Builds a tile program: fresh buffers, constants in the order of their loads, operations from loop nests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.layout import DramLayout, Layout, PixelRuns
+from compiler.pack_loops import LoopPacker, WordLoop, affine_runs
+from compiler.select.cover import Step
+from compiler.select.transfer import Transfers
+from compiler.tile import BufferAddress, TileBuffer, TileOperation
+from isa.encoding import ACCUMULATE, InstructionFormat
+from isa.machine import Machine
+from isa.memory import DRAM
+from isa.timing import BURST_BEATS
+
+WEIGHTS = "weights"
+
+
+@dataclass
+class TileBuilder:
+    """What grows while nests are lowered. Operations go to `sink`, which the caller changes as it needs."""
+
+    machine: Machine
+    transfers: Transfers
+    buffers: dict[str, TileBuffer] = field(default_factory=dict)
+    weights: bytearray = field(default_factory=bytearray)
+    sink: list[TileOperation] = field(default_factory=list)
+    layer: int = 0
+    packer: LoopPacker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.packer = LoopPacker(self.machine)
+
+    def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
+        """A new buffer; its name is `name`, or that with a number if it is taken."""
+        fresh, count = name, 1
+        while fresh in self.buffers:
+            fresh, count = f"{name}.{count}", count + 1
+        self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset)
+        return fresh
+
+    def constant(self, name: str, content: bytes) -> str:
+        """A buffer in the weights region that holds `content`, after everything that is there already."""
+        burst = BURST_BEATS * self.machine.dram.bus_bytes
+        self.weights += bytes(-len(self.weights) % burst)
+        fresh = self.buffer(name, WEIGHTS, len(content), offset=len(self.weights))
+        self.weights += content
+        return fresh
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def operation(
+        self,
+        of: InstructionFormat,
+        bases: Mapping[str, BufferAddress],
+        loops: Sequence[WordLoop],
+        immediates: Mapping[str, int] | None = None,
+        accumulates: bool = False,
+    ) -> None:
+        """Append the instructions that run a nest; `accumulates`: it adds to results that are there already."""
+        for packed in self.packer.pack(of, loops):
+            fields = {**packed.fields, **(immediates or {})}
+            if of.has_accumulate:
+                fields[ACCUMULATE] = int(accumulates or packed.accumulates)
+            moved = {
+                operand.name: BufferAddress(bases[operand.name].buffer, bases[operand.name].offset + offset)
+                for operand, offset in zip(of.operands, packed.offsets, strict=True)
+            }
+            self.sink.append(TileOperation(of.mnemonic, fields, moved, self.layer))
+
+    def load_constant(self, memory: str, source: str, name: str, words: int) -> str:
+        """A new buffer in `memory` with the words of a constant buffer."""
+        of = self.transfers.load(memory)
+        target = self.buffer(name, memory, words)
+        bytes_per_word = self.machine.memories[memory].word_bytes
+        loop = WordLoop(words, _dma_strides(of, bytes_per_word, 1))
+        self.operation(of, _dma_bases(of, source, 0, target, 0), [loop])
+        return target
+
+    def move(
+        self,
+        of: InstructionFormat,
+        dram: str,
+        chip: str,
+        blocks: Sequence[tuple[int, int]],
+        loops: Sequence[tuple[int, int, int]],
+    ) -> None:
+        """A load or store: for each lane block from (DRAM byte, word) on, loops of (trip, byte stride, word stride)."""
+        inner = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        for (first_byte, first_word), over_blocks in affine_runs(blocks):
+            outer = [WordLoop(l.trip, _dma_strides(of, *l.strides)) for l in over_blocks]
+            # batch, then blocks, rows, columns: the order in DRAM
+            nest = [*inner[:1], *outer, *inner[1:]]
+            self.operation(of, _dma_bases(of, dram, first_byte, chip, first_word), nest)
+
+    def load_box(
+        self, dram: str, source: DramLayout, chip: str, target: Layout, batch: range, blocks: range, rows: range,
+        columns: range,
+    ) -> None:  # fmt: skip
+        """Read a box of a tensor into a layout that holds it."""
+        of = self.transfers.load(self.buffers[chip].place)
+        first = (batch.start, rows.start, columns.start)
+        starts = [
+            (source.address(first[0], b, first[1], first[2]), target.address(first[0], b, first[1], first[2]))
+            for b in blocks
+        ]
+        loops = [
+            (len(batch), source.batch_stride, target.batch_stride),
+            (len(rows), source.row_stride, target.row_stride),
+            (len(columns), source.column_stride, target.column_stride),
+        ]
+        self.move(of, dram, chip, starts, loops)
+
+    def fill_runs(self, fill: Fill, chip: str, layout: Layout, runs: Sequence[PixelRuns]) -> None:
+        """Write a value to pixels of every plane of a layout."""
+        for run in runs:
+            loops = [
+                (layout.batches, layout.batch_stride),
+                (layout.groups, layout.group_stride),
+                (run.count, run.step * layout.group),
+                (run.length * layout.group, 1),
+            ]
+            self.fill_words(fill, chip, run.first * layout.group, loops)
+
+    def fill_missing_blocks(self, fill: Fill, chip: str, layout: Layout, rows: range, columns: range) -> None:
+        """Write a value to the words of the last group that no lane block of the tensor takes."""
+        missing = layout.groups * layout.group - layout.blocks
+        if not missing or not rows or not columns:
+            return
+        at = layout.address(layout.first_batch, layout.first_block, rows.start, columns.start)
+        first = at + (layout.groups - 1) * layout.group_stride + layout.group - missing
+        loops = [
+            (layout.batches, layout.batch_stride),
+            (len(rows), layout.row_stride),
+            (len(columns), layout.column_stride),
+            (missing, 1),
+        ]
+        self.fill_words(fill, chip, first, loops)
+
+    def fill_words(self, fill: Fill, chip: str, first: int, loops: Sequence[tuple[int, int]]) -> None:
+        """Write a value to words of a buffer: with an instruction that computes it, or with loads of a constant."""
+        base = BufferAddress(chip, first)
+        if fill.step is not None:
+            of = fill.step.format
+            nest = [WordLoop(trip, (stride,)) for trip, stride in loops]
+            self.operation(of, {of.destination.name: base}, nest, fill.step.immediates)
+            return
+        of = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(of, 0, stride)) for trip, stride in loops]
+        self.operation(of, _dma_bases(of, fill.constant, 0, chip, first), nest)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How one value gets into words: by an instruction without sources, or from a constant word in DRAM."""
+
+    step: Step | None
+    constant: str = ""
+
+
+def _dma_strides(of: InstructionFormat, at_dram: int, at_chip: int) -> tuple[int, ...]:
+    return tuple(at_dram if operand.memory == DRAM else at_chip for operand in of.operands)
+
+
+def _dma_bases(of: InstructionFormat, dram: str, byte: int, chip: str, word: int) -> dict[str, BufferAddress]:
+    return {
+        operand.name: BufferAddress(dram, byte) if operand.memory == DRAM else BufferAddress(chip, word)
+        for operand in of.operands
+    }

@@ -1,0 +1,282 @@
+"""Tile sizes of a nest: all candidates are costed at once by an analytic model, and the cheapest that fits is taken.
+
+The model's unit is cycles of each engine: vectors through the array, bytes over the bus, words through the vector
+engine. Engines overlap when two tiles fit side by side, so a nest takes as long as its slowest engine, plus one tile's
+worth of all the others, which nothing hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.nest import Access
+from compiler.select.cover import Cover, Intermediate, Parameters, Step, TensorRead, WeightTiles
+from compiler.select.space import NO_LOOP, describe
+from isa.machine import Machine
+from isa.timing import MMA_UPDATE, mma_write, vec_write
+
+Sizes = NDArray[np.int64]
+"""One entry for each candidate."""
+
+TILE_CYCLES = 16
+"""What a tile costs beyond its work: its instructions' waits are seen one after the other."""
+
+
+@dataclass(frozen=True)
+class TilingOptions:
+    """Choices of the tiler that a caller may change when a program does not fit.
+
+    `budget_fraction`: how much of each memory one tile may take; with 0.5 the next tile fits beside it.
+    `residency`: `auto` keeps tensors on chip between layers where they fit, `none` never does.
+    """
+
+    budget_fraction: float = 0.5
+    residency: str = "auto"
+
+
+@dataclass(frozen=True)
+class NestShape:
+    """What the tiler must know of a covered nest. `unit` is the lane blocks that results are computed in."""
+
+    cover: Cover
+    lanes: int
+    unit: int
+    summed: str  # the reduce loop over channels; NO_LOOP without one
+    summed_step: int  # channels in a vector
+    taps: tuple[str, ...]  # reduce loops that a tile may cut
+    group: int  # lane blocks that lie together on chip
+    density: float  # part of the weight tiles that are not zero
+    off_chip: frozenset[str]  # reads that come from DRAM
+    stores_result: bool  # the result leaves for DRAM
+    result_on_chip: bool  # the result's buffer is a whole tensor on chip
+
+
+@dataclass(frozen=True)
+class TileChoice:
+    """Sizes of one tile by loop: iterations; of the lane loop, units; of the summed loop, vectors."""
+
+    sizes: Mapping[str, int]
+    points_outer: bool  # pixels are the outer loops and units the inner; otherwise the other way round
+    is_double: bool  # two tiles fit side by side
+    words: Mapping[str, int]  # by memory
+    cycles: int  # what the model expects
+
+
+def choose_tile(shape: NestShape, machine: Machine, available: Mapping[str, int], options: TilingOptions) -> TileChoice:
+    """The cheapest tile; `available` is the words of each memory that tiles may take.
+
+    Raises CompileError naming the layer, the memory, what is needed and what there is when nothing fits.
+    """
+    sizes, points_outer = _candidates(shape)
+    words = _words(shape, machine, sizes)
+    fraction = options.budget_fraction
+    is_double, is_possible = np.ones(points_outer.shape, bool), np.ones(points_outer.shape, bool)
+    for memory, needed in words.items():
+        is_double &= needed <= fraction * available[memory]
+        is_possible &= needed <= min(1.0, 2 * fraction) * available[memory]
+    if not is_possible.any():
+        raise CompileError(_explain(shape, machine, available, options, words))
+    cycles = _cycles(shape, machine, sizes, points_outer, is_double)
+    best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
+    return TileChoice(
+        {loop: int(size[best]) for loop, size in sizes.items()},
+        bool(points_outer[best]),
+        bool(is_double[best]),
+        {memory: int(needed[best]) for memory, needed in words.items()},
+        int(cycles[best]),
+    )
+
+
+# -- candidates --------------------------------------------------------------------------------------------------------
+
+
+def extents(shape: NestShape) -> dict[str, int]:
+    """How far each loop goes, in the tiler's counts; loops that are never cut are included."""
+    space = shape.cover.space
+    extent = dict(space.trips)
+    extent[space.lane] = -(-space.trips[space.lane] // (shape.unit * shape.lanes))
+    if shape.summed != NO_LOOP:
+        extent[shape.summed] = -(-space.trips[shape.summed] // shape.summed_step)
+    extent[NO_LOOP] = 1
+    return extent
+
+
+def _candidates(shape: NestShape) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
+    """All combinations of a few sizes for each loop, and both loop orders."""
+    space, extent = shape.cover.space, extents(shape)
+    choices: dict[str, list[int]] = {loop: [trip] for loop, trip in extent.items()}
+    for loop, most in ((space.batch, 6), (space.lane, 8), (space.row, 10), (space.column, 6), (shape.summed, 8)):
+        if loop != NO_LOOP:
+            choices[loop] = _even_parts(extent[loop], most)
+    if prod(extent[tap] for tap in shape.taps) > 1:
+        for tap in shape.taps:
+            choices[tap] = [extent[tap]] if extent[tap] <= 3 else _even_parts(extent[tap], 4)
+    grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
+    flat = [grid.ravel() for grid in grids]
+    return dict(zip(choices, flat[:-1], strict=True)), flat[-1].astype(bool)
+
+
+def _even_parts(extent: int, most: int) -> list[int]:
+    """Tile sizes that cut an extent into 1, 2, 3, … even parts, at most `most` of them, 1 always among them."""
+    parts = sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True)
+    if len(parts) <= most:
+        return parts
+    spread = np.unique(np.geomspace(1, len(parts), most).round().astype(int)) - 1
+    return [parts[i] for i in spread]
+
+
+# -- space -------------------------------------------------------------------------------------------------------------
+
+
+def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+    """Words that one tile takes in each memory."""
+    space = shape.cover.space
+    points = sizes[space.batch] * sizes[space.row] * sizes[space.column]
+    blocks = sizes[space.lane] * shape.unit
+    zero = np.zeros_like(points)
+    words: dict[str, Sizes] = {name: zero for name in machine.memories}
+    for index, step in enumerate(shape.cover.steps):
+        is_result = index == len(shape.cover.steps) - 1
+        if not (is_result and shape.result_on_chip):
+            memory = step.format.destination.memory
+            words[memory] = words[memory] + points * _grouped(blocks, _result_group(shape, step))
+        for operand in step.format.sources:
+            bound = step.inputs[operand.name]
+            match bound:
+                case Parameters():
+                    words[operand.memory] = words[operand.memory] + blocks
+                case WeightTiles():
+                    words[operand.memory] = words[operand.memory] + _tiles(shape, sizes) * operand.block
+                case TensorRead(read) if read in shape.off_chip:
+                    words[operand.memory] = words[operand.memory] + _box_words(shape, step, read, sizes)
+    return words
+
+
+def _result_group(shape: NestShape, step: Step) -> int:
+    return step.format.destination.block if step.is_dot else shape.group
+
+
+def _grouped(blocks: Sizes, group: int) -> Sizes:
+    return -(-blocks // group) * group
+
+
+def _tiles(shape: NestShape, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Weight tiles of one tile of the nest."""
+    tiles = sizes[shape.cover.space.lane] * (sizes[shape.summed] if shape.summed != NO_LOOP else 1)
+    for tap in shape.taps:
+        tiles = tiles * sizes[tap]
+    return tiles
+
+
+def _box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Words of the box that one tile reads of a tensor."""
+    access = shape.cover.nest.reads[read]
+    if step.is_dot:
+        blocks = (sizes[shape.summed] if shape.summed != NO_LOOP else 1) * shape.group
+    else:
+        blocks = sizes[shape.cover.space.lane] * shape.unit
+    extents_of = [box_extent(access, d, sizes) for d in (0, 2, 3)]
+    return _grouped(np.asarray(blocks), shape.group) * extents_of[0] * extents_of[1] * extents_of[2]
+
+
+def box_extent(access: Access, dimension: int, sizes: Mapping[str, Sizes]) -> Sizes:
+    """How many indices of a dimension a tile reads, from the first to the last."""
+    one: Sizes = np.asarray(1)
+    for loop, by in access.index[dimension].terms:
+        one = one + abs(by) * (sizes[loop] - 1)
+    return one
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def _cycles(
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: NDArray[np.bool_],
+    is_double: NDArray[np.bool_],
+) -> NDArray[np.float64]:  # fmt: skip
+    """Expected cycles of the whole nest for each candidate."""
+    space, extent = shape.cover.space, extents(shape)
+    counts = {loop: -(-extent[loop] // sizes[loop]) for loop in sizes}
+    point_tiles = counts[space.batch] * counts[space.row] * counts[space.column]
+    lane_tiles = counts[space.lane]
+    parts = counts[shape.summed] if shape.summed != NO_LOOP else np.ones_like(lane_tiles)
+    for tap in shape.taps:
+        parts = parts * counts[tap]
+    tiles = point_tiles * lane_tiles * parts
+
+    load = np.zeros(tiles.shape, float)
+    vec = np.zeros(tiles.shape, float)
+    mma = np.zeros(tiles.shape, float)
+    store = np.zeros(tiles.shape, float)
+    instructions = tiles * (len(shape.cover.steps) + 1)
+    bus = machine.dram.bus_bytes
+    for step in shape.cover.steps:
+        if step.is_dot:
+            vectors = np.maximum(space.pixels, point_tiles * max(machine.rows, MMA_UPDATE))
+            mma = mma + shape.density * vectors * _all_tiles(shape, extent)
+        else:
+            vec = vec + step.words
+        for operand in step.format.sources:
+            word_bytes = machine.memories[operand.memory].word_bytes
+            match step.inputs[operand.name]:
+                case WeightTiles():
+                    again = np.where(points_outer, lane_tiles * parts > 1, parts > 1)
+                    all_bytes = shape.density * _all_tiles(shape, extent) * operand.block * word_bytes
+                    load = load + np.where(again, point_tiles, 1) * all_bytes / bus
+                    instructions = instructions + tiles
+                case Parameters():
+                    load = load + np.where(points_outer, point_tiles, 1) * extent[space.lane] * word_bytes / bus
+                case TensorRead(read) if read in shape.off_chip:
+                    times = _box_loads(step, point_tiles, lane_tiles, parts, points_outer)
+                    load = load + times * _box_words(shape, step, read, sizes) * word_bytes / bus
+                    instructions = instructions + tiles
+                case Intermediate() | TensorRead() | _:
+                    pass
+    if shape.stores_result:
+        word_bytes = machine.memories[shape.cover.steps[-1].format.destination.memory].word_bytes
+        store = store + space.pixels * extent[space.lane] * shape.unit * word_bytes / bus
+    load = load + instructions * machine.instruction_bytes / bus
+    total = load + vec + mma + store
+    slowest = np.maximum(np.maximum(load, store), np.maximum(mma, vec))
+    serial = machine.dram.latency_cycles + mma_write(machine) + vec_write(machine)
+    latency = tiles * TILE_CYCLES + serial
+    return np.where(is_double, slowest + (total - slowest) / tiles, total + tiles * serial) + latency
+
+
+def _all_tiles(shape: NestShape, extent: Mapping[str, int]) -> int:
+    summed = extent[shape.summed] if shape.summed != NO_LOOP else 1
+    return extent[shape.cover.space.lane] * summed * prod(extent[tap] for tap in shape.taps)
+
+
+def _box_loads(
+    step: Step, point_tiles: Sizes, lane_tiles: Sizes, parts: Sizes, points_outer: NDArray[np.bool_]
+) -> Sizes:
+    """How often a tile of a tensor is loaded: a tile that the next one reads as well is kept."""
+    if not step.is_dot:
+        return point_tiles * lane_tiles
+    every = point_tiles * lane_tiles * parts
+    once_each = np.where(points_outer | (point_tiles == 1), point_tiles, every)
+    return np.where(parts == 1, once_each, every)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def _explain(
+    shape: NestShape, machine: Machine, available: Mapping[str, int], options: TilingOptions, words: Mapping[str, Sizes]
+) -> str:
+    share = min(1.0, 2 * options.budget_fraction)
+    for name, needed in words.items():
+        memory, least = machine.memories[name], int(needed.min())
+        if least > share * available[name]:
+            return (
+                f"{describe(shape.cover.nest)}: its smallest tile needs {least * memory.word_bytes} bytes of {name} and "
+                f"{int(share * available[name]) * memory.word_bytes} are free; make {name} larger"
+            )
+    return f"{describe(shape.cover.nest)}: no tile fits all memories of {machine.name} at once; make them larger"

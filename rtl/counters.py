@@ -1,0 +1,107 @@
+"""The machine's counters: cycles, bytes on the bus, and what each engine did in every cycle of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.machine import ENGINES, Machine
+from rtl.dispatch import HeadStatus
+from rtl.interfaces import Activity
+
+COUNTER_BITS = 40
+"""A run of 2**40 cycles takes half an hour at 500 MHz."""
+
+STALLS_OF: Mapping[str, Mapping[str, Activity]] = {
+    "load": {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
+    "mma": {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS},
+    "vec": {"port": Activity.STALL_PORT},
+    "store": {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
+}
+"""Stall counters of each engine, by cause, and the activity that each counts."""
+
+
+def engine_counter_names(engine: str) -> tuple[str, ...]:
+    """`busy`, `stall.port`, …, `wait.load`, …, `idle`: every cycle of a run counts in exactly one of them."""
+    return (
+        "busy",
+        *(f"stall.{cause}" for cause in STALLS_OF[engine]),
+        *(f"wait.{other}" for other in ENGINES),
+        "idle",
+    )
+
+
+def counter_names() -> tuple[str, ...]:
+    """All counters, in the order of their registers."""
+    of_engines = (f"{engine}.{name}" for engine in ENGINES for name in engine_counter_names(engine))
+    return ("cycles", "dram_bytes_read", "dram_bytes_written", *of_engines)
+
+
+class CounterValues(data.StructLayout):
+    """The values of all counters, by name."""
+
+    def __init__(self) -> None:
+        super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names()})
+
+
+class Counters(wiring.Component):
+    """Counts in every cycle with `is_counting`; `clear` sets all to zero.
+
+    Per engine: its activity, the head of its queue, and `<engine>_starts` when it takes an instruction from the queue.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        byte_count = range(machine.dram.bus_bytes + 1)
+        super().__init__(
+            {
+                "is_counting": In(1),
+                "clear": In(1),
+                "bytes_read": In(byte_count),
+                "bytes_written": In(byte_count),
+                **{f"{engine}_activity": In(Activity) for engine in ENGINES},
+                **{f"{engine}_head": In(HeadStatus()) for engine in ENGINES},
+                **{f"{engine}_starts": In(1) for engine in ENGINES},
+                "values": Out(CounterValues()),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.If(self.is_counting):
+            m.d.sync += [
+                self.values["cycles"].eq(self.values["cycles"] + 1),
+                self.values["dram_bytes_read"].eq(self.values["dram_bytes_read"] + self.bytes_read),
+                self.values["dram_bytes_written"].eq(self.values["dram_bytes_written"] + self.bytes_written),
+            ]
+        for engine in ENGINES:
+            names = engine_counter_names(engine)
+            counted = Signal(range(len(names)), name=f"{engine}_counted")
+            self.build_choice(m, engine, names, counted)
+            with m.If(self.is_counting), m.Switch(counted):
+                for position, name in enumerate(names):
+                    with m.Case(position):
+                        value = self.values[f"{engine}.{name}"]
+                        m.d.sync += value.eq(value + 1)
+        with m.If(self.clear):
+            m.d.sync += self.values.eq(0)
+        return m
+
+    def build_choice(self, m: Module, engine: str, names: tuple[str, ...], counted: Signal) -> None:
+        """Which counter this cycle belongs to: the first line of the table in docs/microarchitecture.md that applies."""
+        head = getattr(self, f"{engine}_head")
+        with m.Switch(getattr(self, f"{engine}_activity")):
+            with m.Case(Activity.BUSY):
+                m.d.comb += counted.eq(names.index("busy"))
+            for cause, activity in STALLS_OF[engine].items():
+                with m.Case(activity):
+                    m.d.comb += counted.eq(names.index(f"stall.{cause}"))
+            with m.Default():
+                m.d.comb += counted.eq(names.index("idle"))
+                for position, other in reversed(list(enumerate(ENGINES))):
+                    with m.If(head.waits_for[position]):
+                        m.d.comb += counted.eq(names.index(f"wait.{other}"))
+                with m.If(getattr(self, f"{engine}_starts")):
+                    m.d.comb += counted.eq(names.index("busy"))

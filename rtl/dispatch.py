@@ -1,0 +1,155 @@
+"""Dispatch: assembles instructions, checks them, queues them for their engines and starts them when their waits are over."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.encoding import OPCODE_BITS
+from isa.faults import FaultCode
+from isa.machine import ENGINES, Machine
+from rtl.bus import ReadBeat
+from rtl.fifo import Fifo
+from rtl.interfaces import INDEX_BITS, FaultSignature, QueuedInstruction, instruction_stream
+from rtl.layout import instruction_view
+
+
+class HeadStatus(data.StructLayout):
+    """What an engine's queue shows the counters: whether it holds an instruction, and for which engines it waits."""
+
+    def __init__(self) -> None:
+        super().__init__({"is_present": unsigned(1), "waits_for": unsigned(len(ENGINES))})
+
+
+class Dispatch(wiring.Component):
+    """Turns the program's beats into instructions that their engines may start.
+
+    An instruction is pushed into its engine's queue when that has room; one that the machine does not have, or that waits
+    for an instruction not earlier in the program, is a fault. At the head of a queue it is offered to the engine once
+    every completion count has reached its wait count. `is_done`: all of the program was dispatched and completed.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        super().__init__(
+            {
+                "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
+                "is_fetched": In(1),  # all beats of the program were given
+                "halt": In(1),
+                **{f"{engine}_instruction": Out(instruction_stream(machine)) for engine in ENGINES},
+                **{f"{engine}_retire": In(1) for engine in ENGINES},
+                **{f"{engine}_head": Out(HeadStatus()) for engine in ENGINES},
+                "fault": Out(FaultSignature()),
+                "is_done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        dispatched = {e: Signal(self.machine.wait_bits, name=f"{e}_dispatched") for e in ENGINES}
+        completed = {e: Signal(self.machine.wait_bits, name=f"{e}_completed") for e in ENGINES}
+        queues = {e: Fifo(QueuedInstruction(self.machine), self.machine.engines[e].queue_depth) for e in ENGINES}
+        for engine, queue in queues.items():
+            m.submodules[f"{engine}_queue"] = queue
+        m.submodules.assembler = assembler = Assembler(self.machine)
+        wiring.connect(m, wiring.flipped(self.beats), assembler.beats)
+        self.build_push(m, assembler, queues, dispatched)
+        for engine in ENGINES:
+            self.build_start(m, engine, queues[engine], completed)
+            m.d.sync += completed[engine].eq(completed[engine] + getattr(self, f"{engine}_retire"))
+        all_completed = Cat(dispatched[e] == completed[e] for e in ENGINES).all()
+        m.d.comb += self.is_done.eq(self.is_fetched & ~assembler.output.valid & all_completed)
+        return m
+
+    def build_push(
+        self, m: Module, assembler: Assembler, queues: dict[str, Fifo], dispatched: dict[str, Signal]
+    ) -> None:
+        index = Signal(INDEX_BITS)
+        bits, is_full = assembler.output.payload.bits, assembler.output.valid & ~self.halt
+        self.build_fault(m, assembler, index, dispatched)
+        with m.If(is_full & ~self.fault.valid), m.Switch(self.opcode(bits)):
+            for engine, queue in queues.items():
+                opcodes = [f.opcode for f in self.machine.formats_of(engine)]
+                if not opcodes:
+                    continue
+                with m.Case(*opcodes):
+                    m.d.comb += [queue.input.valid.eq(1), assembler.output.ready.eq(queue.input.ready)]
+                    m.d.sync += dispatched[engine].eq(dispatched[engine] + queue.input.ready)
+        for queue in queues.values():
+            m.d.comb += [queue.input.payload.bits.eq(bits), queue.input.payload.index.eq(index)]
+        m.d.sync += index.eq(index + (assembler.output.valid & assembler.output.ready))
+
+    def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: dict[str, Signal]) -> None:
+        bits = assembler.output.payload.bits
+        code, address = self.fault.payload.code, self.fault.payload.address
+        known = [f.opcode for f in self.machine.formats.values()]
+        for engine in reversed(ENGINES):
+            with m.If(self.wait_count(bits, engine) > dispatched[engine]):
+                m.d.comb += [code.eq(FaultCode.WAIT), address.eq(self.wait_count(bits, engine))]
+        with m.If(~self.opcode(bits).matches(*known)):
+            m.d.comb += [code.eq(FaultCode.OPCODE), address.eq(self.opcode(bits))]
+        with m.If(assembler.output.payload.error):
+            m.d.comb += [code.eq(FaultCode.BUS), address.eq(0)]
+        m.d.comb += [
+            self.fault.payload.instruction.eq(index),
+            self.fault.valid.eq(assembler.output.valid & ~self.halt & (code != FaultCode.NONE)),
+        ]
+
+    def build_start(self, m: Module, engine: str, queue: Fifo, completed: dict[str, Signal]) -> None:
+        head, offered = queue.output, getattr(self, f"{engine}_instruction")
+        waits_for = Signal(len(ENGINES), name=f"{engine}_waits_for")
+        m.d.comb += [
+            waits_for.eq(Cat(completed[e] < self.wait_count(head.payload.bits, e) for e in ENGINES)),
+            offered.valid.eq(head.valid & (waits_for == 0) & ~self.halt),
+            offered.payload.eq(head.payload),
+            head.ready.eq(offered.valid & offered.ready),
+            getattr(self, f"{engine}_head").is_present.eq(head.valid),
+            getattr(self, f"{engine}_head").waits_for.eq(Mux(head.valid, waits_for, 0)),
+        ]
+
+    def opcode(self, bits: Value) -> Value:
+        return bits[:OPCODE_BITS]
+
+    def wait_count(self, bits: Value, engine: str) -> Value:
+        """Opcode and wait counts are at the same place in every format."""
+        any_format = next(iter(self.machine.formats.values()))
+        return instruction_view(any_format, bits)[f"wait.{engine}"]
+
+
+class AssembledInstruction(data.StructLayout):
+    """An instruction's bits, and whether the bus reported an error for a beat of it."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "error": unsigned(1)})
+
+
+class Assembler(wiring.Component):
+    """The instruction register: takes a beat a cycle, the lowest first, while it is not full or is being taken."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        super().__init__(
+            {
+                "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
+                "output": Out(stream.Signature(AssembledInstruction(machine))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        beats = self.machine.instruction_bytes // self.machine.dram.bus_bytes
+        held = Signal(range(beats + 1))
+        held_after_take = Mux(self.output.valid & self.output.ready, 0, held)
+        m.d.comb += [
+            self.output.valid.eq(held == beats),
+            self.beats.ready.eq(~self.output.valid | self.output.ready),
+        ]
+        m.d.sync += held.eq(held_after_take + (self.beats.valid & self.beats.ready))
+        with m.If(self.beats.valid & self.beats.ready):
+            error, bits = self.output.payload.error, self.output.payload.bits
+            m.d.sync += [
+                bits.eq(Cat(bits, self.beats.payload.data)[-len(bits) :]),
+                error.eq(self.beats.payload.error | (error & (held_after_take != 0))),
+            ]
+        return m

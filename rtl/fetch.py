@@ -1,0 +1,62 @@
+"""Fetch: reads the program region ahead of dispatch, burst by burst."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.machine import Machine
+from isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
+from rtl.fifo import Fifo
+
+
+class Fetch(wiring.Component):
+    """Reads the beats from `base` (4 KiB aligned) to `limit` bytes after it, once, and gives them in order.
+
+    A burst is asked for when the buffer has room for all of it, so beats are always accepted. `is_finished`: every
+    beat of the program was given. While `halt` is set, no burst is asked for and no beat given.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.bus_bytes = machine.dram.bus_bytes
+        self.limit_bits = machine.dram.offset_bits + 1
+        super().__init__(
+            {
+                "base": In(ADDRESS_BITS),
+                "limit": In(self.limit_bits),
+                "halt": In(1),
+                "request": Out(stream.Signature(BurstRequest())),
+                "beat": In(ReadBeatSignature(self.bus_bytes)),
+                "output": Out(stream.Signature(ReadBeat(self.bus_bytes))),
+                "is_finished": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.buffer = buffer = Fifo(ReadBeat(self.bus_bytes), FETCH_BUFFER_BEATS)
+        beat_shift = (self.bus_bytes - 1).bit_length()
+        asked, reserved = Signal(self.limit_bits), Signal(range(FETCH_BUFFER_BEATS + 1))  # beats
+        beats_left = Signal(self.limit_bits)
+        burst, granted, taken = Signal(range(BURST_BEATS + 1)), Signal(), Signal()
+        m.d.comb += [
+            beats_left.eq((self.limit >> beat_shift) - asked),
+            burst.eq(Mux(beats_left < BURST_BEATS, beats_left, BURST_BEATS)),
+            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= FETCH_BUFFER_BEATS)),
+            self.request.payload.address.eq(self.base + (asked << beat_shift)),
+            self.request.payload.last_beat.eq(burst - 1),
+            granted.eq(self.request.valid & self.request.ready),
+            buffer.input.valid.eq(self.beat.valid),
+            buffer.input.payload.eq(self.beat.payload),
+            self.output.valid.eq(buffer.output.valid & ~self.halt),
+            self.output.payload.eq(buffer.output.payload),
+            buffer.output.ready.eq(self.output.ready & ~self.halt),
+            taken.eq(self.output.valid & self.output.ready),
+            self.is_finished.eq((beats_left == 0) & (reserved == 0)),
+        ]
+        m.d.sync += reserved.eq(reserved + Mux(granted, burst, 0) - taken)
+        with m.If(granted):
+            m.d.sync += asked.eq(asked + burst)
+        return m

@@ -1,0 +1,176 @@
+"""An on-chip memory: contiguous banks with one read and one write port each, blocks in one access, and arbitration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Array, Cat, Module, Signal, Value, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory as Storage
+from amaranth.lib.wiring import In, Out
+
+from isa.machine import Machine
+from isa.memory import Memory
+from isa.templates import systolic_activations
+from rtl.arbiter import Arbiter
+from rtl.interfaces import ReadSignature, WriteSignature
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """One of those that ask for a memory's ports, `block` consecutive words at a time."""
+
+    name: str
+    block: int = 1
+    is_privileged: bool = False
+
+
+class BankedMemory(wiring.Component):
+    """The memory that docs/microarchitecture.md describes, for requesters in the order of its table.
+
+    Every requester has a port of its own, `read_<name>` or `write_<name>`; privileged ones come first. A read granted in
+    cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is granted.
+    """
+
+    def __init__(self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester]) -> None:
+        self.memory = memory
+        self.reads = tuple(reads)
+        self.writes = tuple(writes)
+        self.ways = 1 << (max((r.block for r in (*reads, *writes)), default=1) - 1).bit_length()
+        super().__init__(
+            {
+                "halt": In(1),
+                **{f"read_{r.name}": In(ReadSignature(memory, r.block)) for r in self.reads},
+                **{f"write_{r.name}": In(WriteSignature(memory, r.block)) for r in self.writes},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        banks = [Bank(self.memory, self.ways) for _ in range(self.memory.banks)]
+        for number, bank in enumerate(banks):
+            m.submodules[f"bank{number}"] = bank
+        self.build_reads(m, banks)
+        self.build_writes(m, banks)
+        return m
+
+    def build_reads(self, m: Module, banks: Sequence[Bank]) -> None:
+        ports = [getattr(self, f"read_{r.name}") for r in self.reads]
+        grants = self.build_arbiters(m, "read", self.reads, ports)
+        for number, bank in enumerate(banks):
+            m.d.comb += bank.read.eq(grants[number].any())
+            for requester, port in enumerate(ports):
+                with m.If(grants[number][requester]):
+                    m.d.comb += bank.read_first.eq(self.place_in_bank(port.address, number))
+        for requester, (port, of) in enumerate(zip(ports, self.reads, strict=True)):
+            granted_banks = Cat(grant[requester] for grant in grants)
+            from_banks = Signal(self.memory.banks, name=f"{of.name}_from_banks", reset_less=True)
+            m.d.comb += port.granted.eq(granted_banks.any())
+            m.d.sync += from_banks.eq(granted_banks)
+            for number, bank in enumerate(banks):
+                with m.If(from_banks[number]):
+                    m.d.comb += port.data.eq(bank.read_data)
+
+    def build_writes(self, m: Module, banks: Sequence[Bank]) -> None:
+        ports = [getattr(self, f"write_{r.name}") for r in self.writes]
+        grants = self.build_arbiters(m, "write", self.writes, ports)
+        for number, bank in enumerate(banks):
+            for requester, (port, of) in enumerate(zip(ports, self.writes, strict=True)):
+                with m.If(grants[number][requester]):
+                    m.d.comb += [
+                        bank.write_first.eq(self.place_in_bank(port.address, number)),
+                        bank.write_words.eq((1 << of.block) - 1),
+                        bank.write_data.eq(port.data),
+                    ]
+        for requester, port in enumerate(ports):
+            m.d.comb += port.granted.eq(Cat(grant[requester] for grant in grants).any())
+
+    def build_arbiters(
+        self, m: Module, kind: str, requesters: Sequence[Requester], ports: Sequence[wiring.PureInterface]
+    ) -> list[Value]:
+        """An arbiter for this port of each bank; returns, by bank, a bit for each requester that is granted."""
+        privileged = sum(r.is_privileged for r in requesters)
+        arbiters = [Arbiter(len(requesters), privileged) for _ in range(self.memory.banks)]
+        for number, arbiter in enumerate(arbiters):
+            m.submodules[f"{kind}_arbiter{number}"] = arbiter
+            for requester, port in enumerate(ports):
+                asks = port.valid & ~self.halt & self.is_in_bank(port.address, number)
+                m.d.comb += arbiter.requests[requester].eq(asks)
+        return [arbiter.grants for arbiter in arbiters]
+
+    def is_in_bank(self, address: Value, number: int) -> Value:
+        low, high = number * self.memory.bank_depth, (number + 1) * self.memory.bank_depth
+        above = address >= low if number > 0 else True
+        below = address < high if number < self.memory.banks - 1 else True
+        return Value.cast(above) & below
+
+    def place_in_bank(self, address: Value, number: int) -> Value:
+        return (address - number * self.memory.bank_depth)[: _place_bits(self.memory)]
+
+
+class Bank(wiring.Component):
+    """One bank: `ways` consecutive words from any first word, read and written in one cycle.
+
+    Word `w` lies in row `w // ways` of way `w % ways`. `read_data` shows the words from `read_first` on the cycle after
+    `read`. Of the words from `write_first` on, those whose bit in `write_words` is set are written.
+    """
+
+    def __init__(self, memory: Memory, ways: int) -> None:
+        self.word_bits = 8 * memory.word_bytes
+        self.ways = ways
+        self.rows = -(-memory.bank_depth // ways)
+        place = unsigned(_place_bits(memory))
+        super().__init__(
+            {
+                "read": In(1),
+                "read_first": In(place),
+                "read_data": Out(unsigned(self.word_bits * ways)),
+                "write_words": In(ways),
+                "write_first": In(place),
+                "write_data": In(unsigned(self.word_bits * ways)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        first_way_read = Signal(range(max(2, self.ways)), reset_less=True)
+        m.d.sync += first_way_read.eq(self.way(self.read_first))
+        read_words = []
+        for way in range(self.ways):
+            storage = Storage(shape=unsigned(self.word_bits), depth=self.rows, init=[])
+            m.submodules[f"way{way}"] = storage
+            read, write = storage.read_port(), storage.write_port()
+            nth = self.way(way - self.write_first)  # of the words written, the one for this way
+            m.d.comb += [
+                read.addr.eq(self.row(self.read_first, way)),
+                read.en.eq(self.read),
+                write.addr.eq(self.row(self.write_first, way)),
+                write.data.eq(self.write_data.word_select(nth, self.word_bits)),
+                write.en.eq(self.write_words.bit_select(nth, 1)),
+            ]
+            read_words.append(read.data)
+        for nth in range(self.ways):
+            word = Array(read_words)[self.way(first_way_read + nth)]
+            m.d.comb += self.read_data.word_select(nth, self.word_bits).eq(word)
+        return m
+
+    def way(self, place: Value) -> Value:
+        """The way that holds the word at a place of the bank; also differences of places, cyclically."""
+        return (place & (self.ways - 1))[: max(1, (self.ways - 1).bit_length())]
+
+    def row(self, first: Value, way: int) -> Value:
+        """The row in which a way holds its word of the block from `first` on."""
+        return (first >> (self.ways - 1).bit_length()) + (self.way(first) > way)
+
+
+def _place_bits(memory: Memory) -> int:
+    return max(1, (memory.bank_depth - 1).bit_length())
+
+
+def ways_of(machine: Machine, memory: Memory) -> int:
+    """How many ways a bank is interleaved over: the next power of two of the widest block of the array's `a` and `c`."""
+    blocks = [1]
+    for of in machine.formats_of("mma"):
+        blocks += [o.block for o in (systolic_activations(of), of.destination) if o.memory == memory.name]
+    return 1 << (max(blocks) - 1).bit_length()

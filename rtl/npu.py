@@ -1,0 +1,189 @@
+"""The whole machine: `elaborate` reads like the block diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, PureInterface
+
+from isa.machine import ENGINES, Machine
+from isa.memory import Memory
+from isa.templates import systolic_activations, systolic_weights
+from rtl.bus import ReadChannel, axi_signature
+from rtl.counters import Counters
+from rtl.dispatch import Dispatch
+from rtl.fetch import Fetch
+from rtl.interfaces import FAULT_LAYOUT
+from rtl.load import LoadEngine
+from rtl.memory import BankedMemory, Requester
+from rtl.mma import MmaEngine
+from rtl.registers import Registers
+from rtl.store import StoreEngine
+from rtl.vector import VectorEngine
+
+
+class Npu(wiring.Component):
+    """A machine with an AXI4 manager to DRAM and an AXI4-Lite subordinate for the host.
+
+    `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt. `running` is set
+    in the cycles of a run; `started` and `retired` say, a bit per engine in the order of ENGINES, that the engine takes an
+    instruction from its queue, and that it completes one: a trace for whoever watches.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.registers = Registers(machine)
+        super().__init__(
+            {
+                "m_axi": Out(axi_signature(machine.dram.bus_bytes)),
+                "s_axi": self.registers.signature.members["s_axi"],
+                "done": Out(1),
+                "running": Out(1),
+                "started": Out(len(ENGINES)),
+                "retired": Out(len(ENGINES)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.registers = registers = self.registers
+        wiring.connect(m, wiring.flipped(self.s_axi), registers.s_axi)
+        restart = ResetInserter(registers.start)  # a run begins from the state after reset; memories keep their words
+
+        fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
+        load, store = LoadEngine(self.machine), StoreEngine(self.machine)
+        mma, vec = MmaEngine(self.machine), VectorEngine(self.machine)
+        engines = dict(zip(ENGINES, (load, mma, vec, store), strict=True))
+        reads, counters = ReadChannel(self.machine), Counters(self.machine)
+        for name, unit in {"fetch": fetch, "dispatch": dispatch, "read_channel": reads, **engines}.items():
+            m.submodules[name] = restart(unit)
+        m.d.comb += [
+            fetch.base.eq(registers.regions["program"].base),
+            fetch.limit.eq(registers.regions["program"].limit),
+            fetch.halt.eq(~self.running),
+            dispatch.is_fetched.eq(fetch.is_finished),
+            dispatch.halt.eq(~self.running),
+            load.regions.eq(registers.regions),
+            store.regions.eq(registers.regions),
+        ]
+        m.submodules.counters = counters
+
+        wiring.connect(m, fetch.request, reads.fetch_request)
+        wiring.connect(m, reads.fetch_beat, fetch.beat)
+        wiring.connect(m, fetch.output, dispatch.beats)
+        wiring.connect(m, load.request, reads.load_request)
+        wiring.connect(m, reads.load_beat, load.beat)
+        for name, engine in engines.items():
+            wiring.connect(m, getattr(dispatch, f"{name}_instruction"), engine.instruction)
+            m.d.comb += [getattr(dispatch, f"{name}_retire").eq(engine.retire), engine.halt.eq(~self.running)]
+        for memory in self.machine.memories.values():
+            self.build_memory(m, memory, engines, restart)
+        self.build_bus(m, reads, store)
+        self.build_run(m, reads, dispatch, engines)
+        self.build_counters(m, counters, dispatch, engines)
+        return m
+
+    def build_memory(
+        self, m: Module, memory: Memory, engines: Mapping[str, wiring.Component], restart: Callable
+    ) -> None:
+        """A memory with a port for every access that an engine makes to it."""
+        reads, writes = read_ports(self.machine, memory, engines), write_ports(self.machine, memory, engines)
+        unit = BankedMemory(memory, list(reads), list(writes))
+        m.submodules[memory.name] = restart(unit)
+        m.d.comb += unit.halt.eq(~self.running)
+        for requester, port in reads.items():
+            wiring.connect(m, port, getattr(unit, f"read_{requester.name}"))
+        for requester, port in writes.items():
+            wiring.connect(m, port, getattr(unit, f"write_{requester.name}"))
+
+    def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
+        for name, member in axi_signature(self.machine.dram.bus_bytes).members.items():
+            unit = getattr(reads if name.startswith(("ar", "r")) else store, name)
+            outside = getattr(self.m_axi, name)
+            m.d.comb += outside.eq(unit) if member.flow is Out else unit.eq(outside)
+
+    def build_run(
+        self,
+        m: Module,
+        reads: ReadChannel,
+        dispatch: Dispatch,
+        engines: Mapping[str, wiring.Component],
+    ) -> None:
+        """A run: from the host's start until all is done, or to the first fault and the end of what is open on the bus."""
+        registers, store = self.registers, engines["store"]
+        has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
+        m.d.comb += [
+            self.done.eq(has_ended & reads.is_idle & store.is_idle),
+            registers.is_busy.eq(self.running | (has_ended & ~self.done)),
+            registers.is_done.eq(self.done),
+            registers.has_fault.eq(has_fault & self.done),
+            registers.fault.eq(fault),
+            self.started.eq(Cat(e.instruction.valid & e.instruction.ready for e in engines.values())),
+            self.retired.eq(Cat(e.retire for e in engines.values())),
+        ]
+        with m.If(self.running & dispatch.is_done):
+            m.d.sync += [self.running.eq(0), has_ended.eq(1)]
+        units = [*engines.values(), dispatch]
+        for unit in reversed(units):  # of the faults of one cycle, the first unit's counts
+            with m.If(self.running & unit.fault.valid):
+                m.d.sync += [self.running.eq(0), has_ended.eq(1), has_fault.eq(1), fault.eq(unit.fault.payload)]
+        with m.If(registers.start):
+            m.d.sync += [self.running.eq(1), has_ended.eq(0), has_fault.eq(0), fault.eq(0)]
+
+    def build_counters(
+        self, m: Module, counters: Counters, dispatch: Dispatch, engines: Mapping[str, wiring.Component]
+    ) -> None:
+        bus_bytes = self.machine.dram.bus_bytes
+        m.d.comb += [
+            counters.clear.eq(self.registers.start),
+            counters.is_counting.eq(self.running & ~dispatch.is_done),
+            counters.bytes_read.eq(Mux(self.m_axi.rvalid & self.m_axi.rready, bus_bytes, 0)),
+            counters.bytes_written.eq(engines["store"].bytes_written),
+            self.registers.counters.eq(counters.values),
+        ]
+        for position, (name, engine) in enumerate(engines.items()):
+            m.d.comb += [
+                getattr(counters, f"{name}_activity").eq(engine.activity),
+                getattr(counters, f"{name}_head").eq(getattr(dispatch, f"{name}_head")),
+                getattr(counters, f"{name}_starts").eq(self.started[position]),
+            ]
+
+
+def read_ports(
+    machine: Machine, memory: Memory, engines: Mapping[str, wiring.Component]
+) -> dict[Requester, PureInterface]:
+    """Who reads a memory, in the order of docs/microarchitecture.md; the array's sums and weights always win."""
+    ports = {}
+    for of in machine.formats_of("mma")[:1]:  # the array reaches the same memories with all of its instructions
+        if of.destination.memory == memory.name:
+            ports["mma_c", True] = engines["mma"].c_read
+        if systolic_weights(of).memory == memory.name:
+            ports["mma_w", True] = engines["mma"].w
+        if systolic_activations(of).memory == memory.name:
+            ports["mma_a", False] = engines["mma"].a
+    for slot in range(max((len(f.sources) for f in machine.formats_of("vec")), default=0)):
+        if hasattr(engines["vec"], f"source{slot}_{memory.name}"):
+            ports[f"vec_source{slot}", False] = getattr(engines["vec"], f"source{slot}_{memory.name}")
+    if hasattr(engines["store"], f"read_{memory.name}"):
+        ports["store", False] = getattr(engines["store"], f"read_{memory.name}")
+    return {_requester(memory, *who, port): port for who, port in ports.items()}
+
+
+def write_ports(
+    machine: Machine, memory: Memory, engines: Mapping[str, wiring.Component]
+) -> dict[Requester, PureInterface]:
+    """Who writes a memory, in the order of docs/microarchitecture.md; the array's sums always win."""
+    ports = {}
+    for of in machine.formats_of("mma")[:1]:
+        if of.destination.memory == memory.name:
+            ports["mma_c", True] = engines["mma"].c_write
+    for engine in ("vec", "load"):
+        if hasattr(engines[engine], f"write_{memory.name}"):
+            ports[engine, False] = getattr(engines[engine], f"write_{memory.name}")
+    return {_requester(memory, *who, port): port for who, port in ports.items()}
+
+
+def _requester(memory: Memory, name: str, is_privileged: bool, port: PureInterface) -> Requester:
+    return Requester(name, len(port.data) // (8 * memory.word_bytes), is_privileged)

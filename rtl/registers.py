@@ -1,0 +1,193 @@
+"""The host's view of the machine: AXI4-Lite registers, laid out by one table from which the host's code follows too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.machine import Machine
+from isa.memory import REGIONS
+from isa.program import REGION_ALIGNMENT_BYTES
+from rtl.bus import axi_lite_signature
+from rtl.counters import CounterValues, counter_names
+from rtl.interfaces import FAULT_LAYOUT
+from rtl.runs import RegionTable
+
+WORD_BYTES = 4
+ID = int.from_bytes(b"TWNP", "big")
+"""What the first register holds: a Tilewright NPU is here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register of one 32-bit word, or of two for 64 bits, the lower first."""
+
+    name: str
+    offset: int  # bytes
+    words: int
+    is_writable: bool
+    about: str
+
+
+def register_map(machine: Machine) -> tuple[Register, ...]:
+    """Every register of a machine, in the order of their offsets."""
+    entries = [
+        ("id", 1, False, f"{ID:#010x}, on every machine"),
+        ("isa_hash", 1, False, "the first 32 bits of the machine's hash, as in the binaries made for it"),
+        ("control", 1, True, "bit 0, when written as 1: start; ignored while busy. Reads as 0"),
+        ("status", 1, False, "bit 0: busy; bit 1: done, with or without a fault; bit 2: fault"),
+        ("fault_code", 1, False, "why the machine stopped; 0: no fault"),
+        ("fault_instruction", 1, False, "the instruction at fault, counted from the program's start"),
+        ("fault_address", 2, False, "the address at fault, signed"),
+    ]
+    for region in REGIONS:
+        entries += [
+            (f"{region}.base", 2, True, f"DRAM address of the {region} region, a multiple of {REGION_ALIGNMENT_BYTES}"),
+            (f"{region}.limit", 2, True, f"bytes of the {region} region"),
+        ]
+    entries += [(f"counter.{name}", 2, False, _about_counter(name)) for name in counter_names()]
+    registers, offset = [], 0
+    for name, words, is_writable, about in entries:
+        registers.append(Register(name, offset, words, is_writable, about))
+        offset += words * WORD_BYTES
+    return tuple(registers)
+
+
+def _about_counter(name: str) -> str:
+    match name.split("."):
+        case ["cycles"]:
+            return "cycles from start to done"
+        case ["dram_bytes_read"]:
+            return "bytes of the beats read, fetch included"
+        case ["dram_bytes_written"]:
+            return "bytes written"
+        case [engine, "wait", other]:
+            return f"cycles in which the next {engine} instruction waited for {other}"
+        case [engine, "stall", cause]:
+            return f"cycles in which {engine} stood still because of: {cause}"
+        case [engine, kind]:
+            return f"cycles in which {engine} was {kind}"
+        case _:
+            raise AssertionError(name)
+
+
+def register_map_markdown(machine: Machine) -> str:
+    """The register map as a Markdown table, for the machine's manual and for whoever writes a driver."""
+    lines = [
+        f"Registers of `{machine.name}` on AXI4-Lite, 32 bits a word; a register of 64 bits takes two, the lower first.",
+        "",
+        "| offset | register | bits | access | meaning |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for register in register_map(machine):
+        access = "read, write" if register.is_writable else "read"
+        bits = 8 * WORD_BYTES * register.words
+        lines.append(f"| {register.offset:#05x} | `{register.name}` | {bits} | {access} | {register.about} |")
+    return "\n".join(lines) + "\n"
+
+
+class Registers(wiring.Component):
+    """The AXI4-Lite subordinate. `start` is set for a cycle when the host starts an idle machine.
+
+    Region registers keep their values while the machine is busy; the low bits of a base, which is aligned, are zero.
+    An offset without a register reads as zero and ignores writes.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.map = register_map(machine)
+        last = self.map[-1]
+        super().__init__(
+            {
+                "s_axi": Out(axi_lite_signature((last.offset + last.words * WORD_BYTES - 1).bit_length())),
+                "regions": Out(RegionTable(machine)),
+                "start": Out(1),
+                "is_busy": In(1),
+                "is_done": In(1),
+                "has_fault": In(1),
+                "fault": In(FAULT_LAYOUT),
+                "counters": In(CounterValues()),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self.build_reads(m)
+        self.build_writes(m)
+        return m
+
+    def build_reads(self, m: Module) -> None:
+        bus = self.s_axi
+        m.d.comb += [bus.arready.eq(~bus.rvalid | bus.rready)]
+        with m.If(bus.arready):
+            m.d.sync += bus.rvalid.eq(bus.arvalid)
+            with m.Switch(bus.araddr[2:]):
+                for register in self.map:
+                    value = self.value_of(register.name)
+                    for word in range(register.words):
+                        with m.Case((register.offset >> 2) + word):
+                            m.d.sync += bus.rdata.eq(value.shift_right(32 * word))
+                with m.Default():
+                    m.d.sync += bus.rdata.eq(0)
+
+    def value_of(self, name: str) -> Value:
+        match name.split("."):
+            case ["id"]:
+                return Value.cast(ID)
+            case ["isa_hash"]:
+                return Value.cast(isa_hash_word(self.machine))
+            case ["control"]:
+                return Value.cast(0)
+            case ["status"]:
+                return Cat(self.is_busy, self.is_done, self.has_fault)
+            case ["fault_code"]:
+                return self.fault.code
+            case ["fault_instruction"]:
+                return self.fault.instruction
+            case ["fault_address"]:
+                return self.fault.address
+            case ["counter", *counter]:
+                return self.counters[".".join(counter)]
+            case [region, member]:
+                return self.regions[region][member]
+            case _:
+                raise AssertionError(name)
+
+    def build_writes(self, m: Module) -> None:
+        bus = self.s_axi
+        accepted = Signal()
+        m.d.comb += [
+            accepted.eq(bus.awvalid & bus.wvalid & (~bus.bvalid | bus.bready)),
+            bus.awready.eq(accepted),
+            bus.wready.eq(accepted),
+        ]
+        with m.If(~bus.bvalid | bus.bready):
+            m.d.sync += bus.bvalid.eq(accepted)
+        mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
+        with m.If(accepted & ~self.is_busy), m.Switch(bus.awaddr[2:]):
+            for register in self.map:
+                if not register.is_writable:
+                    continue
+                for word in range(register.words):
+                    with m.Case((register.offset >> 2) + word):
+                        self.build_write(m, register.name, word, mask)
+
+    def build_write(self, m: Module, name: str, word: int, mask: Value) -> None:
+        if name == "control":
+            m.d.comb += self.start.eq(self.s_axi.wdata[0] & mask[0])
+            return
+        value = Value.cast(self.value_of(name))
+        part = value[32 * word : min(32 * (word + 1), len(value))]
+        if len(part) == 0:
+            return
+        written = (part & ~mask) | (self.s_axi.wdata & mask)
+        if name.endswith(".base") and word == 0:
+            written = written & ~(REGION_ALIGNMENT_BYTES - 1)
+        m.d.sync += part.eq(written)
+
+
+def isa_hash_word(machine: Machine) -> int:
+    return int(machine.hash[:8], 16)

@@ -1,0 +1,152 @@
+// The memory behind the bus, as docs/microarchitecture.md describes it, and the trace of a run.
+//
+// `tilewright_cycle` is called at every clock edge with the signals of the cycle that ends, and returns those of the
+// next one. The test bench, which lives in the same process, hands over its arrays with the `attach` functions.
+
+#include <svdpi.h>
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+
+namespace {
+
+struct Read {
+    uint64_t address;  // of the next beat
+    int beats_left;
+    bool id;
+    uint64_t first_cycle;
+};
+
+struct Response {
+    uint64_t cycle;
+    bool error;
+};
+
+struct Bench {
+    uint8_t* dram = nullptr;
+    uint64_t dram_bytes = 0;
+    uint64_t bus_bytes = 1;
+    uint64_t latency_cycles = 1;
+    uint64_t clock_cycle = 0;
+    std::deque<Read> reads;
+    std::deque<uint64_t> writes;  // address of each write burst's next beat
+    std::deque<Response> responses;
+    bool write_error = false;
+
+    int64_t* trace = nullptr;  // [started, retired][engine][nth]
+    int64_t engines = 0, trace_length = 0;
+    int64_t count[2][16] = {};
+    int64_t run_cycle = 0;
+
+    struct {
+        uint8_t* bytes;
+        uint64_t word_bytes;
+    } memories[64] = {};
+};
+
+Bench bench;
+
+uint64_t bytes_inside(uint64_t address) {
+    if (address >= bench.dram_bytes) return 0;
+    uint64_t left = bench.dram_bytes - address;
+    return left < bench.bus_bytes ? left : bench.bus_bytes;
+}
+
+uint64_t beat_start(uint64_t address) { return address & ~(bench.bus_bytes - 1); }
+
+void note(int kind, int bits, int64_t cycle) {
+    for (int engine = 0; engine < bench.engines; engine++) {
+        if (!(bits >> engine & 1)) continue;
+        int64_t nth = bench.count[kind][engine]++;
+        if (nth < bench.trace_length) bench.trace[(kind * bench.engines + engine) * bench.trace_length + nth] = cycle;
+    }
+}
+
+void write_beat(bool is_last, const svBitVecVal* data, const svBitVecVal* strobes) {
+    if (bench.writes.empty()) return;
+    uint64_t& address = bench.writes.front();
+    uint64_t inside = bytes_inside(address);
+    if (inside == 0) bench.write_error = true;
+    for (uint64_t byte = 0; byte < inside; byte++)
+        if (strobes[byte / 32] >> byte % 32 & 1) bench.dram[address + byte] = data[byte / 4] >> 8 * (byte % 4);
+    address += bench.bus_bytes;
+    if (!is_last) return;
+    bench.responses.push_back({bench.clock_cycle + bench.latency_cycles, bench.write_error});
+    bench.writes.pop_front();
+    bench.write_error = false;
+}
+
+}  // namespace
+
+extern "C" {
+
+void tilewright_attach_dram(uint8_t* bytes, uint64_t size, uint64_t bus_bytes, uint64_t latency_cycles) {
+    bench.dram = bytes;
+    bench.dram_bytes = size;
+    bench.bus_bytes = bus_bytes;
+    bench.latency_cycles = latency_cycles;
+}
+
+void tilewright_attach_trace(int64_t* trace, int64_t engines, int64_t length) {
+    bench.trace = trace;
+    bench.engines = engines;
+    bench.trace_length = length;
+    std::memset(bench.count, 0, sizeof bench.count);
+    bench.run_cycle = 0;
+}
+
+void tilewright_attach_memory(int number, uint8_t* bytes, uint64_t word_bytes) {
+    bench.memories[number] = {bytes, word_bytes};
+}
+
+void tilewright_dump(int memory, int address, const svBitVecVal* data) {
+    auto& target = bench.memories[memory];
+    std::memcpy(target.bytes + address * target.word_bytes, data, target.word_bytes);
+}
+
+void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit arvalid, svBit arid, int64_t araddr,
+                      int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
+                      const svBitVecVal* wstrb, svBit* rvalid, svBit* rid, svBit* rlast, svBit* rerror,
+                      svBitVecVal* rdata, svBit* bvalid, svBit* berror) {
+    *rvalid = *rid = *rlast = *rerror = *bvalid = *berror = 0;
+    if (reset) {
+        bench.reads.clear();
+        bench.writes.clear();
+        bench.responses.clear();
+        bench.write_error = false;
+        return;
+    }
+    if (running) {
+        note(0, started, bench.run_cycle);
+        note(1, retired, bench.run_cycle + 1);
+        bench.run_cycle++;
+    }
+    uint64_t next_cycle = bench.clock_cycle + 1;
+    if (arvalid)
+        bench.reads.push_back(
+            {beat_start(araddr), arlen + 1, static_cast<bool>(arid), bench.clock_cycle + bench.latency_cycles});
+    if (awvalid) bench.writes.push_back(beat_start(awaddr));
+    if (wvalid) write_beat(wlast, wdata, wstrb);
+    if (!bench.reads.empty() && bench.reads.front().first_cycle <= next_cycle) {
+        Read& read = bench.reads.front();
+        uint64_t inside = bytes_inside(read.address);
+        std::memset(rdata, 0, (bench.bus_bytes + 3) / 4 * 4);
+        std::memcpy(rdata, bench.dram + read.address, inside);
+        read.address += bench.bus_bytes;
+        read.beats_left--;
+        *rvalid = 1;
+        *rid = read.id;
+        *rlast = read.beats_left == 0;
+        *rerror = inside == 0;
+        if (*rlast) bench.reads.pop_front();
+    }
+    if (!bench.responses.empty() && bench.responses.front().cycle <= next_cycle) {
+        *bvalid = 1;
+        *berror = bench.responses.front().error;
+        bench.responses.pop_front();
+    }
+    bench.clock_cycle = next_cycle;
+}
+
+}  // extern "C"

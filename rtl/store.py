@@ -1,0 +1,335 @@
+"""The store engine: reads words of on-chip memories and writes their bytes to DRAM in bursts."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.faults import FaultCode
+from isa.machine import Machine
+from isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
+from rtl.bus import INCREMENTING, AddressRegister, axi_signature
+from rtl.fifo import Fifo
+from rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
+from rtl.nest import NestWalker, Walk
+from rtl.runs import BeatCursor, BurstBytes, Bursts, RegionTable, Window, chip_operand, dram_word_bytes, masked_bytes
+
+PENDING_BITS = 16
+"""Of the count of an instruction's bursts without a response; no subordinate holds more."""
+
+
+class StoreEngine(wiring.Component):
+    """On-chip memories to DRAM. Four parts work on their own: reader, address side, beat former, responses.
+
+    After a `halt`, bursts whose address was sent are completed with no byte enabled, as AXI demands. `is_idle`: nothing is
+    open on the bus. Cycles are told in docs/microarchitecture.md.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("store")
+        self.bus_bytes = machine.dram.bus_bytes
+        self.memories = tuple(dict.fromkeys(chip_operand(f).memory for f in self.formats))
+        bus = axi_signature(self.bus_bytes).members
+        super().__init__(
+            {
+                **engine_members(machine),
+                "regions": In(RegionTable(machine)),
+                **{name: of for name, of in bus.items() if name.startswith(("aw", "w", "b"))},
+                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in self.memories},
+                "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
+                "is_idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.reader = reader = Reader(self.machine)
+        m.submodules.bursts = bursts = Bursts(self.machine, self.formats)
+        m.submodules.address = address = AddressRegister()
+        m.submodules.former = former = BeatFormer(self.machine)
+        m.submodules.responses = responses = Responses()
+        for name in self.memories:
+            wiring.connect(m, getattr(reader, f"read_{name}"), wiring.flipped(getattr(self, f"read_{name}")))
+        wiring.connect(m, reader.word, former.word)
+        m.d.comb += [
+            bursts.regions.eq(self.regions),
+            reader.halt.eq(self.halt),
+            former.halt.eq(self.halt),
+            reader.moved.eq(former.word.valid & former.word.ready),
+            self.bytes_written.eq(former.bytes_written),
+            self.retire.eq(responses.retire & ~self.halt),
+        ]
+        self.build_address_side(m, bursts, address, former, responses)
+        self.build_bus(m, address, former, responses)
+        is_started = self.build_start(m, reader, bursts, responses)
+        self.build_fault(m, reader, bursts, responses)
+        with m.If(reader.is_granted | former.forms):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(reader.is_refused):
+            m.d.comb += self.activity.eq(Activity.STALL_PORT)
+        with m.Elif(is_started):
+            m.d.comb += self.activity.eq(Activity.STALL_DRAM)
+        return m
+
+    def build_address_side(
+        self, m: Module, bursts: Bursts, address: AddressRegister, former: BeatFormer, responses: Responses
+    ) -> None:
+        asks = bursts.is_active & ~bursts.fault & ~self.halt
+        m.d.comb += [
+            address.input.valid.eq(asks & former.burst.ready),
+            address.input.payload.eq(bursts.request),
+            bursts.step.eq(address.input.valid & address.input.ready),
+            former.burst.valid.eq(bursts.step),
+            former.burst.payload.eq(bursts.bytes),
+            responses.addressed.eq(bursts.step),
+            responses.addressed_last.eq(bursts.step & bursts.is_last),
+        ]
+
+    def build_bus(self, m: Module, address: AddressRegister, former: BeatFormer, responses: Responses) -> None:
+        m.d.comb += [
+            self.awaddr.eq(address.output.payload.address),
+            self.awlen.eq(address.output.payload.last_beat),
+            self.awsize.eq((self.bus_bytes - 1).bit_length()),
+            self.awburst.eq(INCREMENTING),
+            self.awvalid.eq(address.output.valid),
+            address.output.ready.eq(self.awready),
+            self.wdata.eq(former.beat.payload.data),
+            self.wstrb.eq(former.beat.payload.strobe),
+            self.wlast.eq(former.beat.payload.is_last),
+            self.wvalid.eq(former.beat.valid),
+            former.beat.ready.eq(self.wready),
+            self.bready.eq(1),
+            responses.responded.eq(self.bvalid),
+            self.is_idle.eq(~self.awvalid & ~self.wvalid & responses.is_idle),
+        ]
+
+    def build_start(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> Value:
+        started, start = Signal(range(STORE_CONTEXTS + 1)), Signal()
+        is_addressed = ~bursts.is_active | (bursts.step & bursts.is_last)
+        m.d.comb += [
+            self.instruction.ready.eq(reader.is_free & is_addressed & (started < STORE_CONTEXTS) & ~self.halt),
+            start.eq(self.instruction.valid & self.instruction.ready),
+            reader.start.eq(start),
+            reader.instruction.eq(self.instruction.payload),
+            bursts.start.eq(start),
+            bursts.instruction.eq(self.instruction.payload),
+            responses.start.eq(start),
+            responses.instruction.eq(self.instruction.payload.index),
+        ]
+        m.d.sync += started.eq(started + start - self.retire)
+        return started > 0
+
+    def build_fault(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> None:
+        fault = self.fault.payload
+        bus_fault = self.bvalid & self.bresp[1]
+        m.d.comb += self.fault.valid.eq(~self.halt & (bus_fault | reader.fault | bursts.fault))
+        with m.If(bus_fault):
+            m.d.comb += [fault.code.eq(FaultCode.BUS), fault.instruction.eq(responses.oldest_instruction)]
+        with m.Elif(reader.fault):
+            m.d.comb += [
+                fault.code.eq(FaultCode.ADDRESS),
+                fault.instruction.eq(reader.reading),
+                fault.address.eq(reader.fault_address),
+            ]
+        with m.Else():
+            m.d.comb += [
+                fault.code.eq(FaultCode.REGION),
+                fault.instruction.eq(bursts.bytes.instruction),
+                fault.address.eq(bursts.fault_address),
+            ]
+
+
+class StoredWord(data.StructLayout):
+    """A word that was read for an instruction's format (by position), right-aligned."""
+
+    def __init__(self, machine: Machine) -> None:
+        formats = machine.formats_of("store")
+        widest = max(dram_word_bytes(machine, f) for f in formats)
+        super().__init__({"format": range(len(formats)), "data": 8 * widest})
+
+
+class Reader(wiring.Component):
+    """Reads an instruction's words in order; at most STORE_WORDS are read or being read and not `moved` on.
+
+    Takes an instruction with `start`. `is_free`: none is in hand, or its last read is granted in this cycle.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("store")
+        self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
+        memories = dict.fromkeys(chip_operand(f).memory for f in self.formats)
+        super().__init__(
+            {
+                "halt": In(1),
+                "instruction": In(QueuedInstruction(machine)),
+                "start": In(1),
+                "is_free": Out(1),
+                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in memories},
+                "word": Out(stream.Signature(StoredWord(machine))),
+                "moved": In(1),
+                "is_granted": Out(1),
+                "is_refused": Out(1),
+                "reading": Out(INDEX_BITS),
+                "fault": Out(1),
+                "fault_address": Out(self.walker.slot_shape("word")),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.walker = walker = self.walker
+        m.submodules.words = words = Fifo(StoredWord(self.machine), STORE_WORDS)
+        is_active, held, asks = Signal(), Signal(range(STORE_WORDS + 1)), Signal()
+        format_granted = Signal.like(walker.walk)
+        m.d.comb += [
+            asks.eq(is_active & (held < STORE_WORDS) & ~self.halt),
+            self.fault.eq(asks & walker.fault),
+            self.fault_address.eq(walker.fault_address),
+            self.is_refused.eq(asks & ~walker.fault & ~self.is_granted),
+            self.is_free.eq(~is_active | (self.is_granted & walker.last)),
+            walker.bits.eq(self.instruction.bits),
+            walker.start.eq(self.start),
+            walker.step.eq(self.is_granted),
+            words.input.payload.format.eq(format_granted),
+        ]
+        m.d.sync += [
+            held.eq(held + self.is_granted - self.moved),
+            words.input.valid.eq(self.is_granted),  # the data of a read come a cycle after its grant
+            format_granted.eq(walker.walk),
+        ]
+        for position, of in enumerate(self.formats):
+            port = getattr(self, f"read_{chip_operand(of).memory}")
+            m.d.comb += port.address.eq(walker.address["word"])
+            with m.If(walker.walk == position):
+                m.d.comb += [port.valid.eq(asks & ~walker.fault), self.is_granted.eq(port.valid & port.granted)]
+            with m.If(format_granted == position):
+                m.d.comb += words.input.payload.data.eq(port.data)
+        with m.If(self.is_free):
+            m.d.sync += is_active.eq(self.start)
+        with m.If(self.start):
+            m.d.sync += self.reading.eq(self.instruction.index)
+        wiring.connect(m, words.output, wiring.flipped(self.word))
+        return m
+
+
+class WriteBeat(data.StructLayout):
+    """A beat of the write data channel."""
+
+    def __init__(self, bus_bytes: int) -> None:
+        super().__init__({"data": unsigned(8 * bus_bytes), "strobe": unsigned(bus_bytes), "is_last": unsigned(1)})
+
+
+class BeatFormer(wiring.Component):
+    """Words in, beats of the queued bursts out: one word and one beat a cycle at the most.
+
+    While `halt` is set, the queued bursts are completed with no byte enabled, and no word is taken.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("store")
+        self.bus_bytes = machine.dram.bus_bytes
+        super().__init__(
+            {
+                "halt": In(1),
+                "word": In(stream.Signature(StoredWord(machine))),
+                "burst": In(stream.Signature(BurstBytes(self.bus_bytes))),
+                "beat": Out(stream.Signature(WriteBeat(self.bus_bytes))),
+                "forms": Out(1),
+                "bytes_written": Out(range(self.bus_bytes + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), BURST_QUEUE)
+        m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
+        word_sizes = [dram_word_bytes(self.machine, f) for f in self.formats]
+        m.submodules.window = window = Window(max(word_sizes) + self.bus_bytes)
+        wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)
+        has_bytes = window.count >= cursor.bytes
+        m.d.comb += [
+            cursor.burst.eq(burst_queue.output.payload),
+            self.forms.eq(
+                burst_queue.output.valid & (has_bytes | self.halt) & (~self.beat.valid | self.beat.ready),
+            ),
+            cursor.step.eq(self.forms),
+            burst_queue.output.ready.eq(self.forms & cursor.is_last),
+            self.bytes_written.eq(Mux(self.forms & ~self.halt, cursor.bytes, 0)),
+            window.take.eq(self.bytes_written),
+        ]
+        self.build_put(m, window, word_sizes)
+        with m.If(~self.beat.valid | self.beat.ready):
+            enabled = (1 << self.bytes_written) - 1
+            m.d.sync += [
+                self.beat.valid.eq(self.forms),
+                self.beat.payload.data.eq(window.data[: 8 * self.bus_bytes] << (cursor.first_byte << 3)),
+                self.beat.payload.strobe.eq(enabled << cursor.first_byte),
+                self.beat.payload.is_last.eq(cursor.is_last),
+            ]
+        return m
+
+    def build_put(self, m: Module, window: Window, word_sizes: list[int]) -> None:
+        word_bytes = Signal(range(max(word_sizes) + 1))
+        with m.Switch(self.word.payload.format):
+            for position, size in enumerate(word_sizes):
+                with m.Case(position):
+                    m.d.comb += word_bytes.eq(size)
+        m.d.comb += [
+            self.word.ready.eq((word_bytes <= window.room) & ~self.halt),
+            window.put.eq(Mux(self.word.valid & self.word.ready, word_bytes, 0)),
+            window.put_data.eq(masked_bytes(self.word.payload.data, word_bytes)),
+        ]
+
+
+class Responses(wiring.Component):
+    """Counts each instruction's bursts without a response; `retire` with the response to its last burst.
+
+    Responses come in the order of the bursts. `addressed` and `addressed_last` tell of bursts of the newest instruction.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "start": In(1),
+                "instruction": In(INDEX_BITS),
+                "addressed": In(1),
+                "addressed_last": In(1),
+                "responded": In(1),
+                "retire": Out(1),
+                "oldest_instruction": Out(INDEX_BITS),
+                "is_idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pending = [Signal(PENDING_BITS, name=f"pending_{n}") for n in range(STORE_CONTEXTS)]
+        is_addressed = [Signal(name=f"is_addressed_{n}") for n in range(STORE_CONTEXTS)]
+        instructions = [Signal(INDEX_BITS, name=f"instruction_{n}") for n in range(STORE_CONTEXTS)]
+        newest, oldest = Signal(range(STORE_CONTEXTS), init=STORE_CONTEXTS - 1), Signal(range(STORE_CONTEXTS))
+        for n in range(STORE_CONTEXTS):
+            adds, removes = self.addressed & (newest == n), self.responded & (oldest == n)
+            m.d.sync += pending[n].eq(pending[n] + adds - removes)
+            with m.If(self.addressed_last & (newest == n)):
+                m.d.sync += is_addressed[n].eq(1)
+        with m.If(self.start):
+            m.d.sync += newest.eq(_after(newest))
+            for n in range(STORE_CONTEXTS):
+                with m.If(_after(newest) == n):
+                    m.d.sync += [is_addressed[n].eq(0), instructions[n].eq(self.instruction)]
+        m.d.comb += [
+            self.retire.eq(self.responded & Array(is_addressed)[oldest] & (Array(pending)[oldest] == 1)),
+            self.oldest_instruction.eq(Array(instructions)[oldest]),
+            self.is_idle.eq(sum((p != 0 for p in pending), Value.cast(0)) == 0),
+        ]
+        with m.If(self.retire):
+            m.d.sync += oldest.eq(_after(oldest))
+        return m
+
+
+def _after(slot: Signal) -> Value:
+    return Mux(slot == STORE_CONTEXTS - 1, 0, slot + 1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from isa.errors import IsaError
+from isa.errors import IsaError, short
 from isa.statement import did_you_mean
 
 MAX_MAGNITUDE = 1 << 48
+
+MAX_EXPRESSION_CHARACTERS = 200
+"""Longer ones are no arithmetic of sizes, and deep ones would exhaust the stack."""
 
 
 def evaluate(text: str, names: Mapping[str, int]) -> int:
@@ -17,10 +20,11 @@ def evaluate(text: str, names: Mapping[str, int]) -> int:
     Raises IsaError for anything else, an unknown name, division by zero or a huge value.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        if len(text) > MAX_EXPRESSION_CHARACTERS:
+            raise ValueError("too long")
+        return evaluate_node(ast.parse(text.strip(), mode="eval").body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise IsaError(f"{text!r} is not a number or an expression over parameters") from error
-    return evaluate_node(tree, names)
+        raise IsaError(f"{short(text)} is not a number or an expression over parameters") from error
 
 
 def evaluate_node(node: ast.expr, names: Mapping[str, int]) -> int:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isa.encoding import ACCUMULATE, OPCODE_BITS, InstructionFormat, Loop, Operand, lay_out_fields
-from isa.errors import IsaError
-from isa.expression import evaluate_node
+from isa.errors import IsaError, short
+from isa.expression import MAX_EXPRESSION_CHARACTERS, evaluate_node
+from isa.keys import FIELD_BITS, INSTRUCTION_KEYS, LOOP_BITS, OPERAND, STATEMENT
 from isa.machine import ENGINES, TEMPLATES, Engine
 from isa.memory import DRAM, REGIONS, Dram, Memory, integer_element, storage_bits
 from isa.numeric import IntegerType, Interval, Rounding
@@ -19,20 +20,6 @@ from isa.templates import violations
 from isa.yaml_tree import Tree
 
 MAX_INSTRUCTION_BITS = 2048
-
-INSTRUCTION_KEYS = {
-    "about": False,
-    "engine": True,
-    "opcode": False,
-    "loops": True,
-    "reduce": False,
-    "from": True,
-    "to": True,
-    "imm": False,
-    "flags": False,
-    "bits": False,
-    "do": True,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +34,7 @@ class MachineSizes:
     wait_bits: int
     dram: Dram
     memories: Mapping[str, Memory]
+    faulty_memories: tuple[str, ...]  # complained of already: instructions that use them are left alone
     engines: Mapping[str, Engine]
 
     def address_bits(self, memory: str) -> int:
@@ -66,22 +54,23 @@ class InstructionReader:
         formats: list[InstructionFormat] = []
         opcodes: dict[int, str] = {}
         children = self._reader.open_mapping(tree, "instructions")
-        taken = [
-            child.value["opcode"].value
-            for child in children.values()
-            if isinstance(child.value, Mapping) and "opcode" in child.value
-        ]
-        free = iter(sorted(set(range(1, 1 << OPCODE_BITS)) - {t for t in taken if isinstance(t, int)}))
+        entries = {
+            mnemonic: self._reader.mapping(child, f"instructions.{mnemonic}", INSTRUCTION_KEYS)
+            for mnemonic, child in children.items()
+        }
+        chosen = {
+            mnemonic: self._reader.number(keys, f"instructions.{mnemonic}", "opcode", INSTRUCTION_KEYS)
+            for mnemonic, keys in entries.items()
+            if "opcode" in keys
+        }
+        free = iter(sorted(set(range(1, 1 << OPCODE_BITS)) - set(chosen.values())))
         for mnemonic, child in children.items():
             path = f"instructions.{mnemonic}"
-            keys = self._reader.mapping(child, path, INSTRUCTION_KEYS)
-            if "opcode" in keys:
-                opcode = self._reader.integer(keys["opcode"], f"{path}.opcode", 0, (1 << OPCODE_BITS) - 1)
-            else:
-                opcode = next(free, 0)
-                if opcode == 0:
-                    self._reader.complain(child.where, path, f"more instructions than {OPCODE_BITS}-bit opcodes")
-            if opcode in opcodes:
+            keys = entries[mnemonic]
+            opcode = chosen[mnemonic] if mnemonic in chosen else next(free, 0)
+            if opcode == 0 and mnemonic not in chosen:
+                self._reader.complain(child.where, path, f"more instructions than {OPCODE_BITS}-bit opcodes")
+            elif opcode in opcodes:
                 where = keys["opcode"].where if "opcode" in keys else child.where
                 self._reader.complain(
                     where,
@@ -109,6 +98,8 @@ class InstructionReader:
                     f"{path}.engine",
                     f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}; expected {', '.join(ENGINES)}",
                 )
+            return None
+        if self._uses_faulty_memory(keys):
             return None
         loops = self._read_loops(keys, path)
         loop_names = [loop.name for loop in loops]
@@ -179,9 +170,15 @@ class InstructionReader:
             )
         return of
 
+    def _uses_faulty_memory(self, keys: Mapping[str, Tree]) -> bool:
+        sides = [keys[key].value for key in ("from", "to") if key in keys]
+        texts = [str(child.value) for side in sides if isinstance(side, Mapping) for child in side.values()]
+        faulty = "|".join(self._machine.faulty_memories)
+        return bool(faulty) and any(re.search(rf"\b({faulty})\b", text) for text in texts)
+
     def _read_loops(self, keys: Mapping[str, Tree], path: str) -> tuple[Loop, ...]:
         bits = {
-            name: self._reader.integer(child, f"{path}.loops.{name}", 1, 24)
+            name: self._reader.integer(child, f"{path}.loops.{name}", LOOP_BITS)
             for name, child in self._reader.open_mapping(keys.get("loops"), f"{path}.loops").items()
         }
         if "loops" in keys and not bits:
@@ -202,10 +199,14 @@ class InstructionReader:
     def _read_operand(self, name: str, tree: Tree, path: str, loops: Sequence[str]) -> Operand | None:
         """`act`, `act[c, y, x]` or `rows // lanes * act[c, y, x]`: memory, the loops it strides over, words a block."""
         text = self._reader.word(tree, path)
-        if not text:
+        if not isinstance(tree.value, str):
+            return None
+        expected = "expected memory, memory[loops] or words * memory[loops]"
+        if len(text) > MAX_EXPRESSION_CHARACTERS or not OPERAND.may_be(text):
+            self._reader.complain(tree.where, path, f"{short(text)} is not an operand; {expected}")
             return None
         try:
-            node = ast.parse(text, mode="eval").body
+            node = ast.parse(text.strip(), mode="eval").body
             block = 1
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                 block, node = evaluate_node(node.left, self._reader.names), node.right
@@ -215,11 +216,9 @@ class InstructionReader:
                 over = [item.id if isinstance(item, ast.Name) else ast.unparse(item) for item in items]
                 node = node.value
             if not isinstance(node, ast.Name):
-                raise IsaError(f"{text!r} is not an operand; expected memory, memory[loops] or words * memory[loops]")
-        except (SyntaxError, RecursionError):
-            self._reader.complain(
-                tree.where, path, f"{text!r} is not an operand; expected memory, memory[loops] or words * memory[loops]"
-            )
+                raise IsaError(f"{short(text)} is not an operand; {expected}")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._reader.complain(tree.where, path, f"{short(text)} is not an operand; {expected}")
             return None
         except IsaError as error:
             self._reader.complain(tree.where, path, str(error))
@@ -323,6 +322,8 @@ class InstructionReader:
         immediates: Mapping[str, IntegerType],
     ) -> Statement | None:
         text = self._reader.word(tree, path)
+        if not isinstance(tree.value, str):
+            return None
         if TEMPLATES[engine] == "dma":
             return self._read_move(tree, path, text, sources, destination)
         if destination.element.type is None:
@@ -346,6 +347,8 @@ class InstructionReader:
             rounding=self._machine.rounding,
         )
         try:
+            if not STATEMENT.may_be(text):
+                raise IsaError(f"{short(text)} is not a statement: expected `{destination.name} = expression`")
             return parse_statement(text, scope)
         except IsaError as error:
             self._reader.complain(tree.where, path, str(error))
@@ -355,9 +358,13 @@ class InstructionReader:
         self, tree: Tree, path: str, text: str, sources: tuple[Operand, ...], destination: Operand
     ) -> Statement | None:
         """A DMA statement moves whole words, whatever they hold: `destination = source`."""
-        expected = f"{destination.name} = {sources[0].name if sources else '…'}"
+        if not sources:
+            self._reader.complain(tree.where, path, "a dma engine moves one operand: give it a source in `from:`")
+            return None
+        expected = f"{destination.name} = {sources[0].name}"
         if re.sub(r"\s+", " ", text.strip()) != expected:
-            self._reader.complain(tree.where, path, f"a dma engine only moves: expected `{expected}`, not `{text}`")
+            quoted = f"`{text}`" if len(text) <= 100 else short(text)
+            self._reader.complain(tree.where, path, f"a dma engine only moves: expected `{expected}`, not {quoted}")
             return None
         whole = Interval(0, (1 << min(63, storage_bits(sources[0].element.bits))) - 1)
         return Statement(destination.name, Expr(Op.SOURCE, whole, name=sources[0].name), expected)
@@ -386,7 +393,7 @@ class InstructionReader:
                 )
                 continue
             bits, operand = needed[name]
-            width = self._reader.integer(child, f"{path}.{name}", 1, 48)
+            width = self._reader.integer(child, f"{path}.{name}", FIELD_BITS)
             if width < bits:
                 self._reader.complain(
                     child.where,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from isa.errors import IsaError
+from isa.errors import IsaError, short
+from isa.keys import EXTENDS
 from isa.machine import Machine
 from isa.machine_file import MachineFileError, build_machine
 from isa.statement import did_you_mean
@@ -36,9 +37,8 @@ def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Mac
 def load_machine_text(text: str, name: str) -> Machine:
     """The machine of a YAML text; `name` stands for the file in messages, and names it if the text does not."""
     tree = parse_yaml(text, name)
-    if isinstance(tree.value, Mapping) and "extends" in tree.value:
-        base = _find(_string(tree.value["extends"]), None)
-        tree = merge(_read(base, ()), _without(tree, "extends"))
+    if isinstance(tree.value, Mapping) and EXTENDS in tree.value:
+        tree = _extended(tree, None, ())
     return build_machine(tree, name)
 
 
@@ -48,10 +48,21 @@ def load_machine_text(text: str, name: str) -> Machine:
 def _find(name: str, beside: Path | None) -> Path:
     is_path = name.endswith((".yaml", ".yml")) or "/" in name
     path = (beside or Path()) / name if is_path else SPECS / f"{name}.yaml"
-    if not path.is_file():
-        hint = "" if is_path else f"{did_you_mean(name, shipped_machines())}; there are {', '.join(shipped_machines())}"
-        raise IsaError(f"no machine {name!r}{hint}{'' if is_path else ', or give a path to a .yaml file'}")
+    if not _is_file(path):
+        shipped = shipped_machines()
+        hint = f": there is no file {short(str(path))}" if is_path else did_you_mean(name, shipped)
+        raise IsaError(
+            f"no machine {short(name)}{hint}; there are {', '.join(shipped)}, or give a path to a .yaml file"
+        )
     return path
+
+
+def _is_file(path: Path) -> bool:
+    """As `Path.is_file`, and False for what can be no path at all."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> Tree:
@@ -64,18 +75,18 @@ def _read(path: Path, above: tuple[Path, ...]) -> Tree:
     tree = parse_yaml(text, str(path) if path.parent != SPECS else path.name)
     if not isinstance(tree.value, Mapping):
         raise IsaError(f"{tree.where}: a machine file is a mapping, not {tree.kind}")
-    if "extends" not in tree.value:
-        return tree
-    base = _find(_string(tree.value["extends"]), path.parent)
-    return merge(_read(base, (*above, path.resolve())), _without(tree, "extends"))
+    return _extended(tree, path.parent, (*above, path.resolve())) if EXTENDS in tree.value else tree
 
 
-def _without(tree: Tree, key: str) -> Tree:
+def _extended(tree: Tree, beside: Path | None, above: tuple[Path, ...]) -> Tree:
+    """What a file says, on top of what it extends."""
     assert isinstance(tree.value, Mapping)
-    return Tree({k: v for k, v in tree.value.items() if k != key}, tree.where)
-
-
-def _string(tree: Tree) -> str:
-    if not isinstance(tree.value, str):
-        raise IsaError(f"{tree.where}: expected a name, not {tree.kind}")
-    return tree.value
+    base = tree.value[EXTENDS]
+    if not isinstance(base.value, str):
+        raise IsaError(f"{base.where}: {EXTENDS}: expected a name, not {base.kind}")
+    try:
+        path = _find(base.value, beside)
+    except IsaError as error:
+        raise IsaError(f"{base.where}: {EXTENDS}: {error}") from error
+    own = {key: child for key, child in tree.value.items() if key != EXTENDS}
+    return merge(_read(path, above), Tree(own, tree.where))

@@ -8,32 +8,23 @@ import yaml
 
 from isa.errors import IsaError
 from isa.instruction_file import InstructionReader, MachineSizes
+from isa.keys import (
+    ARRAY_KEYS,
+    DEPTH,
+    DRAM_END,
+    DRAM_KEYS,
+    ENGINE_KEYS,
+    ENGINES_KEYS,
+    MACHINE_KEYS,
+    MEMORY,
+    PARAMETER,
+    TAKEN_PARAMETERS,
+)
 from isa.machine import ENGINES, Engine, Machine
 from isa.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
 from isa.numeric import Rounding
 from isa.reader import Reader
-from isa.timing import BURST_BEATS
 from isa.yaml_tree import Tree
-
-MACHINE_KEYS = {
-    "name": False,
-    "about": False,
-    "parameters": False,
-    "rounding": True,
-    "array": True,
-    "lanes": True,
-    "wait_bits": True,
-    "dram": True,
-    "memories": True,
-    "engines": True,
-    "instructions": True,
-}
-"""Keys of a machine file, and whether they must be there."""
-
-ARRAY_KEYS = {"rows": True, "cols": True}
-DRAM_KEYS = {"bus_bytes": True, "latency_cycles": True, "outstanding_beats": True, "offset_bits": True}
-MEMORY_KEYS = {"element": True, "width": True, "depth": False, "kib": False, "banks": True}
-ENGINE_KEYS = {"queue": True, "reads": True, "writes": True}
 
 
 class MachineFileError(IsaError):
@@ -58,6 +49,7 @@ class _Builder:
         self._name = name
         self._rounding = Rounding.EVEN
         self._memories: dict[str, Memory] = {}
+        self._faulty_memories: list[str] = []  # nothing that follows from these is complained of
         self._engines: dict[str, Engine] = {}
         self._is_array_known = True  # otherwise what follows from its sizes is not complained of
 
@@ -67,10 +59,10 @@ class _Builder:
         about = self.reader.word(top.get("about"), "about")
         self._read_parameters(top.get("parameters"))
         array = self.reader.mapping(top.get("array"), "array", ARRAY_KEYS)
-        rows = self.reader.integer(array.get("rows"), "array.rows", 1, 256)
-        cols = self.reader.integer(array.get("cols"), "array.cols", 1, 256)
+        rows = self.reader.number(array, "array", "rows", ARRAY_KEYS)
+        cols = self.reader.number(array, "array", "cols", ARRAY_KEYS)
         self.reader.names.update(rows=rows, cols=cols)
-        lanes = self.reader.integer(top.get("lanes"), "lanes", 1, 256)
+        lanes = self.reader.number(top, "", "lanes", MACHINE_KEYS)
         self.reader.names.update(lanes=lanes)
         for side, count in (("rows", rows), ("cols", cols)):
             if count % lanes:
@@ -79,7 +71,7 @@ class _Builder:
                 )
         self._is_array_known = self.reader.complaint_count == 0
         self._read_rounding(top.get("rounding"))
-        wait_bits = self.reader.integer(top.get("wait_bits"), "wait_bits", 4, 32)
+        wait_bits = self.reader.number(top, "", "wait_bits", MACHINE_KEYS)
         dram = self._read_dram(top.get("dram"))
         self._read_memories(top.get("memories"))
         self._read_engines(top.get("engines"))
@@ -115,12 +107,16 @@ class _Builder:
             wait_bits=wait_bits,
             dram=dram,
             memories=self._memories,
+            faulty_memories=tuple(self._faulty_memories),
             engines=self._engines,
         )
 
     def _read_parameters(self, tree: Tree | None) -> None:
         for name, child in self.reader.open_mapping(tree, "parameters").items():
-            self.reader.names[name] = self.reader.integer(child, f"parameters.{name}", -(1 << 40), 1 << 40)
+            if name in TAKEN_PARAMETERS:
+                message = f"{name!r} is the machine's own, and expressions may use it: choose another name"
+                self.reader.complain(child.where, f"parameters.{name}", message)
+            self.reader.names[name] = self.reader.integer(child, f"parameters.{name}", PARAMETER)
 
     def _read_rounding(self, tree: Tree | None) -> None:
         words = [rounding.value for rounding in Rounding]
@@ -134,15 +130,8 @@ class _Builder:
 
     def _read_dram(self, tree: Tree | None) -> Dram:
         keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
-        bus_bytes = self.reader.integer(keys.get("bus_bytes"), "dram.bus_bytes", 1, 128)
-        if bus_bytes & (bus_bytes - 1):
-            self.reader.complain(
-                keys["bus_bytes"].where, "dram.bus_bytes", f"{bus_bytes} is not a power of two, as AXI4 needs"
-            )
-        latency = self.reader.integer(keys.get("latency_cycles"), "dram.latency_cycles", 1, 10_000)
-        beats = self.reader.integer(keys.get("outstanding_beats"), "dram.outstanding_beats", BURST_BEATS, 4096)
-        offset_bits = self.reader.integer(keys.get("offset_bits"), "dram.offset_bits", 12, 40)
-        return Dram(bus_bytes, latency, beats, offset_bits)
+        numbers = {key: self.reader.number(keys, "dram", key, DRAM_KEYS) for key in DRAM_KEYS}
+        return Dram(**numbers)
 
     def _read_memories(self, tree: Tree | None) -> None:
         for name, child in self.reader.open_mapping(tree, "memories").items():
@@ -151,26 +140,34 @@ class _Builder:
                     child.where, "memories", f"{DRAM!r} is the memory behind the bus; choose another name"
                 )
                 continue
+            before = self.reader.complaint_count
             memory = self._read_memory(child, name)
             if memory is not None:
                 self._memories[name] = memory
+            if self.reader.complaint_count > before:
+                self._faulty_memories.append(name)
 
     def _read_memory(self, tree: Tree, name: str) -> Memory | None:
         path = f"memories.{name}"
-        keys = self.reader.mapping(tree, path, MEMORY_KEYS)
+        keys = self.reader.mapping(tree, path, MEMORY.keys)
+        if not isinstance(tree.value, Mapping):
+            return None
         element = self._element(keys.get("element"), f"{path}.element")
-        width = self.reader.integer(keys.get("width"), f"{path}.width", 1, 256)
-        banks = self.reader.integer(keys.get("banks"), f"{path}.banks", 1, 64)
+        width = self.reader.number(keys, path, "width", MEMORY.keys)
+        banks = self.reader.number(keys, path, "banks", MEMORY.keys)
         if ("depth" in keys) == ("kib" in keys):
             self.reader.complain(tree.where, path, "give its size once: either depth (words) or kib (1024 bytes)")
             return None
         if element is None:
             return None
         if "depth" in keys:
-            depth = self.reader.integer(keys["depth"], f"{path}.depth", 1, 1 << 24)
+            depth = self.reader.number(keys, path, "depth", MEMORY.keys)
         else:
-            words = self.reader.integer(keys["kib"], f"{path}.kib", 1, 1 << 16) * 1024 // (width * element.bytes)
+            words = self.reader.number(keys, path, "kib", MEMORY.keys) * 1024 // (width * element.bytes)
             depth = words // banks * banks  # what fits, in equal banks
+            if depth > DEPTH.high:
+                message = f"{depth} words; expected at most {DEPTH.high}: make it smaller or its words wider"
+                self.reader.complain(keys["kib"].where, f"{path}.kib", message)
         size = keys.get("depth", keys.get("kib", tree))
         if depth < banks or depth % banks:
             self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
@@ -195,18 +192,19 @@ class _Builder:
         return structured_element(known)
 
     def _read_engines(self, tree: Tree | None) -> None:
-        children = self.reader.mapping(tree, "engines", dict.fromkeys(ENGINES, True))
-        places = [DRAM, *self._memories]
+        children = self.reader.mapping(tree, "engines", ENGINES_KEYS)
+        places = [DRAM, *dict.fromkeys([*self._memories, *self._faulty_memories])]
         for name in ENGINES:
             path = f"engines.{name}"
-            keys = self.reader.mapping(children.get(name), path, ENGINE_KEYS)
-            queue = self.reader.integer(keys.get("queue"), f"{path}.queue", 1, 64)
+            keys = self.reader.mapping(children.get(name), path, ENGINE_KEYS[name])
+            queue = self.reader.number(keys, path, "queue", ENGINE_KEYS[name])
             reads = self.reader.words(keys.get("reads"), f"{path}.reads", places)
             writes = self.reader.words(keys.get("writes"), f"{path}.writes", places)
             self._engines[name] = Engine(name, queue, reads, writes)
-            for key, reached, needs_dram in (("reads", reads, name == "load"), ("writes", writes, name == "store")):
+            for key, reached in (("reads", reads), ("writes", writes)):
                 if key not in keys:
                     continue
+                needs_dram = DRAM_END.get(name) == key
                 if needs_dram and reached != (DRAM,):
                     self.reader.complain(keys[key].where, f"{path}.{key}", f"the {name} engine {key} exactly [dram]")
                 if not needs_dram and DRAM in reached:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from isa.errors import IsaError
+from isa.errors import IsaError, short
 from isa.expression import evaluate
+from isa.keys import NAME, QUOTED_NUMBER, Key, Whole
 from isa.numeric import IntegerType, parse_integer_type
 from isa.statement import did_you_mean
 from isa.yaml_tree import Tree, Where
+
+LONGEST_COMPLAINT = 1000
+"""Characters; only absurd input needs more, and nobody reads them."""
 
 
 class Reader:
@@ -29,20 +33,21 @@ class Reader:
         return [f"{where}: {message}" for where, message in ordered]
 
     def complain(self, where: Where, path: str, message: str) -> None:
-        self._complaints.append((where, f"{path}: {message}" if path else message))
+        told = f"{path}: {message}" if path else message
+        self._complaints.append((where, told if len(told) <= LONGEST_COMPLAINT else told[:LONGEST_COMPLAINT] + "…"))
 
-    def mapping(self, tree: Tree | None, path: str, keys: Mapping[str, bool]) -> Mapping[str, Tree]:
+    def mapping(self, tree: Tree | None, path: str, keys: Mapping[str, Key]) -> Mapping[str, Tree]:
         """The children of a mapping with known keys; unknown and missing ones are complained of."""
         if tree is None:
             return {}
         children = self.open_mapping(tree, path)
+        if not isinstance(tree.value, Mapping):
+            return {}
         for key, child in children.items():
             if key not in keys:
-                self.complain(
-                    child.where, path, f"unknown key {key!r}{did_you_mean(key, list(keys))}; expected {', '.join(keys)}"
-                )
-        for key, is_needed in keys.items():
-            if is_needed and key not in children:
+                self.complain(child.where, path, f"unknown key {_unknown(key, list(keys))}")
+        for key, known in keys.items():
+            if known.is_needed and key not in children:
                 self.complain(tree.where, path, f"the key {key!r} is missing")
         return {key: child for key, child in children.items() if key in keys}
 
@@ -53,12 +58,19 @@ class Reader:
             self.complain(tree.where, path, f"expected a mapping, not {tree.kind}")
             return {}
         for key, child in tree.value.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
-                self.complain(child.where, path, f"{key!r} is not a name; expected letters, digits and _")
-        return {k: v for k, v in tree.value.items() if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", k)}
+            if not re.fullmatch(NAME, key):
+                self.complain(child.where, path, f"{short(key)} is not a name; expected letters, digits and _")
+        return {k: v for k, v in tree.value.items() if re.fullmatch(NAME, k)}
 
-    def integer(self, tree: Tree | None, path: str, low: int, high: int) -> int:
-        """A number or expression from `low` to `high`; `low` stands in for one that is wrong or missing."""
+    def number(self, children: Mapping[str, Tree], path: str, key: str, keys: Mapping[str, Key]) -> int:
+        """As `integer`, for a key of the mapping at `path`."""
+        kind = keys[key].kind
+        assert isinstance(kind, Whole)
+        return self.integer(children.get(key), f"{path}.{key}" if path else key, kind)
+
+    def integer(self, tree: Tree | None, path: str, kind: Whole) -> int:
+        """A number or expression; the kind's `low` stands in for one that is wrong or missing."""
+        low, high = kind.low, kind.high
         if tree is None:
             return low
         match tree.value:
@@ -68,9 +80,9 @@ class Reader:
             case int(value):
                 pass
             case str(text):
-                if re.fullmatch(r"\s*[-+]?[0-9_.]+\s*", text):
+                if re.fullmatch(QUOTED_NUMBER, text):
                     self.complain(
-                        tree.where, path, f"expected an integer, not the string {text!r}; leave the quotes out"
+                        tree.where, path, f"expected an integer, not the string {short(text)}; leave the quotes out"
                     )
                     return low
                 try:
@@ -80,6 +92,9 @@ class Reader:
                     return low
         if not low <= value <= high:
             self.complain(tree.where, path, f"{value} is out of range; expected {low} to {high}")
+            return low
+        if kind.is_power_of_two and value & (value - 1):
+            self.complain(tree.where, path, f"{value} is not a power of two, as AXI4 needs")
             return low
         return value
 
@@ -101,14 +116,14 @@ class Reader:
         words: list[str] = []
         for item in tree.value:
             word = self.word(item, path)
+            if not isinstance(item.value, str):
+                continue
             if word in words:
                 self.complain(item.where, path, f"{word!r} stands twice")
             elif word in known:
                 words.append(word)
-            elif word:
-                self.complain(
-                    item.where, path, f"unknown {word!r}{did_you_mean(word, list(known))}; expected {', '.join(known)}"
-                )
+            else:
+                self.complain(item.where, path, f"unknown {_unknown(word, known)}")
         return tuple(words)
 
     def type(self, tree: Tree, path: str) -> IntegerType | None:
@@ -117,3 +132,7 @@ class Reader:
         except IsaError as error:
             self.complain(tree.where, path, str(error))
             return None
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return f"{short(name)}{did_you_mean(name, list(known))}; expected {', '.join(known)}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from isa.errors import IsaError
+from isa.errors import IsaError, short
 from isa.numeric import MAX_INTEGER_BITS, IntegerType, Interval, Rounding, parse_integer_type, round_shift
 
 
@@ -43,6 +43,10 @@ class Op(Enum):
     MAX_OVER = "max_over"
     MIN_OVER = "min_over"
 
+
+MAX_CHARACTERS = 2000
+MAX_DEPTH = 60
+"""Bounds of a statement: far above any sensible one, far below what exhausts Python's stack."""
 
 REDUCTIONS = frozenset({Op.SUM, Op.MAX_OVER, Op.MIN_OVER})
 
@@ -101,18 +105,20 @@ def parse_statement(text: str, scope: Scope) -> Statement:
     try:
         module = ast.parse(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise IsaError(f"{text!r} is not a statement: expected `{scope.destination} = expression`") from error
+        raise IsaError(f"{short(text)} is not a statement: expected `{scope.destination} = expression`") from error
+    if len(text) > MAX_CHARACTERS or _depth(module) > MAX_DEPTH:
+        raise IsaError(
+            f"the statement has {len(text)} characters, nested {_depth(module)} deep; expected at most "
+            f"{MAX_CHARACTERS} and {MAX_DEPTH}: split it into several instructions"
+        )
     match module.body:
         case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
             pass
         case _:
-            raise IsaError(f"{text!r} is not a statement: expected `{scope.destination} = expression`")
+            raise IsaError(f"{short(text)} is not a statement: expected `{scope.destination} = expression`")
     if name != scope.destination:
         raise IsaError(f"the statement assigns {name!r}; expected the destination {scope.destination!r}")
-    try:
-        expr = _build(value, scope)
-    except RecursionError as error:
-        raise IsaError("the statement is nested too deeply; split it into several instructions") from error
+    expr = _build(value, scope)
     _check_reductions(expr)
     if not scope.destination_type.interval.contains(expr.range):
         raise IsaError(
@@ -121,6 +127,15 @@ def parse_statement(text: str, scope: Scope) -> Statement:
             f"wrap(…, {scope.destination_type})"
         )
     return Statement(name, expr, text.strip())
+
+
+def _depth(tree: ast.AST) -> int:
+    """Levels of a syntax tree, found without recursion."""
+    depth, level = 0, [tree]
+    while level:
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        depth += 1
+    return depth
 
 
 # -- building nodes, with their ranges ---------------------------------------------------------------------------------

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from isa.errors import IsaError
+from isa.errors import IsaError, short
 from isa.statement import did_you_mean
 
 MAX_NODES = 20_000
 """The most values of a machine file, aliases followed; more is an alias explosion, not a machine."""
+
+MAX_CHARACTERS = 1 << 18
+"""The longest machine file; the shipped ones have a few thousand characters."""
+
+MAX_NUMBER_BITS = 64
+"""No number of a machine file needs more."""
 
 Scalar = str | int | float | bool | None
 
@@ -56,11 +63,13 @@ class Tree:
             case None:
                 return "nothing"
             case _:
-                return repr(self.value)
+                return short(self.value)
 
 
 def parse_yaml(text: str, file: str) -> Tree:
     """Read one YAML document; raises IsaError with the place of a syntax error, a repeated key or an explosion."""
+    if len(text) > MAX_CHARACTERS:
+        raise IsaError(f"{file}: has {len(text)} characters; expected at most {MAX_CHARACTERS}, a machine file")
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -72,7 +81,8 @@ def parse_yaml(text: str, file: str) -> Tree:
         place = Where(file, mark.line + 1, mark.column + 1) if mark else Where(file, 1, 1)
         raise IsaError(f"{place}: not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        first_line = (str(error).splitlines() or ["nested too deeply"])[0]
+        is_deep = isinstance(error, RecursionError)
+        first_line = "nested too deeply" if is_deep else str(error).partition("\n")[0]
         raise IsaError(f"{file}: not YAML: {first_line}") from error
     if root is None:
         raise IsaError(f"{file}: is empty; expected a machine description")
@@ -95,6 +105,8 @@ class _Reader:
         if id(node) in above or len(above) > 50:
             raise IsaError(f"{where}: an alias contains itself, or values are nested deeper than 50")
         inner = (*above, id(node))
+        if not isinstance(node, yaml.ScalarNode) and _tag_word(node) not in ("map", "seq"):
+            raise IsaError(f"{where}: the tag {short(node.tag)} has no meaning here")
         match node:
             case yaml.MappingNode():
                 return Tree(self._mapping(node, inner), where)
@@ -129,18 +141,39 @@ class _Reader:
             yield base.value
 
     def _scalar(self, node: yaml.ScalarNode, where: Where) -> Scalar:
-        kind = node.tag.rpartition(":")[2]
-        if kind == "int":
-            return int(self._constructor.construct_yaml_int(node))
-        if kind == "float":
-            return float(self._constructor.construct_yaml_float(node))
-        if kind == "bool":
-            return bool(self._constructor.construct_yaml_bool(node))
-        if kind == "null":
-            return None
-        if kind in ("str", "timestamp"):
-            return str(node.value)
-        raise IsaError(f"{where}: the tag {node.tag!r} has no meaning here")
+        kind = _tag_word(node)
+        try:
+            match kind:
+                case "int":
+                    if ":" in node.value or re.fullmatch("[-+]?0[0-9_]+", node.value):
+                        raise IsaError(
+                            f"{where}: {short(node.value)} is base 60 or 8 in YAML 1.1; write it plainly"
+                        )
+                    number = int(self._constructor.construct_yaml_int(node))
+                case "float":
+                    return float(self._constructor.construct_yaml_float(node))
+                case "bool":
+                    return bool(self._constructor.construct_yaml_bool(node))
+                case "null":
+                    return None
+                case "str" | "timestamp":
+                    return str(node.value)
+                case _:
+                    raise IsaError(f"{where}: the tag {short(node.tag)} has no meaning here")
+        except (ValueError, KeyError, OverflowError) as error:
+            raise IsaError(f"{where}: {short(node.value)} is no {_NOUNS[kind]}") from error
+        if number.bit_length() > MAX_NUMBER_BITS:
+            raise IsaError(f"{where}: {short(node.value)} is too large; expected at most {MAX_NUMBER_BITS} bits")
+        return number
+
+
+_NOUNS = {"int": "integer", "float": "number", "bool": "true or false"}
+
+
+def _tag_word(node: yaml.Node) -> str:
+    """`int` of the tag `tag:yaml.org,2002:int`; nothing of a tag that is not YAML's own."""
+    prefix, _, word = str(node.tag).rpartition("tag:yaml.org,2002:")
+    return word if not prefix else ""
 
 
 def merge(base: Tree, over: Tree) -> Tree:

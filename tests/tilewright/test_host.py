@@ -1,0 +1,148 @@
+"""The host's side: ONNX's quantisation, the blocked layout, and arrays that do not fit refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isa.program import Tensor, place_regions
+from tests.compiler.tile_programs import WORDS, TileBuilder
+from tilewright.errors import InputError
+from tilewright.host import dram_image, pack, quantize, read_outputs, unpack
+
+IMAGE = Tensor("image", (1, 3, 2, 2), (1, 3, 2, 2), "float32", 0.5, -3, 0, 4)
+
+
+def test_blocks_channels_by_lanes_and_fills_with_the_zero_point() -> None:
+    # Pixel (0, 0) holds 0, 2 and 4 in its three channels: stored as real / 0.5 - 3; the fourth lane is the zero point.
+    image = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2) / 2
+    packed = pack(IMAGE, image)
+    assert packed.shape == (1, 1, 2, 2, 4)
+    assert packed[0, 0, 0, 0].tolist() == [-3, 1, 5, -3]
+    assert packed[0, 0, 1, 1].tolist() == [0, 4, 8, -3]
+
+
+def test_more_channels_than_lanes_take_several_blocks() -> None:
+    tensor = Tensor("x", (1, 6), (1, 6, 1, 1), "int8", 1.0, 7, 0, 4)
+    packed = pack(tensor, np.array([[1, 2, 3, 4, 5, 6]], np.int8))
+    assert packed.reshape(-1).tolist() == [1, 2, 3, 4, 5, 6, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("x", "stored"),
+    [
+        (0.25, -3),  # 0.5 goes to the even 0
+        (0.75, -1),  # 1.5 goes to the even 2
+        (-0.25, -3),
+        (1000.0, 127),
+        (-1000.0, -128),
+        (np.inf, 127),
+        (-np.inf, -128),
+        (3.0e38, 127),
+    ],
+)
+def test_quantizes_ties_to_even_and_saturates(x: float, stored: int) -> None:
+    assert quantize(np.array([x], np.float32), 0.5, -3).tolist() == [stored]
+
+
+def test_quantizes_like_onnx_runtime() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from onnx import TensorProto, helper
+
+    x = np.random.default_rng(5).normal(0, 3, 4096).astype(np.float32)
+    scale, zero = np.float32(0.037), 11
+    graph = helper.make_graph(
+        [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4096])],
+        [helper.make_tensor_value_info("y", TensorProto.INT8, [4096])],
+        [helper.make_tensor("s", TensorProto.FLOAT, [], [scale]), helper.make_tensor("z", TensorProto.INT8, [], [zero])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    assert np.array_equal(quantize(x, float(scale), zero), expected)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 4), ("uint8", -2), ("float32", -3)])
+def test_unpack_undoes_pack(dtype: str, zero: int) -> None:
+    tensor = replace(IMAGE, dtype=dtype, zero_point=zero)
+    stored = np.random.default_rng(1).integers(-128, 128, tensor.shape)
+    array: NDArray[Any]
+    match dtype:
+        case "uint8":
+            array = (stored + 128).astype(np.uint8)
+        case "int8":
+            array = stored.astype(np.int8)
+        case _:
+            array = ((stored - zero) * 0.5).astype(np.float32)
+    back = unpack(tensor, pack(tensor, array).reshape(-1).view(np.uint8))
+    assert back.dtype == array.dtype
+    assert np.array_equal(back, array)
+
+
+def test_outputs_come_back_in_the_models_shape() -> None:
+    tensor = Tensor("y", (2, 3), (2, 3, 1, 1), "uint8", 1.0, -128, 0, 4)
+    content = np.array([-128, -127, -126, 99, 0, 1, 2, 99], np.int8).view(np.uint8)
+    assert unpack(tensor, content).tolist() == [[0, 1, 2], [128, 129, 130]]
+
+
+# -- whole images ------------------------------------------------------------------------------------------------------
+
+
+def small_program() -> Any:
+    from compiler.allocate import allocate
+    from compiler.emit import emit
+    from compiler.waits import compute_waits
+    from isa.loader import load_machine
+
+    builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
+    builder.store(builder.load_input())
+    tiles = builder.program()
+    placement = allocate(tiles)
+    return emit(tiles, placement, compute_waits(tiles, placement))
+
+
+def test_puts_every_region_at_its_base() -> None:
+    program = small_program()
+    bases = place_regions(program.limits)
+    x = np.random.default_rng(3).integers(-128, 128, (1, 16, WORDS, 1)).astype(np.int8)
+    image = dram_image(program, {"x": x})
+    assert image[bases["program"] :][: len(program.text)].tobytes() == program.text
+    assert image[bases["weights"] :][: len(program.weights)].tobytes() == program.weights
+    assert np.array_equal(image[bases["inputs"] :][: x.size].view(np.int8).reshape(WORDS, 16), x[0, :, :, 0].T)
+
+
+def test_reads_outputs_at_their_offset() -> None:
+    program = small_program()
+    dram = np.zeros(place_regions(program.limits)["outputs"] + program.output_bytes, np.uint8)
+    dram[place_regions(program.limits)["outputs"] + 17] = 5
+    assert read_outputs(program, dram)["out0"][0, 1, 1, 0] == 5
+
+
+GOOD = np.zeros((1, 16, WORDS, 1), np.int8)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "input 'x' is missing; the model takes x, came nothing"),
+        ({"X": GOOD}, "input 'x' is missing; the model takes x, came X"),
+        ({"x": GOOD, "z": GOOD}, "unknown input 'z'; the model takes x"),
+        ({"x": GOOD.astype(np.float32)}, "input 'x' is float32; the model takes int8: convert it"),
+        ({"x": GOOD[0]}, "input 'x' has shape [16, 6, 1]; the model takes [1, 16, 6, 1]: reshape it"),
+    ],
+)
+def test_refuses_inputs_that_do_not_fit(inputs: dict[str, NDArray[Any]], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        dram_image(small_program(), inputs)
+    assert str(refused.value) == message
+
+
+def test_refuses_nan() -> None:
+    with pytest.raises(InputError) as refused:
+        pack(IMAGE, np.full(IMAGE.shape, np.nan, np.float32))
+    assert str(refused.value) == "input 'image' holds NaN, which has no quantised value"

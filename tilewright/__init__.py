@@ -1,0 +1,31 @@
+"""Tilewright: compile a network for an NPU that one YAML file describes, and run it.
+
+    program = tilewright.compile("model.onnx", "base16")
+    result = program.run({"image": image})
+    result.outputs["logits"], result.profile["cycles"]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.api import Program, Result, compile  # noqa: A004
+    from tilewright.errors import InputError
+
+__all__ = ["InputError", "Program", "Result", "compile"]
+
+_HOMES = {
+    "compile": "tilewright.api",
+    "Program": "tilewright.api",
+    "Result": "tilewright.api",
+    "InputError": "tilewright.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for only now, so that `tilewright --help` does not load a compiler."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,122 @@
+"""The executors of a binary behind one face: the simulator, the hardware and the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.faults import MachineFault
+from isa.program import Program, dram_bytes, place_regions
+from isa.state import MachineState, RunCounters
+from tilewright.errors import InputError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The machine after a run, and the run's profile if the executor has a clock."""
+
+    state: MachineState
+    profile: Mapping[str, Any] | None
+
+
+class Executor(Protocol):
+    """Runs one program on DRAM images. Raises MachineFault where the machine would stop."""
+
+    def run(self, image: NDArray[np.uint8]) -> Outcome: ...
+
+    def profile(self) -> Mapping[str, Any] | None: ...
+
+
+def executor(name: str, program: Program) -> Executor:
+    """The executor of a name; raises InputError for an unknown one."""
+    if name not in EXECUTORS:
+        raise InputError(f"no executor {name!r}; there are: {', '.join(EXECUTORS)}")
+    return EXECUTORS[name](program)
+
+
+class SimulatorExecutor:
+    """Values as array operations, cycles from the cycle model; the program is prepared once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._bases = place_regions(program.limits)
+
+    def run(self, image: NDArray[np.uint8]) -> Outcome:
+        state = self._prepared.run(image)
+        return Outcome(state, self._profile)
+
+    def profile(self) -> Mapping[str, Any]:
+        if self._prepared.fault is not None:
+            raise MachineFault(self._prepared.fault)
+        return self._profile
+
+    @cached_property
+    def _prepared(self) -> Any:
+        from simulator.values import PreparedProgram
+
+        return PreparedProgram(self._program, self._bases)
+
+    @cached_property
+    def _profile(self) -> Mapping[str, Any]:
+        """Cycles do not depend on data, so one simulation serves every run."""
+        from simulator.cycles import simulate_cycles
+
+        return profile_of(self._program, simulate_cycles(self._program, self._bases))
+
+
+class RtlExecutor:
+    """The hardware under Verilator; its first use builds the simulation."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._bases = place_regions(program.limits)
+
+    def run(self, image: NDArray[np.uint8]) -> Outcome:
+        from rtl.run import run_rtl
+
+        state, counters = run_rtl(self._program, image, self._bases)
+        if counters.fault is not None:
+            raise MachineFault(counters.fault)
+        return Outcome(state, profile_of(self._program, counters))
+
+    def profile(self) -> Mapping[str, Any] | None:
+        image = np.zeros(dram_bytes(self._program.limits), np.uint8)
+        for region, content in (("program", self._program.text), ("weights", self._program.weights)):
+            start = self._bases[region]
+            image[start : start + len(content)] = np.frombuffer(content, np.uint8)
+        return self.run(image).profile
+
+
+class InterpreterExecutor:
+    """The scalar interpreter: slow, without a clock, and the oracle of the other two."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def run(self, image: NDArray[np.uint8]) -> Outcome:
+        from simulator.interpreter import interpret
+
+        return Outcome(interpret(self._program, image, place_regions(self._program.limits)), None)
+
+    def profile(self) -> None:
+        return None
+
+
+EXECUTORS: Mapping[str, Callable[[Program], Executor]] = {
+    "sim": SimulatorExecutor,
+    "rtl": RtlExecutor,
+    "interpreter": InterpreterExecutor,
+}
+"""What `--on` and `Program.run(on=…)` take."""
+
+
+def profile_of(program: Program, counters: RunCounters) -> Mapping[str, Any]:
+    """The profile's one schema, for the simulator's counters and the hardware's alike."""
+    from simulator.profile import profile
+
+    return profile(program, counters)

@@ -1,0 +1,127 @@
+"""The host's side of a run: arrays as the ONNX model names them into the DRAM image, and outputs back out of it.
+
+Example: an input [1, 3, 8, 8] for 16 lanes is stored as [1, 1, 8, 8, 16]: three channels, then thirteen lanes that hold
+the zero point. A float 0.37 with scale 0.1 and zero point -3 is stored as round(3.7) - 3 = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.numeric import IntegerType
+from isa.program import Program, Tensor, dram_bytes, place_regions
+from tilewright.errors import InputError
+
+STORED = IntegerType(8, True)
+"""Every element of an input or output in DRAM."""
+
+UNSIGNED_SHIFT = 128
+"""What is subtracted from a uint8 to store it as int8."""
+
+
+def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """All of DRAM before the run: program, weights and inputs at the bases of `place_regions`, zeros elsewhere.
+
+    Raises InputError when an array is missing, unknown, or of another shape or dtype than the model's.
+    """
+    _require_names(program.inputs, inputs)
+    bases = place_regions(program.limits)
+    image = np.zeros(dram_bytes(program.limits), np.uint8)
+    for region, content in (("program", program.text), ("weights", program.weights)):
+        image[bases[region] : bases[region] + len(content)] = np.frombuffer(content, np.uint8)
+    for tensor in program.inputs:
+        stored = pack(tensor, inputs[tensor.name]).reshape(-1).view(np.uint8)
+        start = bases["inputs"] + tensor.offset
+        image[start : start + stored.size] = stored
+    return image
+
+
+def read_outputs(program: Program, dram: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    """The outputs by name, in the model's shapes and dtypes, from DRAM after the run."""
+    base = place_regions(program.limits)["outputs"]
+    return {tensor.name: unpack(tensor, dram[base + tensor.offset :]) for tensor in program.outputs}
+
+
+def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
+    """[N, ceil(C / lanes), H, W, lanes]"""
+    batch, channels, height, width = tensor.stored
+    return batch, -(-channels // tensor.lanes), height, width, tensor.lanes
+
+
+# -- one tensor --------------------------------------------------------------------------------------------------------
+
+
+def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
+    """The array as it lies in DRAM: int8 [N, ceil(C / lanes), H, W, lanes]."""
+    _require_like(tensor, array)
+    batch, blocks, height, width, lanes = blocked_shape(tensor)
+    padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, np.int8)
+    padded[:, : tensor.stored[1]] = _to_stored(tensor, array).reshape(tensor.stored)
+    return np.ascontiguousarray(padded.reshape(batch, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2))
+
+
+def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
+    """The array that `pack` stored; `content` are the bytes from the tensor's first on."""
+    shape = blocked_shape(tensor)
+    batch, blocks, height, width, lanes = shape
+    stored = content[: int(np.prod(shape))].view(np.int8).reshape(shape)
+    channels = stored.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)
+    return _from_stored(tensor, channels[:, : tensor.stored[1]].reshape(tensor.shape))
+
+
+def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
+    match tensor.dtype:
+        case "int8":
+            return array
+        case "uint8":
+            return (array.astype(np.int16) - UNSIGNED_SHIFT).astype(np.int8)
+        case _:
+            return quantize(array, tensor.scale, tensor.zero_point)
+
+
+def _from_stored(tensor: Tensor, stored: NDArray[np.int8]) -> NDArray[Any]:
+    match tensor.dtype:
+        case "int8":
+            return stored.copy()
+        case "uint8":
+            return (stored.astype(np.int16) + UNSIGNED_SHIFT).astype(np.uint8)
+        case _:
+            return (stored.astype(np.float32) - np.float32(tensor.zero_point)) * np.float32(tensor.scale)
+
+
+def quantize(array: NDArray[np.float32], scale: float, zero_point: int) -> NDArray[np.int8]:
+    """ONNX's QuantizeLinear: x / scale in float32, ties to even, plus the zero point, saturated to int8."""
+    with np.errstate(over="ignore", divide="ignore"):  # what overflows is infinite, and saturates
+        scaled = np.rint(array / np.float32(scale))
+    low, high = STORED.interval.low, STORED.interval.high
+    # Clipped before the zero point is added, so that infinity and large values stay exact.
+    return (np.clip(scaled, low - zero_point, high - zero_point).astype(np.int64) + zero_point).astype(np.int8)
+
+
+# -- what a user may give ----------------------------------------------------------------------------------------------
+
+
+def _require_names(tensors: Sequence[Tensor], inputs: Mapping[str, NDArray[Any]]) -> None:
+    wanted = [tensor.name for tensor in tensors]
+    takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
+    for name in wanted:
+        if name not in inputs:
+            raise InputError(f"input {name!r} is missing; {takes}, came {', '.join(inputs) or 'nothing'}")
+    for name in inputs:
+        if name not in wanted:
+            raise InputError(f"unknown input {name!r}; {takes}")
+
+
+def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
+    if array.dtype.name != tensor.dtype:
+        raise InputError(f"input {tensor.name!r} is {array.dtype.name}; the model takes {tensor.dtype}: convert it")
+    if array.shape != tensor.shape:
+        raise InputError(
+            f"input {tensor.name!r} has shape {list(array.shape)}; the model takes {list(tensor.shape)}: reshape it"
+        )
+    if tensor.dtype == "float32" and np.isnan(array).any():
+        raise InputError(f"input {tensor.name!r} holds NaN, which has no quantised value")

@@ -75,9 +75,9 @@ class ModelBuilder:
     def weights(self, name: str, shape: Sequence[int], *, axis: int = 0, per_channel: bool = True) -> tuple[str, float]:
         """Random symmetric int8 weights; returns the dequantised tensor and the largest scale."""
         values = self.rng.integers(-127, 128, size=tuple(shape)).astype(np.int8)
-        count = shape[axis] if per_channel else None
-        scales = self.rng.uniform(0.002, 0.02, size=count).astype(np.float32)
-        zeros = np.zeros(count, np.int8) if per_channel else np.array(0, np.int8)
+        counts = (shape[axis],) if per_channel else ()
+        scales = np.asarray(self.rng.uniform(0.002, 0.02, size=counts), np.float32)
+        zeros = np.zeros(counts, np.int8)
         inputs = [
             self.constant(f"{name}.weight", values),
             self.constant(f"{name}.weight_scale", scales),
@@ -166,13 +166,13 @@ def conv_model(
 ) -> onnx.ModelProto:
     """One convolution; `size` is the input's height and width."""
     builder = ModelBuilder(rng, activation=activation)
-    x = builder.quantize(builder.input("x", [batch, channels_in, *pair(size)]), 0.05, name="x.q")
+    x = builder.quantize(builder.input("x", [batch, channels_in, *pair(size)]), 0.1, name="x.q")
     y = add_conv(
         builder, x, channels_in, channels_out, kernel, stride=stride, pads=pads, dilations=dilations, group=group,
         relu=relu, bias=bias, per_channel=per_channel, **attributes,
     )  # fmt: skip
     builder.output(y)
-    return builder.build("conv")
+    return rescaled(builder.build("conv"))
 
 
 def residual_model(
@@ -193,7 +193,7 @@ def residual_model(
     if relu:
         total = builder.node("Relu", [total], name="relu")
     builder.output(builder.quantize(total, scales[2] * 6, name="add.q"))
-    return builder.build("residual")
+    return rescaled(builder.build("residual"))
 
 
 def pool_model(
@@ -212,7 +212,7 @@ def pool_model(
     """One MaxPool, AveragePool, GlobalAveragePool or GlobalMaxPool."""
     builder = ModelBuilder(rng, activation=activation)
     zero = builder.random_zero()
-    x = builder.quantize(builder.input("x", [1, channels, *pair(size)]), 0.05, zero, name="x.q")
+    x = builder.quantize(builder.input("x", [1, channels, *pair(size)]), 0.1, zero, name="x.q")
     if not op_type.startswith("Global"):
         attributes |= {"kernel_shape": pair(kernel), "strides": pair(kernel if stride is None else stride)}
         if "auto_pad" not in attributes:
@@ -220,7 +220,7 @@ def pool_model(
     y = builder.node(op_type, [x], name="pool", **attributes)
     if relu:
         y = builder.node("Relu", [y], name="relu")
-    scale, zero_out = (0.05, zero) if same_scale else (0.037, None)
+    scale, zero_out = (0.1, zero) if same_scale else (0.083, zero // 2)
     builder.output(builder.quantize(y, scale, zero_out, name="y.q"))
     return builder.build("pool")
 
@@ -238,7 +238,7 @@ def gemm_model(
 ) -> onnx.ModelProto:
     """Gemm (transB unless said otherwise) or MatMul with constant weights on a [rows, inputs] matrix."""
     builder = ModelBuilder(rng, activation=activation)
-    x = builder.quantize(builder.input("x", [rows, inputs]), 0.05, name="x.q")
+    x = builder.quantize(builder.input("x", [rows, inputs]), 0.1, name="x.q")
     if op_type == "Gemm":
         attributes = {"transB": 1} | attributes
     is_transposed = bool(attributes.get("transB"))
@@ -251,7 +251,7 @@ def gemm_model(
     if relu:
         y = builder.node("Relu", [y], name="relu")
     builder.output(builder.quantize(y, 0.05 * weight_scale * 73 * 73 * inputs**0.5 / 15, name="gemm.q"))
-    return builder.build("gemm")
+    return rescaled(builder.build("gemm"))
 
 
 def flatten_gemm_model(
@@ -259,7 +259,7 @@ def flatten_gemm_model(
 ) -> onnx.ModelProto:
     """[1, C, H, W] through Flatten or Reshape into a Gemm: the same as a convolution with a kernel of H × W."""
     builder = ModelBuilder(rng)
-    x = builder.quantize(builder.input("x", [1, channels, size, size]), 0.05, name="x.q")
+    x = builder.quantize(builder.input("x", [1, channels, size, size]), 0.1, name="x.q")
     if layout == "Flatten":
         flat = builder.node("Flatten", [x], name="flatten", axis=1)
     else:
@@ -267,7 +267,7 @@ def flatten_gemm_model(
     weight, weight_scale = builder.weights("gemm", [outputs, channels * size * size])
     y = builder.node("Gemm", [flat, weight], name="gemm", transB=1)
     builder.output(builder.quantize(y, 0.05 * weight_scale * 73 * 73 * size, name="gemm.q"))
-    return builder.build("flatten_gemm")
+    return rescaled(builder.build("flatten_gemm"))
 
 
 def small_cnn(
@@ -311,7 +311,7 @@ def rescaled(model: onnx.ModelProto, count: int = 4) -> onnx.ModelProto:
         low, high = min(0.0, *(float(r.min()) for r in reached)), max(1e-6, *(float(r.max()) for r in reached))
         limits = np.iinfo(values[node.input[2]].dtype)
         scale = (high - low) / (limits.max - limits.min)
-        values[node.input[1]] = np.float32(scale)
+        values[node.input[1]] = np.array(scale, np.float32)
         values[node.input[2]] = np.array(np.clip(round(limits.min - low / scale), limits.min, limits.max), limits.dtype)
         del model.graph.initializer[:]
         model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), n) for n, v in values.items())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
 from isa.encoding import OPCODE, Operand
 from isa.faults import FaultCode
 from isa.machine import Machine
-from isa.timing import VEC_OPERANDS, vec_results, vec_stages, vec_write
+from isa.timing import VEC_OPERANDS, vec_results, vec_write
 from rtl.datapath import VectorDatapath, immediates_bits, result_bits, result_element_bits, source_bits
+from rtl.delay import delayed
 from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
 from rtl.layout import immediates_layout, instruction_view
 from rtl.nest import NestWalker, whole_walk
@@ -123,19 +124,18 @@ class VectorEngine(wiring.Component):
                 m.d.sync += word.eq(port.data)
         m.d.comb += is_granted.eq(Cat(grants).any())
         m.d.sync += is_kept.eq((is_kept | is_granted) & ~issues)
-        m.d.comb += getattr(datapath, f"source_{slot}").eq(_delayed(m, word, VEC_OPERANDS - 2))
+        m.d.comb += getattr(datapath, f"source_{slot}").eq(delayed(m, word, VEC_OPERANDS - 2, f"word_{slot}"))
         return ~is_used | is_kept | is_granted
 
     def build_operands(
         self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, immediates: Signal
     ) -> None:
         """What goes with the operands to the datapath's first stage."""
-        first = _delayed(m, walker.is_first["reduce"], VEC_OPERANDS, reset_less=True)
         m.d.comb += [
-            datapath.valid.eq(_delayed(m, issues, VEC_OPERANDS)),
-            datapath.format.eq(_delayed(m, walker.walk, VEC_OPERANDS, reset_less=True)),
-            datapath.immediates.eq(_delayed(m, immediates, VEC_OPERANDS, reset_less=True)),
-            datapath.is_first.eq(first),
+            datapath.valid.eq(delayed(m, issues, VEC_OPERANDS, "valid", reset_less=False)),
+            datapath.format.eq(delayed(m, walker.walk, VEC_OPERANDS, "format")),
+            datapath.immediates.eq(delayed(m, immediates, VEC_OPERANDS, "immediates")),
+            datapath.is_first.eq(delayed(m, walker.is_first["reduce"], VEC_OPERANDS, "is_first")),
         ]
 
     def build_results(
@@ -156,11 +156,9 @@ class VectorEngine(wiring.Component):
             issued_target.address.eq(walker.address[DESTINATION]),
             issued_target.is_last.eq(walker.last),
             has_room.eq(outstanding < vec_results(self.machine)),
-            queue.arrives.eq(_delayed(m, gives_result, vec_write(self.machine))),
+            queue.arrives.eq(delayed(m, gives_result, vec_write(self.machine), "arrives", reset_less=False)),
             queue.result.word.eq(datapath.result),
-            queue.result.target.eq(
-                _delayed(m, issued_target.as_value(), VEC_OPERANDS + vec_stages(self.machine), reset_less=True)
-            ),
+            queue.result.target.eq(delayed(m, issued_target.as_value(), vec_write(self.machine), "target")),
             queue.taken.eq(Cat(self.build_write(m, name, queue) for name in self.targets).any()),
             self.retire.eq(queue.taken & queue.oldest.target.is_last),
         ]
@@ -192,12 +190,3 @@ def _operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Map
 
 def _in_machine_order(machine: Machine, names: set[str]) -> tuple[str, ...]:
     return tuple(name for name in machine.memories if name in names)
-
-
-def _delayed(m: Module, value: Value, cycles: int, reset_less: bool = False) -> Value:
-    """`value` of `cycles` cycles ago."""
-    for _ in range(cycles):
-        register = Signal(Shape.cast(value.shape()), reset_less=reset_less)
-        m.d.sync += register.eq(value)
-        value = register
-    return value

@@ -1,0 +1,309 @@
+"""The matrix engine: streams activation vectors through the array and adds their sums to the accumulators."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.encoding import ACCUMULATE, OPCODE
+from isa.faults import FaultCode
+from isa.machine import Machine
+from isa.memory import Element
+from isa.numeric import IntegerType
+from isa.templates import systolic_activations, systolic_weights, tile_loops
+from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from rtl.delay import delayed
+from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from rtl.layout import PLAIN, instruction_view, integer_shape, word_layout
+from rtl.nest import NestWalker, Walk, is_outside
+from rtl.systolic import SystolicArray
+
+
+class MmaEngine(wiring.Component):
+    """Runs the instructions of engine `mma`, as docs/microarchitecture.md tells cycle by cycle.
+
+    `a` reads activation vectors, `w` rows of weight tiles; `c_read` and `c_write` move sums. All but `a` must be
+    granted whenever they ask. All formats of the engine have the same memories and types.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("mma")
+        members: dict[str, In | Out] = engine_members(machine)
+        if self.formats:
+            of = self.formats[0]
+            a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+            memories = machine.memories
+            members |= {
+                "a": Out(ReadSignature(memories[a.memory], a.block)),
+                "w": Out(ReadSignature(memories[w.memory])),
+                "c_read": Out(ReadSignature(memories[c.memory], c.block)),
+                "c_write": Out(WriteSignature(memories[c.memory], c.block)),
+            }
+            self.activations, self.weights, self.sums = a, w, c
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        if not self.formats:
+            return m
+        m.submodules.tiles = tiles = WeightReader(self.machine)
+        m.submodules.vectors = vectors = VectorIssuer(self.machine)
+        m.submodules.array = array = SystolicArray(
+            self.machine.rows, self.machine.cols, _type(self.activations.element), _type(self.weights.element)
+        )
+        self.build_start(m, tiles, vectors)
+        self.build_reads(m, tiles, vectors, array)
+        self.build_sums(m, vectors, array)
+        return m
+
+    def build_start(self, m: Module, tiles: WeightReader, vectors: VectorIssuer) -> None:
+        """Take an instruction, tell what the engine does, and stop at a bad access."""
+        index, is_active = Signal(INDEX_BITS, reset_less=True), Signal()
+        m.d.comb += [
+            is_active.eq(tiles.is_active | vectors.is_active),
+            self.instruction.ready.eq(
+                (~is_active | (vectors.issues_last & (~tiles.is_active | tiles.reads_last))) & ~self.halt
+            ),
+            self.fault.valid.eq(tiles.fault | vectors.fault),
+            self.fault.payload.code.eq(FaultCode.ADDRESS),
+            self.fault.payload.instruction.eq(index),
+            self.fault.payload.address.eq(Mux(vectors.fault, vectors.fault_address, tiles.fault_address)),
+        ]
+        for unit in (tiles, vectors):
+            m.d.comb += [
+                unit.start.eq(self.instruction.valid & self.instruction.ready),
+                unit.bits.eq(self.instruction.payload.bits),
+                unit.halt.eq(self.halt),
+            ]
+        with m.If(tiles.start):
+            m.d.sync += index.eq(self.instruction.payload.index)
+        with m.If(vectors.issues):
+            m.d.comb += self.activity.eq(Activity.BUSY)
+        with m.Elif(self.a.valid):
+            m.d.comb += self.activity.eq(Activity.STALL_PORT)
+        with m.Elif(is_active):
+            m.d.comb += self.activity.eq(Activity.STALL_WEIGHTS)
+
+    def build_reads(self, m: Module, tiles: WeightReader, vectors: VectorIssuer, array: SystolicArray) -> None:
+        """Words go from the memories straight into the array; what comes with them was decided a cycle earlier."""
+        rows = data.View(word_layout(self.machine.memories[self.weights.memory]), self.w.data)
+        vector = data.View(
+            word_layout(self.machine.memories[self.activations.memory], self.activations.block), self.a.data
+        )
+        m.d.comb += [
+            self.w.valid.eq(tiles.reads),
+            self.w.address.eq(tiles.address),
+            self.a.valid.eq(vectors.asks),
+            self.a.address.eq(vectors.activations_address),
+            vectors.granted.eq(self.a.granted),
+            tiles.allows_next.eq(vectors.issues & vectors.is_first_of_tile),
+            vectors.tile_begins.eq(tiles.reads & tiles.is_first_row),
+            array.loads.eq(delayed(m, vectors.tile_begins, 1, "loads", reset_less=False)),
+            array.is_first.eq(delayed(m, tiles.allows_next, 1, "is_first", reset_less=False)),
+            *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.machine.cols)),
+            *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.machine.rows)),
+        ]
+
+    def build_sums(self, m: Module, vectors: VectorIssuer, array: SystolicArray) -> None:
+        """Read the accumulators, add the array's sums in the next cycle, write in the one after."""
+        read_delay, write_delay = mma_read(self.machine), mma_write(self.machine)
+        address_bits = self.machine.memories[self.sums.memory].address_bits
+        target = data.StructLayout({"address": unsigned(address_bits), "is_last": unsigned(1), "adds": unsigned(1)})
+        issued = Signal(target)
+        m.d.comb += [
+            issued.address.eq(vectors.sums_address),
+            issued.is_last.eq(vectors.issues_last),
+            issued.adds.eq(vectors.adds),
+        ]
+        is_at_read = delayed(m, vectors.issues, read_delay, "is_at", reset_less=False)
+        is_at_write = delayed(m, is_at_read, write_delay - read_delay, "is_at_write", reset_less=False)
+        at_read = delayed(m, issued.as_value(), read_delay, "at")
+        at_write = delayed(m, at_read, write_delay - read_delay, "at_write")
+        reading, writing = data.View(target, at_read), data.View(target, at_write)
+        m.d.comb += [
+            self.c_read.valid.eq(is_at_read & reading.adds & ~self.halt),
+            self.c_read.address.eq(reading.address),
+            self.c_write.valid.eq(is_at_write & ~self.halt),
+            self.c_write.address.eq(writing.address),
+            self.retire.eq(self.c_write.valid & writing.is_last),
+        ]
+        adds = delayed(m, reading.adds, 1, "adds")
+        sums = self.build_additions(m, array, adds, read_delay - array.latency)
+        m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - 2, "sums"))
+
+    def build_additions(self, m: Module, array: SystolicArray, adds: Value, wait: int) -> list[Value]:
+        """A register per column: the array's sum, plus the accumulator if `adds`, wrapped into the type of the sums."""
+        element = self.sums.element
+        memory = self.machine.memories[self.sums.memory]
+        old = data.View(word_layout(memory, self.sums.block), self.c_read.data)
+        registers = []
+        for c in range(self.machine.cols):
+            total = Signal(integer_shape(_type(element)), name=f"total_{c}", reset_less=True)
+            dot = delayed(m, array.sums[c], wait, f"dot_{c}")
+            m.d.sync += total.eq(dot + Mux(adds, old[c][PLAIN], 0))
+            registers.append(_padded(total, element.bits))
+        return registers
+
+
+class WeightReader(wiring.Component):
+    """Reads the weight tiles of an instruction, a row a cycle, at most one tile ahead of the vectors.
+
+    `allows_next` comes with the first vector of a tile: from the next cycle on, the next tile may be read.
+    `reads_last` is the read of the instruction's last row. A bad row raises `fault` in place of its read.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.walks = [
+            Walk(of, of.loops[: tile_loops(of)], {"w": systolic_weights(of)}) for of in machine.formats_of("mma")
+        ]
+        self.memory = machine.memories[self.walks[0].operands["w"].memory]
+        self.walker = NestWalker(machine, self.walks)
+        super().__init__(
+            {
+                "start": In(1),
+                "bits": In(self.walker.bits.shape()),
+                "halt": In(1),
+                "allows_next": In(1),
+                "is_active": Out(1),
+                "reads": Out(1),
+                "reads_last": Out(1),
+                "is_first_row": Out(1),
+                "address": Out(unsigned(self.memory.address_bits)),
+                "fault": Out(1),
+                "fault_address": Out(Shape(self.walker.slot_shape("w").width + 1, signed=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.walker = walker = self.walker
+        row, may_begin, asks, is_last_row = Signal(range(self.machine.rows)), Signal(), Signal(), Signal()
+        m.d.comb += [
+            walker.start.eq(self.start),
+            walker.bits.eq(self.bits),
+            walker.step.eq(self.reads & is_last_row),
+            self.is_first_row.eq(row == 0),
+            is_last_row.eq(row == self.machine.rows - 1),
+            self.fault_address.eq(walker.address["w"] + row),
+            self.address.eq(self.fault_address),
+            asks.eq(self.is_active & (~self.is_first_row | may_begin) & ~self.halt),
+            self.fault.eq(asks & is_outside(self.fault_address, self.memory, 1)),
+            self.reads.eq(asks & ~self.fault),
+            self.reads_last.eq(self.reads & is_last_row & walker.last),
+        ]
+        with m.If(self.reads):
+            m.d.sync += [row.eq(Mux(is_last_row, 0, row + 1)), may_begin.eq(0)]
+        with m.If(self.reads_last):
+            m.d.sync += self.is_active.eq(0)
+        with m.If(self.allows_next):
+            m.d.sync += may_begin.eq(1)
+        with m.If(self.start):
+            m.d.sync += [self.is_active.eq(1), may_begin.eq(1)]
+        return m
+
+
+class VectorIssuer(wiring.Component):
+    """Asks for the activation vectors of an instruction in the order of its nest; one issues when it is granted.
+
+    `tile_begins` comes with the read of a tile's first weight row. `adds`: the vector's sums are added to what the
+    accumulators hold. A bad address of the vector or of its sums raises `fault` in place of asking.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.formats = machine.formats_of("mma")
+        self.walker = NestWalker(machine, [self.walk(position) for position in range(len(self.formats))])
+        super().__init__(
+            {
+                "start": In(1),
+                "bits": In(self.walker.bits.shape()),
+                "halt": In(1),
+                "tile_begins": In(1),
+                "granted": In(1),
+                "is_active": Out(1),
+                "asks": Out(1),
+                "issues": Out(1),
+                "issues_last": Out(1),
+                "is_first_of_tile": Out(1),
+                "adds": Out(1),
+                "activations_address": Out(self.walker.slot_shape("a")),
+                "sums_address": Out(self.walker.slot_shape("c")),
+                "fault": Out(1),
+                "fault_address": Out(self.walker.fault_address.shape()),
+            }
+        )
+
+    def walk(self, position: int) -> Walk:
+        of = self.formats[position]
+        groups = {
+            "reduce": frozenset(of.reduce_loops),
+            "tile": frozenset(loop.name for loop in of.loops[tile_loops(of) :]),
+        }
+        return Walk(of, of.loops, {"a": systolic_activations(of), "c": of.destination}, groups)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.walker = walker = self.walker
+        accumulates, may_ask = Signal(reset_less=True), Signal()
+        m.d.comb += [
+            walker.start.eq(self.start),
+            walker.bits.eq(self.bits),
+            walker.step.eq(self.issues),
+            may_ask.eq(self.is_active & (~self.is_first_of_tile | self.build_tile_rules(m)) & ~self.halt),
+            self.fault.eq(may_ask & walker.fault),
+            self.fault_address.eq(walker.fault_address),
+            self.asks.eq(may_ask & ~walker.fault),
+            self.issues.eq(self.asks & self.granted),
+            self.issues_last.eq(self.issues & walker.last),
+            self.is_first_of_tile.eq(walker.is_first["tile"]),
+            self.adds.eq(accumulates | ~walker.is_first["reduce"]),
+            self.activations_address.eq(walker.address["a"]),
+            self.sums_address.eq(walker.address["c"]),
+        ]
+        with m.If(self.issues_last):
+            m.d.sync += self.is_active.eq(0)
+        with m.If(self.start):
+            m.d.sync += self.is_active.eq(1)
+            with m.Switch(instruction_view(self.formats[0], self.bits)[OPCODE]):
+                for of in self.formats:
+                    flag = instruction_view(of, self.bits)[ACCUMULATE] if of.has_accumulate else 0
+                    with m.Case(of.opcode):
+                        m.d.sync += accumulates.eq(flag)
+        return m
+
+    def build_tile_rules(self, m: Module) -> Value:
+        """Whether the first vector of a tile may ask: its weights are on their way, and the last tile's sums as well.
+
+        The latter takes `MMA_UPDATE` cycles from a vector to the next tile's at the same place; a shorter tile waits.
+        """
+        has_weights = Signal()
+        with m.If(self.issues & self.is_first_of_tile):
+            m.d.sync += has_weights.eq(0)
+        with m.If(delayed(m, self.tile_begins, MMA_WEIGHT_LEAD - 1, "tile_begins", reset_less=False)):
+            m.d.sync += has_weights.eq(1)
+
+        before, pause = Signal(range(MMA_UPDATE + 1)), Signal(range(MMA_UPDATE + 1))
+        issued = Signal(range(MMA_UPDATE + 2))  # vectors of this tile with the current one; MMA_UPDATE is "enough"
+        m.d.comb += issued.eq(Mux(before == MMA_UPDATE, MMA_UPDATE, before + 1))
+        with m.If(pause != 0):
+            m.d.sync += pause.eq(pause - 1)
+        with m.If(self.issues):
+            m.d.sync += before.eq(issued)
+            with m.If(self.walker.is_last["tile"]):
+                m.d.sync += [before.eq(0), pause.eq(MMA_UPDATE - issued)]
+        with m.If(self.start):
+            m.d.sync += [before.eq(0), pause.eq(0)]
+        return has_weights & (pause == 0)
+
+
+def _type(element: Element) -> IntegerType:
+    assert element.type is not None  # the loader refuses structures at the array
+    return element.type
+
+
+def _padded(value: Signal, bits: int) -> Value:
+    """The bits of an element in memory: the integer, and zeros above it."""
+    return Cat(value, Const(0, bits - len(value)))

@@ -1,0 +1,89 @@
+"""The weight-stationary array: dot products of an activation vector with every column of a weight tile."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.numeric import IntegerType, Interval
+from rtl.delay import delayed
+from rtl.layout import integer_shape
+
+
+class SystolicArray(wiring.Component):
+    """`rows` × `cols` multiply-adds; a vector a cycle.
+
+    `sums[c]` is Σ over r of vector[r] · weight[r, c], `latency` cycles after its `vector`, for all columns at once.
+
+    A tile's weight rows come one a cycle as `weights`, row 0 with `loads`. They wait in shadow registers. From the
+    vector that comes with `is_first` on, they are the weights; it comes at the earliest WEIGHT_LEAD cycles after row 0
+    (and so before the last rows, which reach their processing elements in time all the same). Row 0 of the next tile
+    comes after the cycle of that vector.
+
+    Inside, row r gets its elements r cycles late and column c gets everything c cycles late, so the processing
+    element at (r, c) is r + c cycles behind the one at (0, 0): tags travel along diagonals.
+    """
+
+    WEIGHT_LEAD = 2
+
+    def __init__(self, rows: int, cols: int, activation: IntegerType, weight: IntegerType) -> None:
+        self.rows = rows
+        self.cols = cols
+        self.latency = rows + cols
+        a, w = activation.interval, weight.interval
+        corners = [x * y for x in (a.low, a.high) for y in (w.low, w.high)]
+        self.product = Interval(min(corners), max(corners))
+        super().__init__(
+            {
+                "vector": In(data.ArrayLayout(integer_shape(activation), rows)),
+                "is_first": In(1),
+                "weights": In(data.ArrayLayout(integer_shape(weight), cols)),
+                "loads": In(1),
+                "sums": Out(data.ArrayLayout(integer_shape(self.partial_sum(rows)), cols)),
+            }
+        )
+
+    def partial_sum(self, rows: int) -> Interval:
+        """The range of a sum over the first `rows` rows."""
+        return Interval(self.product.low * rows, self.product.high * rows)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        diagonals = self.rows + self.cols - 1
+        swaps = self.build_tags(m, self.is_first, diagonals, "swap")
+        loads = self.build_tags(m, delayed(m, self.loads, 1, "row_0"), diagonals, "load")
+        activations = [delayed(m, self.vector[r], r + 1, f"skew_{r}") for r in range(self.rows)]
+        weights = [delayed(m, self.weights[c], c + 1, f"weight_skew_{c}") for c in range(self.cols)]
+        sums: list[Value] = [Const(0)] * self.cols
+        for r in range(self.rows):
+            activation = activations[r]
+            for c in range(self.cols):
+                sums[c] = self.build_element(m, r, c, activation, weights[c], sums[c], loads[r + c], swaps[r + c])
+                if c < self.cols - 1:
+                    activation = delayed(m, activation, 1, f"activation_{r}_{c}")
+        for c in range(self.cols):
+            m.d.comb += self.sums[c].eq(delayed(m, sums[c], self.cols - 1 - c, f"deskew_{c}"))
+        return m
+
+    def build_tags(self, m: Module, tag: Value, count: int, name: str) -> list[Value]:
+        """The tag on every diagonal: on diagonal d it is d cycles late."""
+        line = Signal(count - 1, name=name) if count > 1 else Const(0, 0)
+        tags = Cat(tag, line)
+        if count > 1:
+            m.d.sync += line.eq(tags[:-1])
+        return [tags[d] for d in range(count)]
+
+    def build_element(
+        self, m: Module, r: int, c: int, activation: Value, weight: Value, above: Value, load: Value, swap: Value
+    ) -> Signal:
+        """A processing element; returns its register: `above` of the cycle before, plus its product."""
+        shadow = Signal(weight.shape(), name=f"shadow_{r}_{c}", reset_less=True)
+        active = Signal(weight.shape(), name=f"weight_{r}_{c}", reset_less=True)
+        total = Signal(integer_shape(self.partial_sum(r + 1)), name=f"sum_{r}_{c}", reset_less=True)
+        with m.If(load):
+            m.d.sync += shadow.eq(weight)
+        with m.If(swap):
+            m.d.sync += active.eq(shadow)
+        m.d.sync += total.eq(above + activation * active)
+        return total

@@ -1,0 +1,62 @@
+"""The array against numpy's matrix product."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from isa.numeric import IntegerType
+from rtl.systolic import SystolicArray
+
+
+def random_matrix(type_: IntegerType, shape: tuple[int, int], generator: np.random.Generator) -> np.ndarray:
+    """Values of a type, its extremes among them."""
+    low, high = type_.interval.low, type_.interval.high
+    values = generator.integers(low, high, shape, endpoint=True)
+    return np.where(generator.random(shape) < 0.3, generator.choice([low, high], shape), values)
+
+
+@pytest.mark.parametrize("is_packed", [True, False], ids=["back to back", "with gaps"])
+@pytest.mark.parametrize("types", ["int8 int8", "uint8 int8", "int4 uint6"])
+@pytest.mark.parametrize(("rows", "cols"), [(2, 2), (3, 5), (8, 4), (1, 3), (4, 1)])
+def test_multiplies_tiles(rows: int, cols: int, types: str, is_packed: bool) -> None:
+    a, w = (IntegerType(int(name.split("int")[1]), not name.startswith("u")) for name in types.split())
+    seed, generator = random.Random(rows * 100 + cols), np.random.default_rng(rows * 100 + cols)
+    array = SystolicArray(rows, cols, a, w)
+
+    row_at: dict[int, tuple[list[int], bool]] = {}  # cycle → weight row, is it a tile's first
+    vector_at: dict[int, tuple[list[int], bool]] = {}
+    expected: dict[int, list[int]] = {}
+    next_row = next_vector = 0
+    for _ in range(8):
+        tile = random_matrix(w, (rows, cols), generator)
+        count = seed.randint(1, 2 * rows + 2)
+        for r in range(rows):
+            row_at[next_row + r] = tile[r].tolist(), r == 0
+        next_vector = max(next_vector, next_row + SystolicArray.WEIGHT_LEAD)
+        for v, vector in enumerate(random_matrix(a, (count, rows), generator)):
+            next_vector += 0 if is_packed else seed.choice([0, 0, 1, 3])
+            vector_at[next_vector] = vector.tolist(), v == 0
+            expected[next_vector + array.latency] = (vector @ tile).tolist()
+            if v == 0:
+                next_row = max(next_row + rows, next_vector + 1)
+            next_vector += 1
+
+    async def bench(ctx: Any) -> None:
+        for cycle in range(max(expected) + 1):
+            row, is_first_row = row_at.get(cycle, ([w.interval.high] * cols, False))
+            vector, is_first = vector_at.get(cycle, ([a.interval.high] * rows, False))
+            ctx.set(array.weights, row)
+            ctx.set(array.loads, is_first_row)
+            ctx.set(array.vector, vector)
+            ctx.set(array.is_first, is_first)
+            if cycle in expected:
+                assert [ctx.get(array.sums[c]) for c in range(cols)] == expected[cycle], f"cycle {cycle}"
+            await ctx.tick()
+
+    simulator = Simulator(array)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 import warnings
 
@@ -11,6 +10,7 @@ import pytest
 
 from isa.errors import IsaError
 from isa.loader import SPECS, load_machine_text, shipped_machines
+from tests.isa.mutations import mutated
 
 BASE16 = (SPECS / "base16.yaml").read_text(encoding="utf-8")
 
@@ -202,39 +202,6 @@ def test_an_opcode_expression_is_not_given_away_again() -> None:
 
 SEED = 20_261
 MUTATIONS = 500
-
-SCALARS = re.findall(
-    r"\S+",
-    r"""0 -1 16 1.5 .nan .inf '16' null true [] {} [dram] act dram load *load &load int8 int99 uint1 0x_ 1:30 !!int !foo
-    a//0 a**9 ' " [ ] { } : , # | > % @ ` --- ? lanes 2**99 1//0 "\0" "\ud800" é 1e999 accumulate vec mma === <<""",
-)
-
-
-def mutated(text: str, rng: random.Random) -> str:
-    """A text with one to four of its lines deleted, doubled, swapped, indented anew, or with other scalars in them."""
-    lines = text.splitlines()
-    words = re.findall(r"\w+", text)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(lines))
-        match rng.randrange(6):
-            case 0:
-                del lines[at]
-            case 1:
-                lines.insert(rng.randrange(len(lines)), lines[at])
-            case 2:
-                other = rng.randrange(len(lines))
-                lines[at], lines[other] = lines[other], lines[at]
-            case 3:
-                lines[at] = " " * rng.randrange(8) + lines[at].lstrip()
-            case 4:
-                cut = rng.randint(0, len(lines[at]))
-                lines[at] = lines[at][:cut] + rng.choice(SCALARS) + lines[at][cut + rng.randrange(4) :]
-            case 5:
-                found = list(re.finditer(r"\w+", lines[at]))
-                if found:
-                    word = rng.choice(found)
-                    lines[at] = lines[at][: word.start()] + rng.choice(words + SCALARS) + lines[at][word.end() :]
-    return "\n".join(lines) + "\n"
 
 
 def test_a_mutated_file_loads_or_is_refused() -> None:

@@ -1,8 +1,8 @@
 """Tilewright: compile a network for an NPU that one YAML file describes, and run it.
 
-    program = tilewright.compile("model.onnx", "base16")
-    result = program.run({"image": image})
-    result.outputs["logits"], result.profile["cycles"]
+program = tilewright.compile("model.onnx", "base16")
+result = program.run({"image": image})
+result.outputs["logits"], result.profile["cycles"]
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
-        """Read an ELF file; raises IsaError when any byte of it is wrong, or it is for another machine than `machine`."""
+        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`."""
         return cls(load(path, machine))
 
     def save(self, path: str | Path) -> None:
@@ -124,7 +124,9 @@ class Program:
         if unchecked or not self._findings:
             return
         rest = f" (and {len(self._findings) - 1} more)" if len(self._findings) > 1 else ""
-        raise InputError(f"{self._findings[0]}{rest}\nthe checker refuses this program; run it unchecked to see what it does")
+        raise InputError(
+            f"{self._findings[0]}{rest}\nthe checker refuses this program; run it unchecked to see what it does"
+        )
 
     def _executor(self, on: str) -> Executor:
         if on not in self._executors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from compiler.errors import CompileError
 from isa.errors import IsaError
 from isa.faults import MachineFault
+from rtl.simulation.tools import RtlError
 from simulator.errors import SimulatorError
 
 
@@ -17,6 +18,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     IsaError,
     CompileError,
     SimulatorError,
+    RtlError,
     MachineFault,
     OSError,
 )

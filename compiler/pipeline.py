@@ -1,0 +1,232 @@
+"""The whole compiler: an ONNX model in, a checked program out, by way of a table of named passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from compiler.allocate import Placement, allocate
+from compiler.emit import emit
+from compiler.errors import CompileError, DoesNotFit
+from compiler.fuse import fuse
+from compiler.graph import Graph
+from compiler.graph_text import parse_graph, print_graph
+from compiler.lower import lower
+from compiler.lower_tiles import select, tile
+from compiler.nest import NestProgram
+from compiler.nest_text import parse_nests, print_nests
+from compiler.onnx_import import import_onnx
+from compiler.schedule import schedule
+from compiler.simplify import simplify
+from compiler.tile import TileProgram
+from compiler.tile_text import parse_tiles, print_tiles
+from compiler.tiling import TilingOptions
+from compiler.waits import Waits, compute_waits
+from isa.checker import require_valid
+from isa.disassembler import disassemble
+from isa.machine import Machine
+from isa.program import Program
+
+Model = str | Path | bytes | onnx.ModelProto
+Dump = Callable[[str, str], None]
+"""Called with a pass's name and the text of its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices of the compiler. `look_ahead`: operations by which a load may move up; None takes it from the queues."""
+
+    tiling: TilingOptions = TilingOptions()
+    look_ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """Tiles with their addresses."""
+
+    tiles: TileProgram
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Tiles with their addresses and waits."""
+
+    tiles: TileProgram
+    placement: Placement
+    waits: Waits
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step: its result's text, and how to read that text back, where it can be read."""
+
+    name: str
+    run: Callable[[Any, Machine, Options], Any]
+    print: Callable[[Any], str]
+    parse: Callable[[str, Machine], Any] | None = None
+
+
+def compile_model(model: Model, machine: Machine, options: Options | None = None, dump: Dump | None = None) -> Program:
+    """Compile an ONNX model (path, bytes or proto) for a machine.
+
+    The program has passed the checker, and is the same for the same input. Raises CompileError when the model is not
+    valid, needs what the machine cannot do, or does not fit; IsaError when the checker finds a fault.
+    """
+    source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+    return _run(source, 0, machine, options or Options(), dump)
+
+
+def resume(
+    after: str, text: str, machine: Machine, options: Options | None = None, dump: Dump | None = None
+) -> Program:
+    """Compile from the text of a pass's result on. Raises CompileError for a fault of the text or an unknown pass."""
+    names = pass_names()
+    if after not in names:
+        raise CompileError(f"no pass {after!r}; there are: {', '.join(names)}")
+    position = names.index(after)
+    parse = PASSES[position].parse
+    if parse is None:
+        readable = ", ".join(step.name for step in PASSES if step.parse is not None)
+        raise CompileError(f"the text of {after!r} cannot be read back; that of these can: {readable}")
+    return _run(parse(text, machine), position + 1, machine, options or Options(), dump)
+
+
+def pass_names() -> tuple[str, ...]:
+    """The passes in the order in which they run."""
+    return tuple(step.name for step in PASSES)
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def _run(value: Any, first: int, machine: Machine, options: Options, dump: Dump | None) -> Program:
+    """Run the passes from position `first` on; the tail that depends on memories is tried until it fits."""
+    fixed = max(first, pass_names().index(RETRIED_FROM))
+    value = _run_passes(PASSES[first:fixed], value, machine, options, dump)
+    program = _run_until_it_fits(PASSES[fixed:], value, machine, options, dump)
+    require_valid(program)
+    return program
+
+
+def _run_passes(steps: Sequence[Pass], value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
+    for step in steps:
+        value = step.run(value, machine, options)
+        if dump is not None:
+            dump(step.name, step.print(value))
+    return value
+
+
+def _run_until_it_fits(
+    steps: Sequence[Pass], value: Any, machine: Machine, options: Options, dump: Dump | None
+) -> Program:
+    smallest: DoesNotFit | None = None
+    for attempt in attempts(options):
+        dumped: list[tuple[str, str]] = []
+        keep = None if dump is None else lambda name, text, kept=dumped: kept.append((name, text))
+        try:
+            program: Program = _run_passes(steps, value, machine, attempt, keep)
+        except DoesNotFit as error:
+            if smallest is None or error.needed - error.available < smallest.needed - smallest.available:
+                smallest = error
+            continue
+        for name, text in dumped:
+            assert dump is not None
+            dump(name, text)
+        return program
+    assert smallest is not None
+    raise CompileError(_what_would_do(smallest, machine)) from smallest
+
+
+def attempts(options: Options) -> Iterator[Options]:
+    """The wanted options, then ones that need less memory: shorter look-ahead, nothing kept on chip, smaller tiles."""
+    yield options
+    yield Options(options.tiling, 0)
+    for budget in (options.tiling.budget_fraction, options.tiling.budget_fraction / 2):
+        frugal = TilingOptions(budget_fraction=budget, residency="none")
+        yield Options(frugal, options.look_ahead)
+        yield Options(frugal, 0)
+
+
+def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
+    memory = machine.memories[error.memory]
+    kib = -(-error.needed * memory.word_bytes // 1024)
+    return (
+        f"{error.layer}: {error.memory} needs {error.needed} words at the same time, {machine.name} has "
+        f"{error.available}; try --set memories.{error.memory}.kib={kib}"
+    )
+
+
+# -- the passes --------------------------------------------------------------------------------------------------------
+
+LOOK_AHEAD_QUEUES = 4
+"""A load moves up by this many times its queue's depth: further, and it would wait in front of loads needed sooner."""
+
+
+def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
+    look_ahead = options.look_ahead
+    if look_ahead is None:
+        look_ahead = LOOK_AHEAD_QUEUES * machine.engines["load"].queue_depth
+    return schedule(tiles, look_ahead)
+
+
+def _allocate(tiles: TileProgram, machine: Machine, options: Options) -> Allocated:
+    return Allocated(tiles, allocate(tiles))
+
+
+def _order(allocated: Allocated, machine: Machine, options: Options) -> Ordered:
+    return Ordered(allocated.tiles, allocated.placement, compute_waits(allocated.tiles, allocated.placement))
+
+
+def _emit(ordered: Ordered, machine: Machine, options: Options) -> Program:
+    metadata = {"model": ordered.tiles.name}
+    return emit(ordered.tiles, ordered.placement, ordered.waits, metadata)
+
+
+def _print_addresses(allocated: Allocated) -> str:
+    """One line a buffer: place, first and last word, name."""
+    lines = []
+    for name, address in allocated.placement.addresses.items():
+        buffer = allocated.tiles.buffers[name]
+        lines.append(f"{buffer.place:10} {address:#8x} to {address + buffer.size:#8x}  {name}")
+    return "\n".join(lines) + "\n"
+
+
+def _print_waits(ordered: Ordered) -> str:
+    """One line an operation: its number, mnemonic, layer, and what it waits for."""
+    lines = []
+    for index, (operation, wait) in enumerate(zip(ordered.tiles.operations, ordered.waits, strict=True)):
+        layer = ordered.tiles.layers[operation.layer].name
+        waits = ", ".join(f"{engine}={count}" for engine, count in wait.items())
+        lines.append(f"{index:6} {operation.mnemonic:14} {layer:24} {f'wait({waits})' if waits else ''}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _read_graph(text: str, machine: Machine) -> Graph:
+    return parse_graph(text)
+
+
+def _read_nests(text: str, machine: Machine) -> NestProgram:
+    return parse_nests(text)
+
+
+PASSES = (
+    Pass("import", lambda source, machine, options: import_onnx(source), print_graph, _read_graph),
+    Pass("simplify", lambda graph, machine, options: simplify(graph), print_graph, _read_graph),
+    Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
+    Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),
+    Pass("select", lambda nests, machine, options: select(nests, machine), str),
+    Pass("tile", lambda selection, machine, options: tile(selection, options.tiling), print_tiles, parse_tiles),
+    Pass("schedule", _schedule, print_tiles, parse_tiles),
+    Pass("allocate", _allocate, _print_addresses),
+    Pass("waits", _order, _print_waits),
+    Pass("emit", _emit, disassemble),
+)
+"""Every pass, in order: its name is what `--dump-after` takes."""
+
+RETRIED_FROM = "tile"
+"""From this pass on, a program that does not fit is tried again with options that need less memory."""

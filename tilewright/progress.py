@@ -1,0 +1,33 @@
+"""A line that says what takes long: only on a terminal, only after a second, gone when the work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+PATIENCE_SECONDS = 1.0
+
+
+@contextmanager
+def progress(title: str) -> Iterator[None]:
+    """Shows `title` with a moving bar on standard error while the body runs, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(title, total=None)
+    timer = Timer(PATIENCE_SECONDS, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()

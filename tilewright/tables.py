@@ -1,0 +1,98 @@
+"""What the command line prints: tables that are readable in 80 columns, from the values that `--json` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+NARROW = 80
+"""The least width that tables are laid out for, also when the output is a file."""
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table on standard output: text to the left, numbers to the right, no line wider than the terminal."""
+    rows = [tuple(row) for row in rows]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for position, name in enumerate(columns):
+        is_number = bool(rows) and all(isinstance(row[position], int | float) or row[position] == "" for row in rows)
+        # Names may fold; a number in two lines would be another number.
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(format_value(value)) for value in row))
+    console = Console(highlight=False)
+    console.print(Text(title, style="bold"))
+    console.print(table, width=console.width if console.is_terminal else max(NARROW, console.width))
+
+
+def format_value(value: Any) -> str:
+    """Integers with thousands apart, fractions as they read best."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+        case list() | tuple():
+            return "×".join(str(item) for item in value)
+        case _:
+            return str(value)
+
+
+def percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
+
+
+# -- the tables --------------------------------------------------------------------------------------------------------
+
+
+def print_profile(profile: Mapping[str, Any]) -> None:
+    """The profile by layer and by engine."""
+    print_layers(profile)
+    print_engines(profile)
+
+
+def print_layers(profile: Mapping[str, Any]) -> None:
+    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
+    rows = [
+        (
+            layer["name"],
+            layer["cycles"],
+            layer["macs"],
+            percent(layer["utilisation"]),
+            _total(layer["dram_bytes"]),
+            str(layer["bound"]),
+        )
+        for layer in profile["layers"]
+    ]
+    total = ("total", profile["cycles"], profile["macs"], percent(profile["utilisation"]), read + written, "")
+    print_table(
+        f"Layers on {profile['isa']}", ("layer", "cycles", "MACs", "utilisation", "DRAM bytes", "bound"), [*rows, total]
+    )
+
+
+def _total(dram_bytes: Mapping[str, int] | int) -> int:
+    return dram_bytes if isinstance(dram_bytes, int) else sum(dram_bytes.values())
+
+
+def print_engines(profile: Mapping[str, Any]) -> None:
+    causes = ("port", "dram", "weights")
+    rows = []
+    for name, engine in _named(profile["engines"]):
+        waits = {other: engine["wait"].get(other, 0) for other, _ in _named(profile["engines"])}
+        stalls = {cause: engine["stall"].get(cause, 0) for cause in causes}
+        rows.append((name, engine["busy"], *waits.values(), *stalls.values(), engine["idle"]))
+    names = [name for name, _ in _named(profile["engines"])]
+    columns = ("engine", "busy", *(f"wait {name}" for name in names), *(f"stall {cause}" for cause in causes), "idle")
+    print_table("Engines, in cycles", columns, rows)
+
+
+def _named(engines: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Engines by name, from a mapping or from a list whose entries hold their name."""
+    if isinstance(engines, Mapping):
+        return list(engines.items())
+    return [(engine["name"], engine) for engine in engines]

@@ -13,7 +13,7 @@ from isa.machine import Machine
 from isa.memory import Element
 from isa.statement import Expr, Op
 from isa.timing import statement_stages, vec_stages
-from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape
+from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from rtl.operators import REDUCING, build_operator
 from rtl.schedule import Unit, bind, schedule
 
@@ -182,12 +182,12 @@ class _Lane:
         return line
 
     def build_join(self, line: Value, joining: list[int], stage: int) -> Value:
-        stored = {position: self.build_stored(position, stage) for position in joining}
+        words = {position: self.build_stored(position, stage) for position in joining}
         joined = Signal(line.shape(), name=f"lane{self.lane}_joined_{stage}")
         with self.m.Switch(self.control("format", stage)):
-            for position, value in stored.items():
+            for position, value in words.items():
                 with self.m.Case(position):
-                    self.m.d.comb += joined.eq(value.as_unsigned())
+                    self.m.d.comb += joined.eq(value)
             with self.m.Default():
                 self.m.d.comb += joined.eq(line)
         return joined
@@ -195,9 +195,10 @@ class _Lane:
     def build_stored(self, position: int, stage: int) -> Value:
         """The value of a format's statement as its destination's element holds it."""
         of = self.datapath.formats[position]
-        stored = Signal(_place(of.destination.element, "")[1], name=f"lane{self.lane}_{of.mnemonic}")
-        self.m.d.comb += stored.eq(self.value(position, of.statement.expr, stage))
-        return stored
+        element = of.destination.element
+        value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{of.mnemonic}")
+        self.m.d.comb += value.eq(self.value(position, of.statement.expr, stage))
+        return stored(value, element)
 
 
 def _place(element: Element, field: str) -> tuple[int, Shape]:

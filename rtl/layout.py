@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Shape, ValueLike, signed, unsigned
+from amaranth.hdl import Cat, Const, Shape, Value, ValueLike, signed, unsigned
 from amaranth.lib import data
 
 from isa.encoding import InstructionFormat
@@ -41,6 +41,12 @@ def element_layout(element: Element) -> data.FlexibleLayout:
         return data.FlexibleLayout(element.bits, {PLAIN: data.Field(integer_shape(element.type), 0)})
     fields = {field.name: data.Field(integer_shape(field.type), field.low_bit) for field in element.fields}
     return data.FlexibleLayout(element.bits, fields)
+
+
+def stored(value: Value, element: Element) -> Value:
+    """A value of a plain element's type as its bits in memory: sign-extended if the type is signed, else with zeros."""
+    fill = value[-1] if value.shape().signed else Const(0, 1)
+    return Cat(value, fill.replicate(element.bits - len(value)))
 
 
 def word_layout(memory: Memory, words: int = 1) -> data.ArrayLayout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from isa.templates import systolic_activations, systolic_weights, tile_loops
 from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from rtl.delay import delayed
 from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
-from rtl.layout import PLAIN, instruction_view, integer_shape, word_layout
+from rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from rtl.nest import NestWalker, Walk, is_outside
 from rtl.systolic import SystolicArray
 
@@ -143,7 +143,7 @@ class MmaEngine(wiring.Component):
             total = Signal(integer_shape(_type(element)), name=f"total_{c}", reset_less=True)
             dot = delayed(m, array.sums[c], wait, f"dot_{c}")
             m.d.sync += total.eq(dot + Mux(adds, old[c][PLAIN], 0))
-            registers.append(_padded(total, element.bits))
+            registers.append(stored(total, element))
         return registers
 
 
@@ -195,7 +195,9 @@ class WeightReader(wiring.Component):
             self.reads_last.eq(self.reads & is_last_row & walker.last),
         ]
         with m.If(self.reads):
-            m.d.sync += [row.eq(Mux(is_last_row, 0, row + 1)), may_begin.eq(0)]
+            m.d.sync += row.eq(Mux(is_last_row, 0, row + 1))
+            with m.If(self.is_first_row):
+                m.d.sync += may_begin.eq(0)
         with m.If(self.reads_last):
             m.d.sync += self.is_active.eq(0)
         with m.If(self.allows_next):
@@ -302,8 +304,3 @@ class VectorIssuer(wiring.Component):
 def _type(element: Element) -> IntegerType:
     assert element.type is not None  # the loader refuses structures at the array
     return element.type
-
-
-def _padded(value: Signal, bits: int) -> Value:
-    """The bits of an element in memory: the integer, and zeros above it."""
-    return Cat(value, Const(0, bits - len(value)))

@@ -3,7 +3,7 @@
 import ast
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,7 @@ def round_to_integer(x: Fraction, rounding: str) -> int:
 class Evaluator:
     """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration."""
 
-    def __init__(self, group: list[Mapping[str, Any]], rounding: str) -> None:
+    def __init__(self, group: Sequence[Mapping[str, Any]], rounding: str) -> None:
         self.group = group
         self.rounding = rounding
 

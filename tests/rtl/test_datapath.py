@@ -128,10 +128,9 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.is_first, count == 0)
             ctx.set(datapath.valid, 1)
             if count == length - 1:
-                type_ = of.destination.element.type
-                assert type_ is not None
+                stored_values = 1 << of.destination.element.bits
                 values = [
-                    Evaluator([it.names[lane] for it in group], rounding).store(of.statement.text) % (1 << type_.bits)
+                    Evaluator([it.names[lane] for it in group], rounding).store(of.statement.text) % stored_values
                     for lane in range(machine.lanes)
                 ]
                 expected[cycle + vec_stages(machine)] = f"{of.statement.text} at cycle {cycle}", values

@@ -3,7 +3,6 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -16,52 +15,11 @@ from isa.machine import Machine
 from isa.timing import vec_results, vec_stages, vec_write
 from rtl.interfaces import Activity
 from rtl.vector import VectorEngine
+from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
-from tests.rtl.statements import Evaluator, random_element
+from tests.rtl.statements import Evaluator
 
 NARROW = ["lanes=2", "array.rows=4", "array.cols=4"]
-
-
-class Words:
-    """A memory's words as integers; a word that was never written is random, but always the same."""
-
-    def __init__(self, machine: Machine, name: str) -> None:
-        self.memory = machine.memories[name]
-        self.words: dict[int, int] = {}
-
-    def __getitem__(self, address: int) -> int:
-        if address not in self.words:
-            seed = random.Random(f"{self.memory.name} {address}")
-            element = self.memory.element
-            bits = [random_element(element, seed)[0] for _ in range(self.memory.width)]
-            self.words[address] = sum(value << lane * element.bits for lane, value in enumerate(bits))
-        return self.words[address]
-
-    def __setitem__(self, address: int, word: int) -> None:
-        self.words[address] = word
-
-    def values(self, word: int, lane: int) -> dict[str, int]:
-        """A lane's integers by field."""
-        element = self.memory.element
-        bits = word >> lane * element.bits
-        fields = {"": (element.type, 0)} if element.type else {f.name: (f.type, f.low_bit) for f in element.fields}
-        found = {}
-        for name, (type_, low) in fields.items():
-            assert type_ is not None
-            value = bits >> low & ((1 << type_.bits) - 1)
-            found[name] = value - (1 << type_.bits) if value > type_.interval.high else value
-        return found
-
-
-@dataclass
-class Cycle:
-    """What an engine does in one cycle: its asks as port → address (and data), and the rest of its outputs."""
-
-    asks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    starts: bool = False
-    retires: bool = False
-    activity: Activity = Activity.NONE
-    fault: tuple[int, int] | None = None  # instruction, address
 
 
 class VectorModel:
@@ -76,7 +34,7 @@ class VectorModel:
         self.pending: deque[tuple[dict[str, int], dict[str, int]]] = deque()
         self.kept: dict[int, int] = {}  # source → word
         self.group: list[list[int]] = []  # words of the sources, by iteration of the reduce group
-        self.results: deque[tuple[int, str, int, int, bool]] = deque()  # first cycle to ask, memory, address, word, last
+        self.results: deque[tuple[int, str, int, int, bool]] = deque()  # from cycle, memory, address, word, is last
         self.outstanding = 0
 
     @property
@@ -144,7 +102,6 @@ class VectorModel:
         assert self.current is not None
         of = self.current.format
         element = of.destination.element
-        assert element.type is not None
         word = 0
         for lane in range(self.machine.lanes):
             names = []
@@ -155,7 +112,7 @@ class VectorModel:
                         values[f"{source.name}.{part}" if part else source.name] = value
                 names.append(values)
             value = Evaluator(names, self.machine.rounding.value).store(of.statement.text)
-            word |= value % (1 << element.type.bits) << lane * element.bits
+            word |= value % (1 << element.bits) << lane * element.bits
         return word
 
 
@@ -177,7 +134,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             grants = {name: seed.random() < probability for name in names}
             seen = Cycle()
             data: dict[str, int] = {}
-            for name, port in ports.items():
+            for port in ports.values():
                 ctx.set(port.granted, 0)
             for name, port in ports.items():
                 if not ctx.get(port.valid):
@@ -243,8 +200,19 @@ instructions:
   rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
-  widen: {engine: vec, loops: {i: 4, j: 3}, from: {p: par, a: act}, to: {y: acc}, do: "y = sat(p.bias - a, int20)"}
-  total: {engine: vec, loops: {i: 4, r: 3}, reduce: [r], from: {a: acc}, to: {y: "acc[i]"}, do: "y = sat(sum(a), int20)"}
+  widen:
+    engine: vec
+    loops: {i: 4, j: 3}
+    from: {p: par, a: act}
+    to: {y: acc}
+    do: y = sat(p.bias - a, int20)
+  total:
+    engine: vec
+    loops: {i: 4, r: 3}
+    reduce: [r]
+    from: {a: acc}
+    to: {y: "acc[i]"}
+    do: y = sat(sum(a), int20)
 """,
         "mixed",
     )

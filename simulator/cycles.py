@@ -16,10 +16,12 @@ from isa.program import Program
 from isa.state import STALLS, EngineCounters, RunCounters
 from simulator.cycle_kernel import (
     BUSY,
-    COLUMNS,
+    COUNTERS,
     DONE,
+    ENGINE,
     IDLE,
     PARAMETERS,
+    QUEUES,
     STALL_DRAM,
     STALL_PORT,
     STALL_WEIGHTS,
@@ -27,11 +29,16 @@ from simulator.cycle_kernel import (
     WAIT,
     WAIT_FAULT,
     WALKERS,
-    Rings,
     run_cycles,
 )
 from simulator.errors import SimulatorError
-from simulator.instruction_table import instruction_table, nest_depth, vec_sources
+from simulator.instruction_table import (
+    bank_of_words,
+    instruction_columns,
+    instruction_table,
+    nest_depth,
+    vec_sources,
+)
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
@@ -40,27 +47,27 @@ def simulate_cycles(program: Program, bases: Mapping[str, int]) -> RunCounters:
     """Counters and the trace of one run with the reference memory; they do not depend on data.
 
     A WAIT fault ends the run in its cycle. Other faults are not looked for (see `simulator.values`): the figures of a
-    program that has one mean nothing.
+    program that has one mean nothing. Raises SimulatorError when a program waits for itself (no valid one can).
     """
     machine = program.machine
     code = instruction_table(program, bases)
-    parameters = _parameters(machine)
+    parameters, queues, places = _reset(program, code)
     state = np.zeros(1, STATE)[0]
     state["program_beats"] = len(program.instructions) * machine.instruction_bytes // machine.dram.bus_bytes
-    rings = _rings(machine, len(program.instructions))
-    end, cycles = run_cycles(parameters, state, code, rings)
+    end, cycles = run_cycles(parameters, state, code, queues)
     if end not in (DONE, WAIT_FAULT):
         raise SimulatorError(f"no engine can go on in cycle {cycles}: the program waits for itself; check it")
     fault = None
     if end == WAIT_FAULT:
         fault = Fault(FaultCode.WAIT, int(state["fault_instruction"]), int(state["fault_count"]))
+    counters = queues[places["counters"]].reshape(len(ENGINES), COUNTERS)
     return RunCounters(
         cycles=int(cycles),
-        engines={name: _engine_counters(rings.counters[row]) for row, name in enumerate(ENGINES)},
+        engines={name: _engine_counters(counters[row]) for row, name in enumerate(ENGINES)},
         dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
         dram_bytes_written=int(state["bytes_written"]),
-        started=rings.started_at,
-        retired=rings.retired_at,
+        started=queues[places["started_at"]].copy(),
+        retired=queues[places["retired_at"]].copy(),
         fault=fault,
     )
 
@@ -74,9 +81,33 @@ def _engine_counters(row: NDArray[np.int64]) -> EngineCounters:
     )
 
 
-def _parameters(machine: Machine) -> Any:
-    """The machine's figures as a record, from `isa.timing` and the machine file alone."""
+def _reset(program: Program, code: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64], dict[str, slice]]:
+    """The kernel's parameters, its queues as they are after reset, and where each of them is."""
+    machine = program.machine
+    sizes = _ring_sizes(machine)
+    contents = _contents(machine, code, sizes)
+    places, end = {}, 0
+    for name in QUEUES:
+        places[name] = slice(end, end + contents[name].size)
+        end += contents[name].size
+    columns = instruction_columns(machine)
+    columns.pop("width")
     values = {
+        **_figures(machine),
+        **sizes,
+        **columns,
+        "instructions": len(program.instructions),
+        **{f"at_{name}": place.start for name, place in places.items()},
+    }
+    parameters = np.zeros(1, PARAMETERS)[0]
+    for name in parameters.dtype.names:
+        parameters[name] = values[name]
+    return parameters, np.concatenate([contents[name].ravel() for name in QUEUES]), places
+
+
+def _figures(machine: Machine) -> dict[str, int]:
+    """Sizes and latencies, from the machine file and `isa.timing` alone."""
+    return {
         "rows": machine.rows,
         "weight_lead": timing.MMA_WEIGHT_LEAD,
         "update": timing.MMA_UPDATE,
@@ -98,12 +129,10 @@ def _parameters(machine: Machine) -> Any:
         "store_window": _widest_word(machine, "store") + machine.dram.bus_bytes,
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
         "vec_sources": vec_sources(machine),
+        "requesters": vec_sources(machine) + 2,  # the array's activations, vec's sources, store
         "loops": nest_depth(machine),
+        "words": sum(memory.depth for memory in machine.memories.values()),
     }
-    record = np.zeros(1, PARAMETERS)[0]
-    for name, value in values.items():
-        record[name] = value
-    return record
 
 
 def _widest_word(machine: Machine, engine: str) -> int:
@@ -112,48 +141,46 @@ def _widest_word(machine: Machine, engine: str) -> int:
     return max((machine.memories[name].word_bytes for name in memories), default=0)
 
 
-def _rings(machine: Machine, instructions: int) -> Rings:
-    """Empty queues, after reset."""
+def _ring_sizes(machine: Machine) -> dict[str, int]:
+    """Entries of the rings that the page leaves open: as many as can be in use at once, or more."""
+    return {
+        "pipeline_slots": timing.mma_write(machine) + 1,
+        "result_slots": timing.vec_results(machine) + 1,
+        "read_slots": timing.BURST_QUEUE + timing.FETCH_BUFFER_BEATS + 2,
+        "response_slots": machine.dram.latency_cycles + timing.BURST_QUEUE + 4,
+    }
+
+
+def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    """Every stretch of the kernel's `q` as it is after reset."""
+    figures = _figures(machine)
     ports = sum(memory.banks for memory in machine.memories.values())
-    requesters = vec_sources(machine) + 2  # the array's activations, vec's sources, store
-    pipeline = timing.mma_write(machine) + 1
-    reads = timing.BURST_QUEUE + timing.FETCH_BUFFER_BEATS + 2
-    responses = machine.dram.latency_cycles + timing.BURST_QUEUE + 4
-
-    def ring(*shape: int, filled: int = 0) -> NDArray[np.int64]:
-        return np.full(shape, filled, np.int64)
-
-    return Rings(
-        dispatched=ring(len(ENGINES)),
-        started=ring(len(ENGINES)),
-        completed=ring(len(ENGINES)),
-        retiring=ring(len(ENGINES)),
-        can_take=ring(len(ENGINES)),
-        activity=ring(len(ENGINES)),
-        index=ring(len(WALKERS), nest_depth(machine)),
-        c_read=ring(pipeline, filled=-1),
-        c_write=ring(pipeline, filled=-1),
-        c_last=ring(pipeline),
-        result_ready=ring(timing.vec_results(machine) + 1),
-        result_port=ring(timing.vec_results(machine) + 1),
-        source_word=ring(vec_sources(machine) + 1),
-        load_burst_bytes=ring(timing.BURST_QUEUE),
-        load_burst_first=ring(timing.BURST_QUEUE),
-        word_ready=ring(timing.STORE_WORDS),
-        word_size=ring(timing.STORE_WORDS),
-        store_burst_bytes=ring(timing.BURST_QUEUE),
-        store_burst_first=ring(timing.BURST_QUEUE),
-        store_burst_last=ring(timing.BURST_QUEUE),
-        read_owner=ring(reads),
-        read_first=ring(reads),
-        read_beats=ring(reads),
-        response_at=ring(responses),
-        response_last=ring(responses),
-        ask=ring(requesters, filled=-1),
-        grant=ring(requesters),
-        read_turn=ring(ports, filled=requesters - 1),
-        write_turn=ring(ports, filled=1),
-        counters=ring(len(ENGINES), COLUMNS),
-        started_at=ring(instructions),
-        retired_at=ring(instructions),
-    )
+    of_engine = np.full((len(ENGINES), len(code)), -1, np.int64)
+    for engine in range(len(ENGINES)):
+        indices = np.flatnonzero(code[:, ENGINE] == engine)
+        of_engine[engine, : indices.size] = indices
+    lengths = {
+        **dict.fromkeys(("dispatched", "started", "completed", "retiring", "can_take", "activity"), len(ENGINES)),
+        "counters": len(ENGINES) * COUNTERS,
+        **dict.fromkeys(("ask", "grant"), figures["requesters"]),
+        "index": len(WALKERS) * figures["loops"],
+        **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),
+        **dict.fromkeys(("result_ready", "result_port"), sizes["result_slots"]),
+        "source_word": figures["vec_sources"] + 1,
+        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), timing.BURST_QUEUE),
+        **dict.fromkeys(("store_burst_bytes", "store_burst_first", "store_burst_last"), timing.BURST_QUEUE),
+        **dict.fromkeys(("word_ready", "word_size"), timing.STORE_WORDS),
+        **dict.fromkeys(("read_owner", "read_first", "read_beats"), sizes["read_slots"]),
+        **dict.fromkeys(("response_at", "response_last"), sizes["response_slots"]),
+        **dict.fromkeys(("started_at", "retired_at"), len(code)),
+    }
+    contents = {name: np.zeros(length, np.int64) for name, length in lengths.items()}
+    contents["c_read"] -= 1
+    contents["c_write"] -= 1
+    return contents | {
+        "of_engine": of_engine,
+        "queue_depth": np.array([machine.engines[name].queue_depth for name in ENGINES], np.int64),
+        "port_of_word": bank_of_words(machine),
+        "read_turn": np.full(ports, figures["requesters"] - 1, np.int64),  # the final requester, as after reset
+        "write_turn": np.full(ports, 1, np.int64),
+    }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,19 @@ from isa.machine import ENGINES, Machine
 from isa.memory import DRAM
 from isa.program import Program
 from isa.templates import systolic_activations, systolic_weights, tile_loops
-from simulator.cycle_kernel import Code
+from simulator.cycle_kernel import (
+    ACCUMULATES,
+    ENGINE,
+    FIRST_INNER,
+    FIXED,
+    GROUP,
+    ITERATIONS,
+    RUN_BYTES,
+    RUNS,
+    SOURCES,
+    WAITS,
+    WORD_BYTES,
+)
 from simulator.regions import Region, region, regions_of
 
 
@@ -25,71 +39,78 @@ def nest_depth(machine: Machine) -> int:
     return max(len(of.loops) for of in machine.formats.values())
 
 
-def instruction_table(program: Program, bases: Mapping[str, int]) -> Code:
-    """Every instruction's numbers, and which bank every word is in."""
-    machine, count = program.machine, len(program.instructions)
+def instruction_columns(machine: Machine) -> dict[str, int]:
+    """Where the parts of a row begin whose width follows from the machine, and the row's `width`."""
     loops, operands = nest_depth(machine), max(3, vec_sources(machine) + 1)
-    of_engine: list[list[int]] = [[] for _ in ENGINES]
-    for index, instruction in enumerate(program.instructions):
-        of_engine[ENGINES.index(instruction.engine)].append(index)
-    longest = max(1, *(len(indices) for indices in of_engine))
-    first_words, port_of_word = _banks(machine)
+    is_reduce = FIXED + loops
+    bases = is_reduce + loops
+    steps = bases + operands
+    return {
+        "of_trips": FIXED,
+        "of_is_reduce": is_reduce,
+        "of_bases": bases,
+        "of_steps": steps,
+        "width": steps + operands * loops,
+    }
 
-    def column(*shape: int) -> NDArray[np.int64]:
-        return np.zeros((count, *shape), np.int64)
 
-    code = Code(
-        engine=column(),
-        waits=column(len(ENGINES)),
-        of_engine=np.array([[*indices, *[-1] * (longest - len(indices))] for indices in of_engine], np.int64),
-        trips=np.ones((count, loops), np.int64),
-        bases=column(operands),
-        steps=column(operands, loops),
-        iterations=column(),
-        group=column(),
-        first_inner=column(),
-        is_reduce=column(loops),
-        sources=column(),
-        accumulate=column(),
-        run_bytes=column(),
-        runs=column(),
-        word_bytes=column(),
-        port_of_word=port_of_word,
-        queue_depth=np.array([machine.engines[name].queue_depth for name in ENGINES], np.int64),
-    )
+def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.int64]:
+    """A row for every instruction, laid out as `cycle_kernel` says; regions are at `bases`."""
+    machine = program.machine
+    columns = instruction_columns(machine)
+    rows = _Rows(np.zeros((len(program.instructions), columns.pop("width")), np.int64), nest_depth(machine), **columns)
+    first_words, first = {}, 0
+    for memory in machine.memories.values():
+        first_words[memory.name] = first
+        first += memory.depth
     regions = regions_of(program, bases)
     for index, instruction in enumerate(program.instructions):
-        _fill_nest(code, index, instruction)
+        _fill_nest(rows, index, instruction)
         match machine.engines[instruction.engine].template:
             case "dma":
-                _fill_move(code, index, instruction, machine, first_words, regions)
+                _fill_move(rows, index, instruction, machine, first_words, regions)
             case "systolic":
-                _fill_product(code, index, instruction, first_words)
+                _fillprod(rows, index, instruction, first_words)
             case _:
-                _fill_lanes(code, index, instruction, first_words)
-    return code
+                _fill_lanes(rows, index, instruction, machine, first_words)
+    return rows.table
 
 
-def _banks(machine: Machine) -> tuple[dict[str, int], NDArray[np.int64]]:
-    """Number of each memory's first word among all, and of each word its bank among all."""
-    first_words, ports, words, banks = {}, [], 0, 0
+def bank_of_words(machine: Machine) -> NDArray[np.int64]:
+    """The bank of every on-chip word, both counted through all memories."""
+    ports, banks = [], 0
     for memory in machine.memories.values():
-        first_words[memory.name] = words
         ports.append(banks + np.arange(memory.depth, dtype=np.int64) // memory.bank_depth)
-        words, banks = words + memory.depth, banks + memory.banks
-    return first_words, np.concatenate(ports)
+        banks += memory.banks
+    return np.concatenate(ports)
 
 
-def _fill_nest(code: Code, index: int, instruction: Instruction) -> None:
-    code.engine[index] = ENGINES.index(instruction.engine)
-    code.waits[index] = tuple(instruction.waits.values())
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The table being filled, and where its parts begin."""
+
+    table: NDArray[np.int64]
+    loops: int
+    of_trips: int
+    of_is_reduce: int
+    of_bases: int
+    of_steps: int
+
+
+def _fill_nest(rows: _Rows, index: int, instruction: Instruction) -> None:
+    rows.table[index, ENGINE] = ENGINES.index(instruction.engine)
+    rows.table[index, WAITS : WAITS + len(ENGINES)] = tuple(instruction.waits.values())
     trips = tuple(instruction.trips.values())
-    code.trips[index, -len(trips) :] = trips
-    code.is_reduce[index, -len(trips) :] = [loop.is_reduce for loop in instruction.format.loops]
+    missing = rows.loops - len(trips)
+    rows.table[index, rows.of_trips : rows.of_trips + missing] = 1
+    rows.table[index, rows.of_trips + missing : rows.of_trips + rows.loops] = trips
+    rows.table[index, rows.of_is_reduce + missing : rows.of_is_reduce + rows.loops] = [
+        loop.is_reduce for loop in instruction.format.loops
+    ]
 
 
 def _fill_operand(
-    code: Code,
+    rows: _Rows,
     index: int,
     column: int,
     instruction: Instruction,
@@ -103,39 +124,41 @@ def _fill_operand(
     """
     trips = tuple(instruction.trips.values())
     strides = tuple(instruction.strides(operand).values())
-    code.bases[index, column] = first + instruction.base(operand.name)
-    moved, missing = 0, code.trips.shape[1] - len(trips)
+    rows.table[index, rows.of_bases + column] = first + instruction.base(operand.name)
+    moved, missing = 0, rows.loops - len(trips)
     for loop in reversed(range(len(trips) if loops is None else loops)):
-        code.steps[index, column, missing + loop] = strides[loop] - moved
+        rows.table[index, rows.of_steps + column * rows.loops + missing + loop] = strides[loop] - moved
         moved += strides[loop] * (trips[loop] - 1)
 
 
-def _fill_lanes(code: Code, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
+def _fill_lanes(
+    rows: _Rows, index: int, instruction: Instruction, machine: Machine, first_words: Mapping[str, int]
+) -> None:
     of = instruction.format
     for column, source in enumerate(of.sources):
-        _fill_operand(code, index, column, instruction, source, first_words[source.memory])
-    destination = code.bases.shape[1] - 1
-    _fill_operand(code, index, destination, instruction, of.destination, first_words[of.destination.memory])
-    code.sources[index] = len(of.sources)
-    code.iterations[index] = _product(instruction.trips.values())
-    code.group[index] = _product(instruction.trips[name] for name in of.reduce_loops)
+        _fill_operand(rows, index, column, instruction, source, first_words[source.memory])
+    destination = vec_sources(machine)
+    _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
+    rows.table[index, SOURCES] = len(of.sources)
+    rows.table[index, ITERATIONS] = prod(instruction.trips.values())
+    rows.table[index, GROUP] = prod(instruction.trips[name] for name in of.reduce_loops)
 
 
-def _fill_product(code: Code, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
+def _fillprod(rows: _Rows, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
     of = instruction.format
     outer, trips = tile_loops(of), tuple(instruction.trips.values())
     a, w, c = systolic_activations(of), systolic_weights(of), of.destination
-    _fill_operand(code, index, 0, instruction, a, first_words[a.memory])
-    _fill_operand(code, index, 1, instruction, w, first_words[w.memory], outer)
-    _fill_operand(code, index, 2, instruction, c, first_words[c.memory])
-    code.iterations[index] = _product(trips[outer:])
-    code.group[index] = _product(trips[:outer])
-    code.first_inner[index] = code.trips.shape[1] - len(trips) + outer
-    code.accumulate[index] = of.has_accumulate and instruction[ACCUMULATE]
+    _fill_operand(rows, index, 0, instruction, a, first_words[a.memory])
+    _fill_operand(rows, index, 1, instruction, w, first_words[w.memory], outer)
+    _fill_operand(rows, index, 2, instruction, c, first_words[c.memory])
+    rows.table[index, ITERATIONS] = prod(trips[outer:])
+    rows.table[index, GROUP] = prod(trips[:outer])
+    rows.table[index, FIRST_INNER] = rows.loops - len(trips) + outer
+    rows.table[index, ACCUMULATES] = of.has_accumulate and instruction[ACCUMULATE]
 
 
 def _fill_move(
-    code: Code,
+    rows: _Rows,
     index: int,
     instruction: Instruction,
     machine: Machine,
@@ -150,17 +173,10 @@ def _fill_move(
     is_contiguous = tuple(instruction.strides(outer).values())[-1] == word_bytes
     walked = len(trips) - 1 if is_contiguous else len(trips)
     within = region(regions, instruction[f"{outer.name}.region"])
-    _fill_operand(code, index, 0, instruction, on_chip, first_words[on_chip.memory])
-    _fill_operand(code, index, 1, instruction, outer, within.base, walked)
-    code.iterations[index] = _product(trips)
-    code.run_bytes[index] = word_bytes * (trips[-1] if is_contiguous else 1)
-    code.runs[index] = _product(trips[:walked])
-    code.first_inner[index] = code.trips.shape[1] - len(trips) + walked
-    code.word_bytes[index] = word_bytes
-
-
-def _product(values: object) -> int:
-    result = 1
-    for value in values:  # type: ignore[attr-defined]
-        result *= value
-    return result
+    _fill_operand(rows, index, 0, instruction, on_chip, first_words[on_chip.memory])
+    _fill_operand(rows, index, 1, instruction, outer, within.base, walked)
+    rows.table[index, ITERATIONS] = prod(trips)
+    rows.table[index, RUN_BYTES] = word_bytes * (trips[-1] if is_contiguous else 1)
+    rows.table[index, RUNS] = prod(trips[:walked])
+    rows.table[index, FIRST_INNER] = rows.loops - len(trips) + walked
+    rows.table[index, WORD_BYTES] = word_bytes

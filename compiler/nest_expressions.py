@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.number_format import NumberFormat
-from isa.numeric import IntegerType, Interval
+from isa.numeric import IntegerType, Interval, Rounding
 from isa.statement import Expr, Op, Scope, const, make
 
 
@@ -59,7 +59,7 @@ def _centred(a: Expr, zero: int, scale: int) -> Expr:
 
 
 def _limited(value: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:
-    rounded = make(Op.ROUND_SHIFT, value, shift, scope=_rounding(number))
+    rounded = make(Op.ROUND_SHIFT, value, shift, scope=scope_of_rounding(number.rounding))
     return clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
 
 
@@ -67,6 +67,6 @@ def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
 
 
-def _rounding(number: NumberFormat) -> Scope:
-    """A scope that has nothing but the machine's rounding."""
-    return Scope({}, {}, "", IntegerType(2, True), 1, 1, number.rounding)
+def scope_of_rounding(rounding: Rounding) -> Scope:
+    """A scope that has nothing but a rounding."""
+    return Scope({}, {}, "", IntegerType(2, True), 1, 1, rounding)

@@ -1,0 +1,258 @@
+"""Nest programs as text and back: level 2 in MLIR's generic syntax.
+
+    %conv1 = "nest.buffer"() : () -> memref<1x32x8x8xi8>
+    "nest.compute"(%input, %conv1.weight, …, %conv1) {name = "conv1", loops = ["n 1", "o 32", …, "i 16 reduce"],
+        reads = {x = "n, i, y + r - 1, x + s - 1 outside -128", w = "o, i, r, s", …}, result = "n, o, y, x",
+        expr = "min(max(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128), 127)",
+        ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["conv1"], macs = 294912}
+
+An index is a sum of loops with coefficients (`2*y + r - 1`). Ranges are given for what cannot be inferred: the reads
+and the sum.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.mlir import Block, Operation, parse_operation, print_operation, shaped_type, split_shaped_type
+from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from compiler.nest_expressions import scope_of_rounding
+from compiler.text_attributes import attribute, parse_tensor, strings, tensor_attribute
+from isa.errors import IsaError
+from isa.numeric import IntegerType, Interval, Rounding
+from isa.statement import Expr, Op, const, make, walk
+
+DIALECT = "nest."
+PROGRAM = DIALECT + "program"
+BUFFER = DIALECT + "buffer"
+CONSTANT = DIALECT + "constant"
+COMPUTE = DIALECT + "compute"
+SUM = "sum"
+"""The name under which the range of the expression's sum is given."""
+
+
+def print_nests(program: NestProgram) -> str:
+    """The program as text; `parse_nests` gives an equal program back."""
+    constants = [_print_constant(name, program) for name in program.constants]
+    buffers = [
+        Operation(BUFFER, results=(buffer.name,), result_types=(_memref(buffer.shape, buffer.type),))
+        for buffer in program.buffers.values()
+    ]
+    nests = [_print_nest(nest, program) for nest in program.nests]
+    attributes = {
+        "name": program.name,
+        "inputs": tuple(map(tensor_attribute, program.inputs)),
+        "outputs": tuple(map(tensor_attribute, program.outputs)),
+    }
+    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
+    return print_operation(whole) + "\n"
+
+
+def parse_nests(text: str) -> NestProgram:
+    """The nest program of a text; raises CompileError for a fault of the text."""
+    whole = parse_operation(text)
+    if whole.name != PROGRAM or whole.region is None:
+        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+    constants, types, buffers, nests = {}, {}, {}, []
+    for operation in whole.region.operations:
+        match operation:
+            case Operation(name="nest.constant", results=(name,), result_types=(of,)):
+                constants[name] = attribute(operation, "value", np.ndarray).astype(np.int64)
+                _, types[name] = _parse_memref(of)
+            case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
+                buffers[name] = Buffer(name, *_parse_memref(of))
+            case Operation(name="nest.compute", results=()):
+                nests.append(_parse_nest(operation, {*constants, *buffers}))
+            case _:
+                raise CompileError(f"unknown operation {operation.name!r}; expected {CONSTANT}, {BUFFER} or {COMPUTE}")
+    return NestProgram(
+        attribute(whole, "name", str),
+        tuple(nests),
+        buffers,
+        constants,
+        types,
+        tuple(map(parse_tensor, attribute(whole, "inputs", tuple))),
+        tuple(map(parse_tensor, attribute(whole, "outputs", tuple))),
+    )
+
+
+# -- types and constants -----------------------------------------------------------------------------------------------
+
+
+def _memref(shape: tuple[int, ...], of: IntegerType) -> str:
+    return shaped_type("memref", shape, f"{'' if of.is_signed else 'u'}i{of.bits}")
+
+
+def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
+    _, shape, element = split_shaped_type(text)
+    match = re.fullmatch(r"(u?)i(\d+)", element)
+    if match is None:
+        raise CompileError(f"{text!r}: expected integer elements such as i8 or ui16")
+    return shape, IntegerType(int(match[2]), not match[1])
+
+
+def _print_constant(name: str, program: NestProgram) -> Operation:
+    values, of = program.constants[name], program.constant_types[name]
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
+    stored = values.astype(f"{'int' if of.is_signed else 'uint'}{bits}")
+    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(_memref(values.shape, of),))
+
+
+# -- nests -------------------------------------------------------------------------------------------------------------
+
+
+def _print_nest(nest: Nest, program: NestProgram) -> Operation:
+    tensors = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
+    ranges = {node.name: (node.range.low, node.range.high) for node in walk(nest.expr) if node.op is Op.SOURCE}
+    for node in walk(nest.expr):
+        if node.op is Op.SUM:
+            ranges[SUM] = (node.range.low, node.range.high)
+    roundings = {node.rounding for node in walk(nest.expr) if node.op is Op.ROUND_SHIFT} or {Rounding.EVEN}
+    assert len(roundings) == 1 and SUM not in nest.reads
+    attributes = {
+        "name": nest.name,
+        "nodes": nest.nodes,
+        "loops": tuple(f"{loop.name} {loop.trip}{' reduce' * loop.is_reduce}" for loop in nest.loops),
+        "reads": {name: _print_access(access) for name, access in nest.reads.items()},
+        "result": _print_access(nest.result),
+        "expr": str(nest.expr),
+        "ranges": ranges,
+        "rounding": roundings.pop().value,
+        "macs": nest.macs,
+    }
+    return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
+
+
+def _type(name: str, program: NestProgram) -> str:
+    if name in program.buffers:
+        return _memref(program.buffers[name].shape, program.buffers[name].type)
+    return _memref(program.constants[name].shape, program.constant_types[name])
+
+
+def _parse_nest(operation: Operation, tensors: set[str]) -> Nest:
+    name = attribute(operation, "name", str)
+    loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
+    texts = attribute(operation, "reads", dict)
+    if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= tensors:
+        raise CompileError(f"nest {name!r}: expected a known tensor for each of {', '.join(texts)} and the result")
+    accesses = [
+        _parse_access(tensor, text, loops, name)
+        for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
+    ]
+    return Nest(
+        name,
+        strings(operation, "nodes"),
+        loops,
+        dict(zip(texts, accesses[:-1], strict=True)),
+        accesses[-1],
+        _parse_expr(operation, name),
+        attribute(operation, "macs", int),
+    )
+
+
+def _parse_loop(text: str, nest: str) -> NestLoop:
+    match = re.fullmatch(r"(\w+) (\d+)( reduce)?", text)
+    if match is None or int(match[2]) < 1:
+        raise CompileError(f"nest {nest!r}: {text!r} is not a loop; expected `name trip` or `name trip reduce`")
+    return NestLoop(match[1], int(match[2]), match[3] is not None)
+
+
+# -- accesses ----------------------------------------------------------------------------------------------------------
+
+
+def _print_access(access: Access) -> str:
+    outside = "" if access.outside is None else f" outside {access.outside}"
+    return ", ".join(map(_print_affine, access.index)) + outside
+
+
+def _print_affine(affine: Affine) -> str:
+    """`2*y + r - 1`; a constant alone is printed as it is."""
+    parts = [
+        (coefficient, loop if abs(coefficient) == 1 else f"{abs(coefficient)}*{loop}")
+        for loop, coefficient in affine.terms
+    ]
+    if affine.constant or not parts:
+        parts.append((affine.constant, str(abs(affine.constant))))
+    text = "".join(f" {'-' if sign < 0 else '+'} {part}" for sign, part in parts)
+    return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
+
+
+def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
+    match = re.fullmatch(r"(.*?)(?: outside (-?\d+))?", text if isinstance(text, str) else "")
+    assert match is not None
+    index = tuple(_parse_affine(part, loops, nest) for part in match[1].split(","))
+    return Access(tensor, index, None if match[2] is None else int(match[2]))
+
+
+def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
+    terms, constant = [], 0
+    parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
+    if not parts or "".join("".join(p) for p in parts) != re.sub(r"[\s*]", "", text):
+        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
+    names = {loop.name for loop in loops}
+    for sign, coefficient, atom in parts:
+        factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
+        if atom.isdigit():
+            constant += factor * int(atom)
+        elif atom in names:
+            terms.append((atom, factor))
+        else:
+            raise CompileError(f"nest {nest!r}: the index {text!r} names {atom!r}, which is no loop")
+    return Affine(tuple(terms), constant)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+_OPERATORS: Mapping[type[ast.AST], Op] = {
+    ast.Add: Op.ADD,
+    ast.Sub: Op.SUB,
+    ast.Mult: Op.MUL,
+    ast.LShift: Op.SHIFT_LEFT,
+    ast.RShift: Op.SHIFT_RIGHT,
+    ast.Lt: Op.LESS,
+    ast.LtE: Op.LESS_EQUAL,
+    ast.Eq: Op.EQUAL,
+    ast.NotEq: Op.NOT_EQUAL,
+}
+_WORDS: Mapping[str, Op] = {op.value: op for op in Op if op.value.isidentifier() and op not in (Op.CONST, Op.SOURCE)}
+
+
+def _parse_expr(operation: Operation, nest: str) -> Expr:
+    text = attribute(operation, "expr", str)
+    ranges = attribute(operation, "ranges", dict)
+    try:
+        rounding = Rounding(attribute(operation, "rounding", str))
+        intervals = {name: Interval(*map(int, bounds)) for name, bounds in ranges.items()}
+        return _build(ast.parse(text, mode="eval").body, intervals, rounding)
+    except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
+        raise CompileError(
+            f"nest {nest!r}: `{text}` is not an expression with ranges for its reads: {error}"
+        ) from error
+
+
+def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding) -> Expr:
+    def built(*nodes: ast.expr) -> list[Expr]:
+        return [_build(inner, ranges, rounding) for inner in nodes]
+
+    match node:
+        case ast.Constant(value=int(value)):
+            return const(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return const(-value)
+        case ast.Name(id=name):
+            return Expr(Op.SOURCE, ranges[name], name=name)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return make(_OPERATORS[type(operator)], *built(left, right))
+        case ast.Compare(left=left, ops=[compare], comparators=[right]) if type(compare) in _OPERATORS:
+            return make(_OPERATORS[type(compare)], *built(left, right))
+        case ast.Call(func=ast.Name(id="sum"), args=[term]):
+            return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
+        case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:
+            return make(_WORDS[word], *built(*args), scope=scope_of_rounding(rounding))
+    raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

@@ -1,0 +1,172 @@
+"""Executes level 1: every operator by ONNX's reference evaluator, in float32; quantised tensors by their real values.
+
+This is what a network means. The levels below compute the same in integers and may differ by one step where a value
+is next to the middle between two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.graph import Graph, Operator, TensorType, stored_shape
+from compiler.reference import evaluate_onnx_operator
+from compiler.simplify.weights import per_axis
+
+Values = NDArray[Any]
+
+
+def run_graph(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
+    """The graph's outputs by the host's names, from its inputs."""
+    tensors = run_graph_tensors(graph, inputs)
+    return {name: tensors[tensor] for name, tensor in graph.outputs.items()}
+
+
+def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
+    """The value of every tensor. Raises CompileError for an operator that the evaluator does not have."""
+    tensors: dict[str, Values] = {**graph.constants, **{name: np.asarray(inputs[name]) for name in graph.inputs}}
+    for operator in graph.operators:
+        if operator.kind in ("onnx.QuantizeLinear", "onnx.DequantizeLinear"):
+            tensors[operator.outputs[0]] = _run_onnx_quantizer(operator, graph, tensors)
+        elif operator.kind.startswith("onnx."):
+            values = [tensors[name] if name else None for name in operator.inputs]
+            tensors |= zip(operator.outputs, evaluate_onnx_operator(operator, values, graph.opset), strict=False)
+        else:
+            tensors[operator.outputs[0]] = _run_canonical(operator, graph, tensors)
+    return tensors
+
+
+# -- quantisation ------------------------------------------------------------------------------------------------------
+
+
+def quantize(real: Values, of: TensorType) -> Values:
+    """QuantizeLinear: divided in float32, ties to even, saturated."""
+    assert of.quantization is not None
+    scales, zeros = (part.astype(np.float32) for part in per_axis(of.quantization, real.ndim))
+    return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *of.limits).astype(of.dtype)
+
+
+def dequantize(integers: Values, of: TensorType) -> NDArray[np.float32]:
+    """DequantizeLinear: the difference in integers, multiplied in float32; what is float already stays."""
+    if of.quantization is None:
+        return integers.astype(np.float32)
+    scales, zeros = per_axis(of.quantization, integers.ndim)
+    difference = integers.astype(np.int64) - zeros.astype(np.int64)
+    return difference.astype(np.float32) * scales.astype(np.float32)
+
+
+def _run_onnx_quantizer(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
+    """The evaluator has these only from opset 21 on, so that they are computed here for all."""
+    value, scale, *rest = (tensors[name] for name in operator.inputs if name)
+    is_quantize = operator.kind == "onnx.QuantizeLinear"
+    shape = [1] * value.ndim
+    if scale.size > 1:
+        shape[operator.attributes.get("axis", 1)] = scale.size
+    scale, zero = scale.reshape(shape), (rest[0].reshape(shape) if rest else np.zeros(shape, np.int64)).astype(np.int64)
+    if is_quantize:
+        of = graph.tensors[operator.outputs[0]]
+        return np.clip(np.rint(value / scale) + zero, *of.limits).astype(of.dtype)
+    return np.asarray((value.astype(np.int64) - zero).astype(np.float32) * scale)
+
+
+# -- canonical operators -----------------------------------------------------------------------------------------------
+
+
+def _run_canonical(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
+    """Dequantise the operands, compute, quantise to the result's type, limit."""
+    result = graph.tensors[operator.outputs[0]]
+    operands = [dequantize(tensors[name], graph.tensors[name]) for name in operator.inputs]
+    real = MEANINGS[operator.kind](operator, operands, result).reshape(result.shape)
+    if result.quantization is None:
+        return real.astype(np.float32)
+    integers = quantize(real, result)
+    limits = operator.attributes.get("low"), operator.attributes.get("high")
+    return integers if None in limits else np.clip(integers, *limits)
+
+
+def _same(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return operands[0]
+
+
+def _conv(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    attributes = {name: operator.attributes[name] for name in ("strides", "pads", "dilations", "group")}
+    return _onnx("Conv", attributes, [operands[0].reshape(stored_shape(operands[0].shape)), *operands[1:]])
+
+
+def _max_pool(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    taps = _windows(operator, operands[0], result, outside=-np.inf)
+    return np.asarray(taps.max(axis=0))
+
+
+def _average_pool(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    """The sum of the window's elements over how many of them count."""
+    taps = _windows(operator, operands[0], result, outside=0.0)
+    padding = operator.attributes["pads"] if operator.attributes["counts_padding"] else (0, 0, 0, 0)
+    _, _, height, width = stored_shape(operands[0].shape)
+    top, left, bottom, right = padding
+    counted = np.ones((1, 1, height + top + bottom, width + left + right), np.float32)
+    offsets = tuple(pad - counts for pad, counts in zip(operator.attributes["pads"], padding, strict=True))
+    counts = _windows(operator, counted, result, outside=0.0, pads=offsets)
+    return np.asarray(taps.sum(axis=0) / counts.sum(axis=0))
+
+
+def _windows(
+    operator: Operator, values: Values, result: TensorType, outside: float, pads: tuple[int, ...] | None = None
+) -> Values:
+    """The elements under each tap of the kernel, taps first: [taps, N, C, H, W] of the result."""
+    top, left, *_ = operator.attributes["pads"] if pads is None else pads
+    _, _, height, width = stored_shape(result.shape)
+    values = values.reshape(stored_shape(values.shape))
+    (r, s), (down, along), (row, column) = (operator.attributes[n] for n in ("kernel", "strides", "dilations"))
+    needed = ((height - 1) * down + (r - 1) * row + 1, (width - 1) * along + (s - 1) * column + 1)
+    after = [
+        max(0, size - before - there) for size, before, there in zip(needed, (top, left), values.shape[2:], strict=True)
+    ]
+    padded = np.pad(values, ((0, 0), (0, 0), (top, after[0]), (left, after[1])), constant_values=outside)
+    return np.stack(
+        [
+            padded[:, :, y * row : y * row + (height - 1) * down + 1 : down, x * column :][
+                ..., : (width - 1) * along + 1 : along
+            ]
+            for y in range(r)
+            for x in range(s)
+        ]
+    )
+
+
+def _add(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return operands[0] + operands[1]
+
+
+def _clamp(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return np.clip(operands[0], operator.attributes["low"], operator.attributes["high"])
+
+
+def _affine(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    x, scale, offset = operands
+    shape = (1, -1, *(1,) * (x.ndim - 2))
+    return x * scale.reshape(shape) + offset.reshape(shape)
+
+
+def _onnx(op_type: str, attributes: Mapping[str, Any], operands: Sequence[Values]) -> Values:
+    names = tuple(f"operand{position}" for position in range(len(operands)))
+    operator = Operator(op_type, f"onnx.{op_type}", names, ("result",), attributes)
+    return evaluate_onnx_operator(operator, operands, opset=21)[0]
+
+
+MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values]] = {
+    "quantize": _same,
+    "dequantize": _same,
+    "rescale": _same,
+    "reshape": _same,
+    "conv": _conv,
+    "max_pool": _max_pool,
+    "average_pool": _average_pool,
+    "add": _add,
+    "clamp": _clamp,
+    "affine": _affine,
+}
+"""Canonical operator → what it computes on real values."""

@@ -20,6 +20,10 @@ from compiler.tiling import NestShape, TileChoice, extents
 from compiler.weight_tiles import Box, WeightTiles, pack_parameters
 
 
+WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights ", "parameters ", "read "
+"""What the last tile of each thing that was loaded is remembered under."""
+
+
 @dataclass
 class Stage:
     """Operations of one part of a tile: `loads` bring its data and padding, `compute` does the rest."""
@@ -151,6 +155,7 @@ class NestLowering:
                 yield self._stage
             self._begin_stage()
             part_tile = {**tile, **part}
+            self._forget_weights([group for group, box in groups if self._is_in(box, part)])
             for group, box in groups:
                 common = tuple(_common(a, b) for a, b in zip(box, self._part_box(part), strict=True))
                 if all(common):
@@ -166,7 +171,20 @@ class NestLowering:
             cuts = [range(extent.start + c.start, extent.start + c.stop) for c in
                     _cut(len(extent), self._job.choice.sizes[loop])]  # fmt: skip
             parts = [{**part, loop: cut} for part in parts for cut in cuts]
-        return [p for p in parts if any(all(map(_common, box, self._part_box(p))) for _, box in groups)]
+        return [part for part in parts if any(self._is_in(box, part) for _, box in groups)]
+
+    def _is_in(self, box: Box, part: Mapping[str, range]) -> bool:
+        return all(map(_common, box, self._part_box(part)))
+
+    def _forget_weights(self, groups: Sequence[range]) -> None:
+        """Let go of weights that the next part does not use: kept longer than a tile, they would take another's place."""
+        used = {self._weights_slot(group) for group in groups}
+        for slot in [slot for slot in self._loaded if slot.startswith(WEIGHTS_SLOT) and slot not in used]:
+            del self._loaded[slot]
+
+    def _weights_slot(self, units: range) -> str:
+        """Where the weights of some units are remembered: by their place in the tile."""
+        return f"{WEIGHTS_SLOT}{units.start % self._job.choice.sizes[self._space.lane]}"
 
     def _part_box(self, part: Mapping[str, range]) -> Box:
         assert self._weights is not None
@@ -224,7 +242,7 @@ class NestLowering:
         key = (units, box)
         name = f"{self._nest.name}.w"
         words = rows * len(units) * int(np.prod([len(r) for r in box]))
-        slot = f"w{units.start - self._first_unit(units)}"
+        slot = self._weights_slot(units)
         if self._loaded.get(slot, (None,))[0] != key:
             if key not in self._constants:
                 element = self._builder.machine.memories[memory].element
@@ -242,10 +260,6 @@ class NestLowering:
             stride *= len(extent)
         strides[self._space.lane] = stride
         return BufferAddress(self._loaded[slot][1], 0), strides
-
-    def _first_unit(self, units: range) -> int:
-        size = self._job.choice.sizes[self._space.lane]
-        return units.start // size * size
 
     # -- word for word -------------------------------------------------------------------------------------------------
 
@@ -323,7 +337,7 @@ class NestLowering:
 
     def _parameter_view(self, operand: str, memory: str, parameters: Parameters, tile: Ranges) -> _View:
         blocks = self._blocks(tile)
-        slot = f"p.{operand}.{sorted(parameters.fields.items(), key=str)}"
+        slot = f"{PARAMETER_SLOT}{operand}.{sorted(parameters.fields.items(), key=str)}"
         if self._loaded.get(slot, (None,))[0] != blocks:
             key = (slot, blocks)
             name = f"{self._nest.name}.{operand}"
@@ -362,7 +376,7 @@ class NestLowering:
             return home.buffer, home.layout
         batch, rows, columns = (_span(access.index[d], tile) for d in (0, 2, 3))
         key = (batch, blocks, rows, columns)
-        held = self._loaded.get(read)
+        held = self._loaded.get(READ_SLOT + read)
         if held is not None and held[0] == key and held[2] is not None:
             return held[1], held[2]
         self._builder.sink = self._stage.loads
@@ -384,7 +398,7 @@ class NestLowering:
             self._builder.load_box(
                 home.buffer, home.layout, buffer, layout, batch, there, inner_rows, inner_columns
             )
-        self._loaded[read] = (key, buffer, layout)
+        self._loaded[READ_SLOT + read] = (key, buffer, layout)
         return buffer, layout
 
     def _store_result(self, tile: Ranges, buffers: Mapping[int, tuple[str, Layout]]) -> None:

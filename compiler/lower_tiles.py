@@ -16,6 +16,7 @@ from compiler.nest import Nest, NestProgram
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from compiler.select.cover import Cover, Selector, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
+from compiler.separate import separate_windows
 from compiler.tile import TileOperation, TileProgram
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, TilingOptions, choose_tile
@@ -45,6 +46,7 @@ class Selection:
 
 def select(nests: NestProgram, machine: Machine) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover."""
+    nests = separate_windows(nests, Selector(machine, nests).cover)
     selector = Selector(machine, nests)
     return Selection(machine, nests, tuple(selector.cover(nest) for nest in nests.nests))
 

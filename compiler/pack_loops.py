@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.errors import CompileError
 from isa.encoding import InstructionFormat, Loop
 from isa.machine import Machine
+from isa.statement import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ def _pack(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
     for position, loop in enumerate(loops):
         longest = max((1 << l.bits for l in of.loops if _may_run(of, l, loop)), default=1)
         if 1 < longest < loop.trip:
+            if loop.is_reduce and not of.has_accumulate:
+                return _pack_window(of, loops, position, longest)
             return _pack_long(of, loops, position, longest)
     return _unroll(of, loops)
 
@@ -148,6 +151,25 @@ def _pack_long(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int
         cut = _split(changed, position, longest) if part.trip >= longest else _simplify(changed)
         packed += [_moved(p, loop, start, bool(start)) for p in _pack(of, cut)]
     return packed
+
+
+def _pack_window(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+    """A long reduce loop of an instruction that cannot add to its result, as two: `count` runs of `length`.
+
+    A maximum may see a value twice, so the runs may overlap: 17 is 2 runs of 16, one apart.
+    """
+    loop = loops[position]
+    idempotent = of.statement.reduction is not None and of.statement.reduction.op in (Op.MAX_OVER, Op.MIN_OVER)
+    for count in range(2, longest + 1):
+        for step in range(1, longest + 1):
+            length = loop.trip - (count - 1) * step
+            if length == step or (idempotent and step < length <= longest):
+                runs = WordLoop(count, tuple(step * s for s in loop.strides), True)
+                changed = (*loops[:position], runs, replace(loop, trip=length), *loops[position + 1 :])
+                assigned = _assign(of, changed)
+                if assigned is not None:
+                    return [Packed(assigned, (0,) * len(of.operands), False)]
+    return _unroll(of, loops)
 
 
 def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[WordLoop, ...]:

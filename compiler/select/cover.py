@@ -7,7 +7,7 @@ Dynamic programming over (subexpression, memory) finds the cut whose instruction
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from compiler.errors import CompileError
@@ -95,7 +95,7 @@ class _Best:
     """The cheapest known way to compute one expression into one memory."""
 
     cost: tuple[int, int, int]  # words streamed; then, to prefer the plainest, neutral values and size of statements
-    format: InstructionFormat
+    pattern: _Pattern
     expr: Expr
     match: Match
     inputs: Mapping[str, Bound | _Best]
@@ -103,19 +103,40 @@ class _Best:
 
 
 @dataclass(frozen=True)
+class _Pattern:
+    """What is asked again and again of one instruction's statement."""
+
+    format: InstructionFormat
+    dot: Expr | None  # the dot product in it
+    size: int  # nodes of the statement
+
+    @property
+    def is_dot(self) -> bool:
+        return self.dot is not None
+
+
+def _patterns(machine: Machine) -> tuple[_Pattern, ...]:
+    """The machine's computing instructions: those that neither read nor write DRAM."""
+    found = []
+    for of in machine.formats.values():
+        if DRAM not in {operand.memory for operand in of.operands}:
+            nodes = walk(of.statement.expr)
+            found.append(_Pattern(of, next((node for node in nodes if node.op is Op.DOT), None), len(nodes)))
+    return tuple(found)
+
+
 class Selector:
     """Covers the nests of one program with the instructions of one machine."""
 
-    machine: Machine
-    program: NestProgram
-    transfers: Transfers = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "transfers", find_transfers(self.machine))
+    def __init__(self, machine: Machine, program: NestProgram) -> None:
+        self.machine = machine
+        self.program = program
+        self.transfers = find_transfers(machine)
+        self._patterns = _patterns(machine)
 
     def cover(self, nest: Nest) -> Cover:
         """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
-        search = _Search(self.machine, self.program, self.transfers, nest)
+        search = _Search(self.machine, self.program, self.transfers, self._patterns, nest)
         best = search.best(nest.expr, self.home(nest.result.tensor))
         if best is None:
             raise CompileError(search.explain_failure())
@@ -125,7 +146,7 @@ class Selector:
 
     def cover_value(self, like: Nest, value: Expr) -> Step | None:
         """The cheapest single instruction that writes one constant wherever `like` writes, reading nothing."""
-        search = _Search(self.machine, self.program, self.transfers, like)
+        search = _Search(self.machine, self.program, self.transfers, self._patterns, like)
         best = search.best(value, self.home(like.result.tensor))
         if best is None or best.inputs:
             return None
@@ -138,7 +159,9 @@ class Selector:
 class _Search:
     """The dynamic programme over one nest's expression."""
 
-    def __init__(self, machine: Machine, program: NestProgram, transfers: Transfers, nest: Nest) -> None:
+    def __init__(
+        self, machine: Machine, program: NestProgram, transfers: Transfers, patterns: tuple[_Pattern, ...], nest: Nest
+    ) -> None:
         self.machine = machine
         self.program = program
         self.transfers = transfers
@@ -146,11 +169,8 @@ class _Search:
         self.space = nest_space(nest)
         self._memo: dict[tuple[Expr, str], _Best | None] = {}
         self._unifiers = [
-            Unifier(of, self._constant_range, self._constant_value)
-            for of in machine.formats.values()
-            if DRAM not in {operand.memory for operand in of.operands}
+            (pattern, Unifier(pattern.format, self._constant_range, self._constant_value)) for pattern in patterns
         ]
-        self._formats = {id(unifier): unifier._format for unifier in self._unifiers}
 
     def best(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]] = frozenset()) -> _Best | None:
         """The cheapest way to compute `expr` into `memory`, or None."""
@@ -166,51 +186,49 @@ class _Search:
         return found
 
     def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[_Best]:
-        for unifier in self._unifiers:
-            of = self._formats[id(unifier)]
-            if of.destination.memory != memory:
+        for pattern, unifier in self._unifiers:
+            if pattern.format.destination.memory != memory:
                 continue
             for match in islice(unifier.matches(expr), MATCHES_TRIED):
-                candidate = self._bind(of, expr, match, visiting)
+                candidate = self._bind(pattern, expr, match, visiting)
                 if candidate is not None:
                     yield candidate
 
     def _bind(
-        self, of: InstructionFormat, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]
+        self, pattern: _Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]
     ) -> _Best | None:
         """A match with every operand bound to something that can be in its memory, and what it costs."""
-        is_dot = any(node.op is Op.DOT for node in walk(of.statement.expr))
         bound: dict[str, Bound | _Best] = {}
-        for operand in of.sources:
-            source = self._bind_operand(of, operand, match, is_dot, visiting)
+        for operand in pattern.format.sources:
+            source = self._bind_operand(pattern, operand, match, visiting)
             if source is None:
                 return None
             bound[operand.name] = source
-        if is_dot and not self._is_matrix_product(of, bound):
+        if not self._is_matrix_product(pattern, bound):
             return None
-        words = self._words(of, bound, bool(match.reduced), is_dot)
-        total, neutral, size = words, match.neutral, len(walk(of.statement.expr))
+        words = self._words(pattern, bound, bool(match.reduced))
+        total, neutral, size = words, match.neutral, pattern.size
         for source in bound.values():
             if isinstance(source, _Best):
                 total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
-        return _Best((total, neutral, size), of, expr, match, bound, words)
+        return _Best((total, neutral, size), pattern, expr, match, bound, words)
 
     def _bind_operand(
-        self, of: InstructionFormat, operand: Operand, match: Match, is_dot: bool, visiting: frozenset[tuple[Expr, str]]
+        self, pattern: _Pattern, operand: Operand, match: Match, visiting: frozenset[tuple[Expr, str]]
     ) -> Bound | _Best | None:
         if operand.element.fields:
             return self._bind_parameters(operand, match)
         if operand.name in match.idle or operand.name not in match.operands:
-            return _idle_like(of, operand, match)
+            return _idle_like(pattern.format, operand, match)
         expr = match.operands[operand.name]
         access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
-        if access is not None and is_dot and access.tensor in self.program.constants:
+        if access is not None and pattern.is_dot and access.tensor in self.program.constants:
             return WeightTiles(expr.name)
         if access is not None and self._lives_in(access.tensor, operand.memory):
-            if is_dot or is_lane_walk(access, self.space.lane, self.machine.lanes):
+            if pattern.is_dot or is_lane_walk(access, self.space.lane, self.machine.lanes):
                 return TensorRead(expr.name)
             return None
-        if is_dot or operand.name in match.reduced or (expr, operand.memory) in visiting:
+        if pattern.is_dot or operand.name in match.reduced or (expr, operand.memory) in visiting:
             return None
         return self.best(expr, operand.memory, visiting)
 
@@ -235,14 +253,15 @@ class _Search:
             len(moving) == 1 and moving[0].terms == ((self.space.lane, 1),) and moving[0].constant == 0
         )
 
-    def _is_matrix_product(self, of: InstructionFormat, bound: Mapping[str, Bound | _Best]) -> bool:
-        """Whether the accesses of a dot product's operands are a vector of channels and a matrix of constants."""
-        dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
-        vector, tiles = bound[dot.args[0].name], bound[dot.args[1].name]
+    def _is_matrix_product(self, pattern: _Pattern, bound: Mapping[str, Bound | _Best]) -> bool:
+        """Whether the operands of a dot product, if there is one, are vectors of channels and a matrix of constants."""
+        if pattern.dot is None:
+            return True
+        vector, tiles = (bound[argument.name] for argument in pattern.dot.args)
         if not isinstance(vector, TensorRead) or not isinstance(tiles, WeightTiles):
             return False
         access, weights = self.nest.reads[vector.read], self.nest.reads[tiles.read]
-        block = of.operand(dot.args[0].name).block
+        block = pattern.format.operand(pattern.dot.args[0].name).block
         if len(access.index) != 4 or len(access.index[1].terms) > 1:
             return False
         summed = access.index[1].terms[0][0] if access.index[1].terms else NO_LOOP
@@ -257,22 +276,19 @@ class _Search:
         )
         return is_plain and len(set(loops)) == len(loops) and set(loops) <= {self.space.lane, *self.space.reduce}
 
-    def _words(
-        self, of: InstructionFormat, bound: Mapping[str, Bound | _Best], reduces: bool, is_dot: bool
-    ) -> int:
-        trips, space = self.space.trips, self.space
+    def _words(self, pattern: _Pattern, bound: Mapping[str, Bound | _Best], reduces: bool) -> int:
+        trips, space, of = self.space.trips, self.space, pattern.format
         words = space.pixels * -(-trips[space.lane] // (of.destination.block * self.machine.lanes))
         if not reduces:
             return words
         for loop in space.reduce:
             words *= trips[loop]
-        if is_dot:
-            dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
-            vector = bound[dot.args[0].name]
+        if pattern.dot is not None:
+            vector = bound[pattern.dot.args[0].name]
             assert isinstance(vector, TensorRead)
             channels = self.nest.reads[vector.read].index[1].terms
             trip = trips[channels[0][0]] if channels else 1
-            words = words // trip * -(-trip // (of.operand(dot.args[0].name).block * self.machine.lanes))
+            words = words // trip * -(-trip // (of.operand(pattern.dot.args[0].name).block * self.machine.lanes))
         return words
 
     # -- what is known of the nest's constants -------------------------------------------------------------------------
@@ -355,7 +371,7 @@ def _flatten(best: _Best, steps: list[Step]) -> int:
 
 
 def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
-    is_dot = any(node.op is Op.DOT for node in walk(best.format.statement.expr))
+    pattern, match = best.pattern, best.match
     return Step(
-        best.format, best.expr, inputs, best.match.immediates, bool(best.match.reduced), is_dot, best.words
+        pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words
     )

@@ -44,6 +44,27 @@ class Match:
     reduced: frozenset[str] = frozenset()  # operands that are read once for each iteration of the reduce loops
     neutral: int = 0  # neutral values bound
 
+    def with_operand(self, name: str, expr: Expr, is_reduced: bool) -> Match:
+        reduced = self.reduced | {name} if is_reduced else self.reduced
+        operands = {**self.operands, name: expr}
+        return Match(operands, self.fields, self.immediates, self.idle, reduced, self.neutral)
+
+    def with_field(self, key: tuple[str, str], expr: Expr) -> Match:
+        fields = {**self.fields, key: expr}
+        return Match(self.operands, fields, self.immediates, self.idle, self.reduced, self.neutral)
+
+    def with_immediate(self, name: str, value: int) -> Match:
+        immediates = {**self.immediates, name: value}
+        return Match(self.operands, self.fields, immediates, self.idle, self.reduced, self.neutral)
+
+    def with_idle(self, name: str) -> Match:
+        return Match(
+            self.operands, self.fields, self.immediates, self.idle | {name}, self.reduced, self.neutral
+        )
+
+    def with_neutral(self) -> Match:
+        return Match(self.operands, self.fields, self.immediates, self.idle, self.reduced, self.neutral + 1)
+
 
 class Unifier:
     """Finds the matches of one instruction's statement; `constant_range` and `constant_value` know the constants.
@@ -61,9 +82,17 @@ class Unifier:
         self._format = of
         self._constant_range = constant_range
         self._constant_value = constant_value
+        self._root: Expr | None = None
+        self._fields = {f.name: Interval(f.low, f.high) for f in of.fields}
+        memory = of.destination.memory
+        self._same_memory = frozenset(operand.name for operand in of.sources if operand.memory == memory)
 
     def matches(self, expr: Expr) -> Iterator[Match]:
-        """Every way in which the instruction's statement equals `expr`, the plainest first."""
+        """Every way in which the instruction's statement equals `expr`, the plainest first.
+
+        A computed value is never merely moved within a memory.
+        """
+        self._root = expr
         yield from self._unify(self._format.statement.expr, expr, Match(), False)
 
     def _unify(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
@@ -92,23 +121,26 @@ class Unifier:
 
     def _bind_immediate(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
         value = self._constant_value(expr)
-        of = self._format.field(pattern.name)
-        if value is None or not of.low <= value <= of.high:
+        if value is None:
+            return
+        allowed = self._fields[pattern.name]
+        if not allowed.low <= value <= allowed.high:
             return
         if so_far.immediates.get(pattern.name, value) == value:
-            yield replace(so_far, immediates={**so_far.immediates, pattern.name: value})
+            yield so_far.with_immediate(pattern.name, value)
 
     def _bind_field(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
         values = self._constant_range(expr)
         key = (pattern.name, pattern.field)
         if values is not None and pattern.range.contains(values) and so_far.fields.get(key, expr) == expr:
-            yield replace(so_far, fields={**so_far.fields, key: expr})
+            yield so_far.with_field(key, expr)
 
     def _bind_operand(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        if expr is self._root and expr.args and pattern.name in self._same_memory:
+            return
         values = self._constant_range(expr) or expr.range
         if pattern.range.contains(values) and so_far.operands.get(pattern.name, expr) == expr:
-            reduced = so_far.reduced | {pattern.name} if is_reduced else so_far.reduced
-            yield replace(so_far, operands={**so_far.operands, pattern.name: expr}, reduced=reduced)
+            yield so_far.with_operand(pattern.name, expr, is_reduced)
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -136,16 +168,17 @@ class Unifier:
             yield from self._unify(inner, expr.args[0], so_far, True)
         elif inner.op is not Op.DOT:  # over a single iteration, a reduction is its argument
             for match in self._unify(inner, expr, so_far, False):
-                yield replace(match, neutral=match.neutral + 1)
+                yield match.with_neutral()
 
     def _unify_operation(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
-        if expr.op is pattern.op and expr.rounding is pattern.rounding:
-            yield from self._unify_arguments(pattern, expr, so_far, is_reduced)
-            if pattern.op in COMMUTATIVE:
-                yield from self._unify_arguments(pattern, _swapped(expr), so_far, is_reduced)
-        if expr.op is MIRROR.get(pattern.op) and expr.args[1].op is Op.CONST:
-            mirrored = replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
-            yield from self._unify_arguments(pattern, mirrored, so_far, is_reduced)
+        """The same operation on both sides; only where that fails, a neutral operation of the pattern."""
+        is_found = False
+        for arguments in _equal_arguments(pattern, expr):
+            for match in self._unify_arguments(pattern, arguments, so_far, is_reduced):
+                is_found = True
+                yield match
+        if is_found:
+            return
         if pattern.op is Op.MUL and expr.op is Op.CONST and expr.value == 0:
             yield from self._unify_zero(pattern, expr, so_far)
         if pattern.op in NEUTRAL:
@@ -159,8 +192,9 @@ class Unifier:
         for kept, dropped in ((left, right), (right, left)) if may_be_left else ((left, right),):
             if dropped.op is Op.SOURCE and not dropped.field:
                 continue  # a memory full of neutral values is never cheaper than another instruction
-            for bound in self._unify(dropped, neutral, replace(so_far, neutral=so_far.neutral + 1), is_reduced):
-                yield from self._unify(kept, expr, bound, is_reduced)
+            for match in self._unify(kept, expr, so_far, is_reduced):
+                for both in self._unify(dropped, neutral, match, is_reduced):
+                    yield both.with_neutral()
 
     def _unify_zero(self, pattern: Expr, zero: Expr, so_far: Match) -> Iterator[Match]:
         """`pattern` is `u * v` and must be 0: let one argument be 0 and the other be anything."""
@@ -173,14 +207,24 @@ class Unifier:
     def _let_idle(self, pattern: Expr, so_far: Match) -> Iterator[Match]:
         """Bind every leaf of a pattern whose value does not matter."""
         for leaf in walk(pattern):
-            nothing = const(min(max(0, leaf.range.low), leaf.range.high))
+            nothing = min(max(0, leaf.range.low), leaf.range.high)
             if leaf.op is Op.IMMEDIATE and leaf.name not in so_far.immediates:
-                so_far = replace(so_far, immediates={**so_far.immediates, leaf.name: nothing.value})
+                so_far = so_far.with_immediate(leaf.name, nothing)
             elif leaf.op is Op.SOURCE and leaf.field and (leaf.name, leaf.field) not in so_far.fields:
-                so_far = replace(so_far, fields={**so_far.fields, (leaf.name, leaf.field): nothing})
+                so_far = so_far.with_field((leaf.name, leaf.field), const(nothing))
             elif leaf.op is Op.SOURCE and not leaf.field and leaf.name not in so_far.operands:
-                so_far = replace(so_far, idle=so_far.idle | {leaf.name})
+                so_far = so_far.with_idle(leaf.name)
         yield so_far
+
+
+def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
+    """The forms of `expr` whose arguments may be unified with the pattern's one by one."""
+    if expr.op is pattern.op and expr.rounding is pattern.rounding:
+        yield expr
+        if pattern.op in COMMUTATIVE:
+            yield _swapped(expr)
+    if expr.op is MIRROR.get(pattern.op) and expr.args[1].op is Op.CONST:
+        yield replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
 
 
 def _swapped(expr: Expr) -> Expr:

@@ -89,7 +89,7 @@ def place_of(instruction: Instruction, operand: Operand) -> str:
     region = instruction[f"{operand.name}.region"]
     if region >= len(REGIONS):
         names = ", ".join(f"{number} {name}" for number, name in enumerate(REGIONS))
-        raise IsaError(f"{instruction.mnemonic}: {operand.name} is in region {region}; expected one of {names}")
+        raise IsaError(f"{operand.name} is in region {region}; expected one of {names}")
     return REGIONS[region]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
+from isa.checker import check
 from isa.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
+from isa.footprint import Access, footprint
 from isa.machine import Machine
 from isa.memory import DRAM, REGIONS, Memory
 from isa.program import Program, dram_bytes, place_regions
@@ -23,15 +26,20 @@ def random_instruction(
     rng: np.random.Generator,
     limits: Mapping[str, int] = LIMITS,
     max_iterations: int = 48,
+    windows: Mapping[str, range] | None = None,
 ) -> Instruction:
-    """Random fields, every access inside its memory; waits are 0. Destinations may overlap themselves and sources."""
+    """Random fields, every access inside its memory; waits are 0. Destinations may overlap themselves and sources.
+
+    `windows` has the words of each memory that may be touched; without it, all may.
+    """
     trips = _random_trips(of, rng, max_iterations)
     values: dict[str, int] = {f"trip.{name}": trip for name, trip in trips.items()}
     for operand in of.operands:
         if operand.memory == DRAM:
             values |= _random_dram_walk(machine, of, operand, trips, rng, limits)
         else:
-            values |= _random_walk(machine, of, operand, trips, rng)
+            window = windows[operand.memory] if windows else range(machine.memories[operand.memory].depth)
+            values |= _random_walk(machine, of, operand, trips, rng, window)
     for field in of.fields:
         if field.kind in (FieldKind.IMMEDIATE, FieldKind.FLAG):
             values[field.name] = _random_value(field.low, field.high, rng)
@@ -90,20 +98,25 @@ def _random_strides(
 
 
 def _random_walk(
-    machine: Machine, of: InstructionFormat, operand: Operand, trips: Mapping[str, int], rng: np.random.Generator
+    machine: Machine,
+    of: InstructionFormat,
+    operand: Operand,
+    trips: Mapping[str, int],
+    rng: np.random.Generator,
+    window: range,
 ) -> dict[str, int]:
     memory = machine.memories[operand.memory]
     is_by_row = machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of)
     for _ in range(50):
-        strides = _random_strides(of, operand, trips, operand.block, memory.depth - operand.block, rng)
+        strides = _random_strides(of, operand, trips, operand.block, len(window) - operand.block, rng)
         low = sum(min(0, s * (trips[name] - 1)) for name, s in strides.items())
         high = sum(max(0, s * (trips[name] - 1)) for name, s in strides.items())
-        if high - low + operand.block > memory.depth:
+        if high - low + operand.block > len(window):
             continue
-        base = _random_value(-low, memory.depth - operand.block - high, rng)
+        base = _random_value(window.start - low, window.stop - operand.block - high, rng)
         if is_by_row or _blocks_fit(memory, operand, trips, strides, base):
             return {f"{operand.name}.base": base, **{f"{operand.name}.{name}": s for name, s in strides.items()}}
-    return {f"{operand.name}.base": 0}
+    return {f"{operand.name}.base": window.start}
 
 
 def _blocks_fit(
@@ -167,3 +180,117 @@ def program_of(machine: Machine, instructions: tuple[Instruction, ...], limits: 
         input_bytes=limits["inputs"],
         output_bytes=limits["outputs"],
     )
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+PROGRAM_LIMITS: Mapping[str, int] = {"weights": 12000, "workspace": 3000, "inputs": 9001, "outputs": 3001}
+
+
+def random_program(machine: Machine, rng: np.random.Generator, count: int, max_iterations: int = 64) -> Program:
+    """A program of about `count` instructions that the checker accepts, with waits that are seldom more than needed.
+
+    It begins by loading a window of every memory, some of them across a bank boundary; then come random instructions
+    on those windows. Each waits for what it conflicts with; then waits are left out wherever the checker lets them.
+    """
+    windows = {memory.name: _random_window(machine, memory, rng) for memory in machine.memories.values()}
+    instructions = [_initial_load(machine, of, windows, rng) for of in _one_load_per_memory(machine)]
+    formats = [
+        of for of in machine.formats.values() if _is_usable(of, {i.format.destination.memory for i in instructions})
+    ]
+    limits = {"program": 0, **PROGRAM_LIMITS}
+    for _ in range(4 * count):
+        if len(instructions) >= count:
+            break
+        of = formats[int(rng.integers(len(formats)))]
+        drawn = random_instruction(machine, of, rng, limits, max_iterations, windows)
+        candidate = [*instructions, with_waits(machine, instructions, drawn)]
+        if not check(program_of(machine, tuple(candidate), limits)):
+            instructions = candidate
+    return program_of(machine, tuple(_drop_waits(machine, instructions, limits, rng)), limits)
+
+
+def with_waits(machine: Machine, earlier: list[Instruction], instruction: Instruction) -> Instruction:
+    """The instruction with a wait for the last instruction of each engine that touches what it touches."""
+    counts = dict.fromkeys(machine.engines, 0)
+    waits = dict.fromkeys(machine.engines, 0)
+    touched = footprint(instruction, machine)
+    for before in earlier:
+        counts[before.engine] += 1
+        if any(_conflict(a, b) for a in footprint(before, machine) for b in touched):
+            waits[before.engine] = counts[before.engine]
+    return instruction.replace({f"wait.{engine}": count for engine, count in waits.items()})
+
+
+def _conflict(a: Access, b: Access) -> bool:
+    if a.place != b.place or not (a.is_write or b.is_write):
+        return False
+    return bool(np.intersect1d(a.words, b.words).size)
+
+
+def _drop_waits(
+    machine: Machine, instructions: list[Instruction], limits: Mapping[str, int], rng: np.random.Generator
+) -> list[Instruction]:
+    """Waits that can be left out are, most of the time; some stay."""
+    kept = list(instructions)
+    for position, instruction in enumerate(instructions):
+        for engine, count in instruction.waits.items():
+            if count == 0 or rng.random() < 0.3:
+                continue
+            fewer = [*kept]
+            fewer[position] = kept[position].replace({f"wait.{engine}": 0})
+            if not check(program_of(machine, tuple(fewer), limits)):
+                kept = fewer
+    return kept
+
+
+def _random_window(machine: Machine, memory: Memory, rng: np.random.Generator) -> range:
+    """Up to 160 words, but at least a few blocks of the widest access."""
+    widest = max(machine.rows, machine.cols)
+    size = min(memory.depth, int(rng.integers(2 * widest, 2 * widest + 128)))
+    if memory.banks > 1 and rng.random() < 0.5:
+        boundary = memory.bank_depth * int(rng.integers(1, memory.banks))
+        start = min(max(0, boundary - int(rng.integers(0, size))), memory.depth - size)
+    else:
+        start = int(rng.choice([0, memory.depth - size, rng.integers(0, memory.depth - size, endpoint=True)]))
+    return range(start, start + size)
+
+
+def _one_load_per_memory(machine: Machine) -> tuple[InstructionFormat, ...]:
+    return tuple({of.destination.memory: of for of in machine.formats_of("load")}.values())
+
+
+def _initial_load(
+    machine: Machine, of: InstructionFormat, windows: Mapping[str, range], rng: np.random.Generator
+) -> Instruction:
+    """Fill a memory's window from weights or inputs; words may overlap there, so that all fit."""
+    source, destination = of.sources[0], of.destination
+    window, word = windows[destination.memory], machine.memories[destination.memory].word_bytes
+    region = str(rng.choice(["weights", "inputs"]))
+    room = PROGRAM_LIMITS[region] - word
+    stride = word if word * len(window) <= room and rng.random() < 0.7 else int(rng.integers(1, room // len(window)))
+    innermost = of.loops[-1].name
+    return make_instruction(
+        of,
+        {
+            f"trip.{innermost}": len(window),
+            f"{source.name}.region": REGIONS.index(region),
+            f"{source.name}.base": int(rng.integers(0, room - stride * (len(window) - 1), endpoint=True)),
+            f"{source.name}.{innermost}": stride,
+            f"{destination.name}.base": window.start,
+            f"{destination.name}.{innermost}": 1,
+        },
+    )
+
+
+def _is_usable(of: InstructionFormat, filled: set[str]) -> bool:
+    """Every source is DRAM or a memory that was filled."""
+    return all(source.memory == DRAM or source.memory in filled for source in of.sources)
+
+
+def random_dram(program: Program, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """A DRAM image with the program's text in its place and random bytes everywhere else."""
+    image = rng.integers(0, 256, dram_bytes(program.limits), np.uint8)
+    start = place_regions(program.limits)["program"]
+    image[start : start + len(program.text)] = np.frombuffer(program.text, np.uint8)
+    return image

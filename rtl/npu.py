@@ -19,7 +19,7 @@ from rtl.interfaces import FAULT_LAYOUT
 from rtl.load import LoadEngine
 from rtl.memory import BankedMemory, Requester
 from rtl.mma import MmaEngine
-from rtl.registers import Registers
+from rtl.registers import Registers, host_signature
 from rtl.store import StoreEngine
 from rtl.vector import VectorEngine
 
@@ -34,11 +34,10 @@ class Npu(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.registers = Registers(machine)
         super().__init__(
             {
                 "m_axi": Out(axi_signature(machine.dram.bus_bytes)),
-                "s_axi": self.registers.signature.members["s_axi"],
+                "s_axi": Out(host_signature(machine)),
                 "done": Out(1),
                 "running": Out(1),
                 "started": Out(len(ENGINES)),
@@ -48,7 +47,7 @@ class Npu(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.registers = registers = self.registers
+        m.submodules.registers = registers = Registers(self.machine)
         wiring.connect(m, wiring.flipped(self.s_axi), registers.s_axi)
         restart = ResetInserter(registers.start)  # a run begins from the state after reset; memories keep their words
 
@@ -81,8 +80,8 @@ class Npu(wiring.Component):
         for memory in self.machine.memories.values():
             self.build_memory(m, memory, engines, restart)
         self.build_bus(m, reads, store)
-        self.build_run(m, reads, dispatch, engines)
-        self.build_counters(m, counters, dispatch, engines)
+        self.build_run(m, registers, reads, dispatch, engines)
+        self.build_counters(m, registers, counters, dispatch, engines)
         return m
 
     def build_memory(
@@ -107,12 +106,13 @@ class Npu(wiring.Component):
     def build_run(
         self,
         m: Module,
+        registers: Registers,
         reads: ReadChannel,
         dispatch: Dispatch,
         engines: Mapping[str, wiring.Component],
     ) -> None:
         """A run: from the host's start until all is done, or to the first fault and the end of what is open on the bus."""
-        registers, store = self.registers, engines["store"]
+        store = engines["store"]
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         m.d.comb += [
             self.done.eq(has_ended & reads.is_idle & store.is_idle),
@@ -133,15 +133,20 @@ class Npu(wiring.Component):
             m.d.sync += [self.running.eq(1), has_ended.eq(0), has_fault.eq(0), fault.eq(0)]
 
     def build_counters(
-        self, m: Module, counters: Counters, dispatch: Dispatch, engines: Mapping[str, wiring.Component]
+        self,
+        m: Module,
+        registers: Registers,
+        counters: Counters,
+        dispatch: Dispatch,
+        engines: Mapping[str, wiring.Component],
     ) -> None:
         bus_bytes = self.machine.dram.bus_bytes
         m.d.comb += [
-            counters.clear.eq(self.registers.start),
+            counters.clear.eq(registers.start),
             counters.is_counting.eq(self.running & ~dispatch.is_done),
             counters.bytes_read.eq(Mux(self.m_axi.rvalid & self.m_axi.rready, bus_bytes, 0)),
             counters.bytes_written.eq(engines["store"].bytes_written),
-            self.registers.counters.eq(counters.values),
+            registers.counters.eq(counters.values),
         ]
         for position, (name, engine) in enumerate(engines.items()):
             m.d.comb += [

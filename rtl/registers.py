@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, Signature
 
 from isa.machine import Machine
 from isa.memory import REGIONS
@@ -89,6 +89,12 @@ def register_map_markdown(machine: Machine) -> str:
     return "\n".join(lines) + "\n"
 
 
+def host_signature(machine: Machine) -> Signature:
+    """AXI4-Lite with just enough address bits for the register map."""
+    last = register_map(machine)[-1]
+    return axi_lite_signature((last.offset + last.words * WORD_BYTES - 1).bit_length())
+
+
 class Registers(wiring.Component):
     """The AXI4-Lite subordinate. `start` is set for a cycle when the host starts an idle machine.
 
@@ -99,10 +105,9 @@ class Registers(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.map = register_map(machine)
-        last = self.map[-1]
         super().__init__(
             {
-                "s_axi": Out(axi_lite_signature((last.offset + last.words * WORD_BYTES - 1).bit_length())),
+                "s_axi": Out(host_signature(machine)),
                 "regions": Out(RegionTable(machine)),
                 "start": Out(1),
                 "is_busy": In(1),

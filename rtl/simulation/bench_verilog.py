@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In
 from isa.machine import ENGINES, Machine
 from isa.memory import Memory
 from rtl.memory import ways_of
-from rtl.registers import Registers
+from rtl.registers import host_signature
 from rtl.verilog import TOP
 
 BENCH = "bench"
@@ -23,7 +23,7 @@ def bench_verilog(machine: Machine) -> str:
     """
     bus_bytes = machine.dram.bus_bytes
     word_bits = max((8 * memory.word_bytes for memory in machine.memories.values()), default=8)
-    host = Registers(machine).s_axi.signature.members
+    host = host_signature(machine).members
     host_ports = [(name, "input" if member.flow is In else "output", member.shape) for name, member in host.items()]
     ports = ",\n".join(f"    {way} [{width - 1}:0] host_{name}" for name, way, width in host_ports)
     host_links = ",\n".join(f"        .s_axi__{name}(host_{name})" for name, _, _ in host_ports)

@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from amaranth.hdl import Module, Signal, signed
 from amaranth.sim import Simulator
 
 from isa.encoding import Instruction, InstructionFormat, Operand, encode
 from isa.loader import load_machine
 from isa.machine import Machine
-from rtl.nest import NestWalker, Walk, whole_walk
+from isa.memory import Memory, integer_element
+from isa.numeric import IntegerType
+from rtl.nest import NestWalker, Walk, is_outside, whole_walk
 from tests.rtl.nests import is_access_bad, iterations, random_instruction
 
 Check = Callable[[Any, Instruction], Iterator[bool]]
@@ -105,3 +108,25 @@ def test_walks_a_prefix_of_the_loops(is_collapsed: bool) -> None:
 
     instructions = [random_instruction(machine, of, seed, spread=8000) for _ in range(20)]
     run(walker, instructions, machine, seed, check, is_collapsed)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+@pytest.mark.parametrize(("depth", "banks"), [(16, 1), (16, 4), (15, 3), (6, 3)])
+def test_finds_every_access_that_leaves_its_memory_or_bank(depth: int, banks: int, block: int) -> None:
+    memory = Memory("m", integer_element(IntegerType(8, True)), 4, depth, banks)
+    m, address, outside = Module(), Signal(signed(memory.address_bits + 2)), Signal()
+    m.d.comb += outside.eq(is_outside(address, memory, block))
+    found = {}
+
+    async def bench(ctx: Any) -> None:
+        for first in range(-depth, 2 * depth):
+            ctx.set(address, first)
+            found[first] = bool(ctx.get(outside))
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+    banks_of = {first: {word // (depth // banks) for word in range(first, first + block)} for first in found}
+    assert found == {
+        first: not (first >= 0 and first + block <= depth and len(crossed) == 1) for first, crossed in banks_of.items()
+    }

@@ -3,9 +3,11 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
 from isa.encoding import Instruction, encode, make_instruction
@@ -246,3 +248,9 @@ def test_stops_at_an_access_outside_its_memory(kind: str) -> None:
     trace = run(machine, [good, bad], 1.0, random.Random(14))
     assert trace[-1].fault == (1, address)
     assert not [port for port in trace[-1].asks if port.startswith("source")]
+
+
+def test_exists_in_a_machine_without_vector_instructions() -> None:
+    machine = load_machine("tiny8", NARROW)
+    others = {name: of for name, of in machine.formats.items() if of.engine != "vec"}
+    assert "retire" in rtlil.convert(VectorEngine(replace(machine, formats=others)))

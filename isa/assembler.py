@@ -35,7 +35,7 @@ __all__ = ["AssemblyError", "assemble", "disassemble", "format_instruction", "pa
 MAX_BYTES = 1 << 40
 """No size, offset or repeat count in a text is larger, whatever the machine's offsets reach."""
 
-MAX_WEIGHTS_BYTES = 1 << 32
+MAX_WEIGHTS_BYTES = 1 << 30
 
 
 class AssemblyError(IsaError):
@@ -272,7 +272,9 @@ def _read_operand(line: AssemblyLine, of: InstructionFormat, operand: Operand) -
 
 def _read_place(line: AssemblyLine, of: InstructionFormat, operand: Operand) -> dict[str, int]:
     if operand.memory != DRAM:
-        line.known_word(f"memory of operand {operand.name}", (operand.memory,))
+        place = line.word(f"the memory {operand.memory}")
+        if place.text != operand.memory:
+            raise LineFault(place.column, f"operand {operand.name} is in {operand.memory}, not {place.text!r}")
         return {}
     region = of.field(f"{operand.name}.region")
     numbers: Mapping[str, int] = {

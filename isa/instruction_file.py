@@ -351,7 +351,7 @@ class InstructionReader:
                 raise IsaError(f"{short(text)} is not a statement: expected `{destination.name} = expression`")
             return parse_statement(text, scope)
         except IsaError as error:
-            self._reader.complain(tree.where, path, str(error))
+            self._reader.complain(tree.where, path, f"{error}{_cut_hint(text)}")
             return None
 
     def _read_move(
@@ -415,6 +415,12 @@ class InstructionReader:
                     f"instructions.{of.mnemonic}",
                     f"uses other memories than {first.mnemonic}; the array is wired to one set",
                 )
+
+
+def _cut_hint(text: str) -> str:
+    """What to do about a text that YAML cut at a comma, seen by its open parenthesis."""
+    is_cut = text.count("(") > text.count(")")
+    return " (inside { } YAML ends a value at a comma: put it in quotes)" if is_cut else ""
 
 
 def _names_used(expr: Expr) -> set[str]:

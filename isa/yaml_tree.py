@@ -79,7 +79,9 @@ def parse_yaml(text: str, file: str) -> Tree:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Where(file, mark.line + 1, mark.column + 1) if mark else Where(file, 1, 1)
-        raise IsaError(f"{place}: not YAML: {error.problem or error.context}") from error
+        problem = str(error.problem or error.context)
+        hint = " (inside { } a value with [ ] in it needs quotes)" if problem.endswith("but got '['") else ""
+        raise IsaError(f"{place}: not YAML: {problem}{hint}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         is_deep = isinstance(error, RecursionError)
         first_line = "nested too deeply" if is_deep else str(error).partition("\n")[0]
@@ -146,9 +148,7 @@ class _Reader:
             match kind:
                 case "int":
                     if ":" in node.value or re.fullmatch("[-+]?0[0-9_]+", node.value):
-                        raise IsaError(
-                            f"{where}: {short(node.value)} is base 60 or 8 in YAML 1.1; write it plainly"
-                        )
+                        raise IsaError(f"{where}: {short(node.value)} is base 60 or 8 in YAML 1.1; write it plainly")
                     number = int(self._constructor.construct_yaml_int(node))
                 case "float":
                     return float(self._constructor.construct_yaml_float(node))

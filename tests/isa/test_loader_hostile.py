@@ -146,6 +146,19 @@ def test_refuses_a_value(overlay: str, expected: str) -> None:
     assert only_refusal(overlay) == expected
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("do: y = min(a, 3)", "m.yaml:2:29: instructions.copy.do: 'y = min(a' is not a statement: expected "
+         "`y = expression` (inside { } YAML ends a value at a comma: put it in quotes)"),
+        ("to: {y: act[i, j]}", "m.yaml:2:36: not YAML: expected ',' or '}', but got '[' (inside { } a value with [ ] "
+         "in it needs quotes)"),
+    ],
+)  # fmt: skip
+def test_tells_where_quotes_are_needed(entry: str, expected: str) -> None:
+    assert expected in refusal(f"extends: base16\ninstructions: {{copy: {{{entry}}}}}").splitlines()
+
+
 SHIPPED = ", ".join(shipped_machines())
 
 

@@ -21,6 +21,9 @@ WORKSPACE = "workspace"
 REUSE_DISTANCE = 64
 """Operations after which a word counts as free for long: by then its last user has completed."""
 
+NEAR = 16
+"""Operations over which engines are expected to overlap."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -90,7 +93,9 @@ def buffer_lifetimes(program: TileProgram) -> list[Lifetime]:
                 raise CompileError(f"operation {i} ({operation.mnemonic}): {operand} names no buffer: {base.buffer!r}")
             first.setdefault(base.buffer, i)
             last[base.buffer] = i
-            uses.setdefault(base.buffer, set()).add((of.engine, operand == of.destination.name))
+            is_destination = operand == of.destination.name
+            ports = {is_destination, False} if of.has_accumulate else {is_destination}  # sums are read and written back
+            uses.setdefault(base.buffer, set()).update((of.engine, is_write) for is_write in ports)
     found = [
         Lifetime(buffer, first[name], last[name], frozenset(uses[name]))
         for name, buffer in program.buffers.items()
@@ -119,17 +124,20 @@ def place_in_ring(space: Space, items: Sequence[Lifetime]) -> dict[str, int] | N
     """Addresses that avoid recently used words and banks that other engines use; None when a gap is missing."""
     freed_at = np.full(space.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
     live: list[tuple[int, Lifetime]] = []
+    near: list[tuple[int, Lifetime]] = []
     addresses: dict[str, int] = {}
     pointer = 0
+    bank_pointers = [bank * space.bank_words for bank in range(space.banks)]  # behind the newest buffer of each bank
     for item in items:
         live = [(address, other) for address, other in live if other.last >= item.first]
-        candidates = _candidates(space, item.buffer, sorted((a, a + o.buffer.size) for a, o in live), pointer)
+        near = [(address, other) for address, other in near if other.last >= item.first - NEAR]
+        candidates = _candidates(space, item.buffer, sorted((a, a + o.buffer.size) for a, o in live), bank_pointers)
         if not candidates:
             return None
         costs = {
             address: (
-                max(0, REUSE_DISTANCE - item.first + int(freed_at[address : address + item.buffer.size].max())),
-                _clashes(space, item, address, live),
+                _reuse(item, int(freed_at[address : address + item.buffer.size].max())),
+                _clashes(space, item, address, near),
                 (address - pointer) % space.words,
             )
             for address in candidates
@@ -137,17 +145,21 @@ def place_in_ring(space: Space, items: Sequence[Lifetime]) -> dict[str, int] | N
         best = min(candidates, key=costs.__getitem__)
         addresses[item.buffer.name] = best
         live.append((best, item))
+        near.append((best, item))
         pointer = best + item.buffer.size
+        bank_pointers[(pointer - 1) // space.bank_words] = pointer
         freed_at[best:pointer] = item.last
     return addresses
 
 
-def _candidates(space: Space, buffer: TileBuffer, taken: Sequence[tuple[int, int]], pointer: int) -> list[int]:
-    """Legal addresses worth comparing: in each gap its start, the starts of banks and the ring's pointer."""
+def _candidates(
+    space: Space, buffer: TileBuffer, taken: Sequence[tuple[int, int]], bank_pointers: Sequence[int]
+) -> list[int]:
+    """Legal addresses worth comparing: in each gap its start, the starts of banks and the banks' pointers."""
     found = set()
     gap_start = 0
     for start, stop in [*taken, (space.words, space.words)]:
-        wanted = {gap_start, pointer, *range(0, space.words, space.bank_words)}
+        wanted = {gap_start, *bank_pointers, *range(0, space.words, space.bank_words)}
         for address in wanted:
             if not gap_start <= address < start:
                 continue
@@ -178,13 +190,19 @@ def legal_address(buffer: TileBuffer, lowest: int, bank_words: int) -> int | Non
     return None
 
 
-def _clashes(space: Space, item: Lifetime, address: int, live: Sequence[tuple[int, Lifetime]]) -> int:
-    """Banks in which another engine would ask for the same port during the item's life, counted once per buffer."""
+def _reuse(item: Lifetime, freed_at: int) -> int:
+    """How much too early words are taken that were freed at an operation: 0 if long ago; coarse, for banks to count."""
+    return max(0, REUSE_DISTANCE - (item.first - freed_at)) // NEAR
+
+
+def _clashes(space: Space, item: Lifetime, address: int, near: Sequence[tuple[int, Lifetime]]) -> int:
+    """Banks in which another engine would ask for the same port at about the same time, the closer the heavier."""
     banks = _banks(space, address, item.buffer.size)
     count = 0
-    for at, other in live:
+    for at, other in near:
+        closeness = (1 << NEAR) >> max(0, item.first - other.last)
         shared = len(set(banks) & set(_banks(space, at, other.buffer.size)))
-        count += shared * any(
+        count += closeness * shared * any(
             is_write == other_write and engine != other_engine
             for engine, is_write in item.uses
             for other_engine, other_write in other.uses

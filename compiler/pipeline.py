@@ -38,10 +38,10 @@ Dump = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices of the compiler. `look_ahead`: operations by which a load may move up; None takes it from the queues."""
+    """Choices of the compiler. `loads_ahead`: how many loads may move past an operation; None: what the queue holds."""
 
     tiling: TilingOptions = TilingOptions()
-    look_ahead: int | None = None
+    loads_ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ def _run_until_it_fits(
 
 
 def attempts(options: Options) -> Iterator[Options]:
-    """The wanted options, then ones that need less memory: shorter look-ahead, nothing kept on chip, smaller tiles."""
+    """The wanted options, then ones that need less memory: no loads ahead, nothing kept on chip, smaller tiles."""
     yield options
     yield Options(options.tiling, 0)
     for budget in (options.tiling.budget_fraction, options.tiling.budget_fraction / 2):
         frugal = TilingOptions(budget_fraction=budget, residency="none")
-        yield Options(frugal, options.look_ahead)
+        yield Options(frugal, options.loads_ahead)
         yield Options(frugal, 0)
 
 
@@ -163,15 +163,8 @@ def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
 
 # -- the passes --------------------------------------------------------------------------------------------------------
 
-LOOK_AHEAD_QUEUES = 4
-"""A load moves up by this many times its queue's depth: further, and it would wait in front of loads needed sooner."""
-
-
 def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
-    look_ahead = options.look_ahead
-    if look_ahead is None:
-        look_ahead = LOOK_AHEAD_QUEUES * machine.engines["load"].queue_depth
-    return schedule(tiles, look_ahead)
+    return schedule(tiles, machine.engines["load"].queue_depth if options.loads_ahead is None else options.loads_ahead)
 
 
 def _allocate(tiles: TileProgram, machine: Machine, options: Options) -> Allocated:

@@ -1,7 +1,8 @@
 """The order of operations: loads move ahead of the work that does not need them, so that DMA and compute overlap.
 
-Engines run their queues in order and the dispatcher runs ahead only as far as the queues reach; a load that stands
-late in the program starts late even if its engine is idle.
+Engines run their queues in order and the dispatcher runs ahead only as far as the queues reach: a load that stands late
+in the program starts late even if its engine is idle. But where more loads stand ahead of an operation than the queue
+holds, the operation waits for their start. So each operation is passed by a bounded number of loads.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from compiler.tile import TileProgram
 LOAD = "load"
 
 
-def schedule(program: TileProgram, look_ahead: int) -> TileProgram:
-    """The same operations with each load up to `look_ahead` places earlier; the sequential meaning is kept.
+def schedule(program: TileProgram, loads_ahead: int) -> TileProgram:
+    """The same operations with loads earlier, at most `loads_ahead` of them past any other operation.
 
-    A load never passes an operation that touches a word that it touches (unless both only read), never another load,
-    and moves only where its buffer fits beside those that are alive there. All other operations keep their order.
+    The sequential meaning is kept: a load never passes an operation that touches a word that it touches (unless both
+    only read), and never another load; it moves only where its buffer fits beside those that are alive there. All
+    other operations keep their order.
     """
-    if look_ahead <= 0:
+    if loads_ahead <= 0:
         return program
     ready = _ready_positions(program)
+    passed = np.zeros(len(program.operations), np.int64)  # loads that have moved past each operation
     room = _Room(program)
     keys = []
     previous = 0
@@ -35,8 +38,10 @@ def schedule(program: TileProgram, look_ahead: int) -> TileProgram:
         if program.machine.format(operation.mnemonic).engine != LOAD:
             keys.append((index, 1, index))
             continue
-        earliest = max(ready[index], index - look_ahead, previous)
-        target = room.claim(index, earliest)
+        earliest = max(ready[index], previous)
+        full = np.flatnonzero(passed[earliest:index] >= loads_ahead)
+        target = room.claim(index, earliest + int(full[-1]) + 1 if len(full) else earliest)
+        passed[target:index] += 1
         previous = target
         keys.append((target, 0, index))
     order = [index for _, _, index in sorted(keys)]

@@ -149,9 +149,9 @@ def test_refuses_a_value(overlay: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ("do: y = min(a, 3)", "m.yaml:2:29: instructions.copy.do: 'y = min(a' is not a statement: expected "
+        ("do: y = min(a, 3)", "m.yaml:2:27: instructions.copy.do: 'y = min(a' is not a statement: expected "
          "`y = expression` (inside { } YAML ends a value at a comma: put it in quotes)"),
-        ("to: {y: act[i, j]}", "m.yaml:2:36: not YAML: expected ',' or '}', but got '[' (inside { } a value with [ ] "
+        ("to: {y: act[i, j]}", "m.yaml:2:34: not YAML: expected ',' or '}', but got '[' (inside { } a value with [ ] "
          "in it needs quotes)"),
     ],
 )  # fmt: skip

@@ -73,14 +73,15 @@ def check(program: Program) -> tuple[Finding, ...]:
     findings = [*_check_counts(program), *_check_layers(program), *_check_tensors(program)]
     accesses: list[tuple[Access, ...]] = []
     for index, instruction in enumerate(program.instructions):
-        faults = list(_check_instruction(program, index, instruction))
-        findings += faults
         touched: tuple[Access, ...] = ()
-        if not any(fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults):
-            try:
+        try:
+            faults = list(_check_instruction(program, index, instruction))
+            findings += faults
+            if not any(fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults):
                 touched = footprint(instruction, program.machine)
-            except IsaError as error:
-                findings.append(_finding(program, FindingCode.ADDRESS, index, str(error)))
+        except IsaError as error:
+            message = f"{instruction.mnemonic}: {error}"
+            findings.append(_finding(program, FindingCode.ADDRESS, index, message))
         accesses.append(touched)
     clocks, bad_waits = wait_clocks(program.instructions)
     findings += [_wait_finding(program, index, engine, count) for index, engine, count in bad_waits]

@@ -117,15 +117,28 @@ def _ranges_from_zero(steps: tuple[tuple[int, int], ...], length: int) -> NDArra
     length, outer = _merge_steps(ascending, length)
     ranges = np.array([[low, low + length]], np.int64)
     for stride, trip in outer:
-        if len(ranges) * trip > MAX_PIECES:
-            raise IsaError(f"an operand touches more than {MAX_PIECES} separate pieces; split the instruction")
-        span = int(ranges[-1, 1] - ranges[0, 0])
-        copies = ranges[None] + (np.arange(trip, dtype=np.int64) * stride)[:, None, None]
-        ranges = copies.reshape(-1, 2)
-        if stride <= span:
-            ranges = merge_ranges(ranges)
+        ranges = _repeat(ranges, stride, trip)
     ranges.setflags(write=False)
     return ranges
+
+
+def _repeat(ranges: NDArray[np.int64], stride: int, trip: int) -> NDArray[np.int64]:
+    """The union of `trip` copies, each `stride` > 0 further on than the one before."""
+    if stride > ranges[-1, 1] - ranges[0, 0]:
+        _check_pieces(len(ranges) * trip)
+        return (ranges[None] + (np.arange(trip, dtype=np.int64) * stride)[:, None, None]).reshape(-1, 2)
+    copies = 1
+    while copies < trip:  # copies that overlap are joined two by two, so that they stay few
+        more = min(copies, trip - copies)
+        _check_pieces(2 * len(ranges))
+        ranges = merge_ranges(np.concatenate([ranges, ranges + more * stride]))
+        copies += more
+    return ranges
+
+
+def _check_pieces(count: int) -> None:
+    if count > MAX_PIECES:
+        raise IsaError(f"an operand touches more than {MAX_PIECES} separate pieces; split the instruction")
 
 
 def _merge_steps(ascending: list[tuple[int, int]], length: int) -> tuple[int, list[tuple[int, int]]]:

@@ -1,16 +1,20 @@
 """The manual tells each instruction's meaning and fields, and the committed one is that of the machine as it is."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from isa.assembler import assemble
 from isa.loader import load_machine, shipped_machines
 from isa.manual import main, manual
 from isa.numeric import IntegerType, Rounding
+from isa.program import place_regions
 from isa.statement import Scope, parse_statement
 from isa.statement_math import statement_mathematics
+from simulator.cycles import simulate_cycles
 
 
 def test_committed_manual_is_current(repository: Path, update_golden: bool) -> None:
@@ -61,3 +65,22 @@ def test_prints_statements_as_mathematics(statement: str, mathematics: str) -> N
 def test_names_the_machines_when_called_without_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "usage: python -m isa.manual MACHINE (base16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "formula"),
+    [
+        ("copy loops(i=3, k=40) a=act[0; i=40, k=1] y=act[8192; i=40, k=1]", lambda lead, _: 120 + lead),
+        ("mma loops(k=3, x=5) a=act[0; x=1] c=acc[0; x=1]", lambda lead, least: 2 * least + 5 + lead),
+        ("mma loops(k=3, x=50) a=act[0; x=1] c=acc[0; x=1]", lambda lead, least: 2 * 50 + 50 + lead),
+    ],
+)
+def test_tells_the_cycles_that_the_cycle_model_counts(line: str, formula: Callable[[int, int], int]) -> None:
+    program = assemble(line, load_machine("base16"))
+    section = manual(program.machine).split(f"\n### {line.split()[0]}\n")[1]
+    lead = re.search(r"completes .*?\+ (\d+) cycles", section)
+    least = re.search(r"max\(V, (\d+)\)", section)
+    assert lead is not None
+    counters = simulate_cycles(program, place_regions(program.limits))
+    expected = formula(int(lead[1]), int(least[1]) if least else 0)
+    assert counters.retired[0] - counters.started[0] == expected

@@ -52,4 +52,5 @@ def random_instruction(machine: Machine, of: InstructionFormat, seed: random.Ran
         values[name] = seed.randint(type_.interval.low, type_.interval.high)
     if of.has_accumulate:
         values["accumulate"] = seed.randint(0, 1)
-    return make_instruction(of, values)
+    fields = {field.name: field for field in of.fields}
+    return make_instruction(of, {name: min(max(v, fields[name].low), fields[name].high) for name, v in values.items()})

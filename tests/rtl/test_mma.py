@@ -16,6 +16,7 @@ from isa.templates import systolic_activations, systolic_weights, tile_loops
 from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from rtl.interfaces import Activity
 from rtl.mma import MmaEngine
+from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, iterations, random_instruction
 
@@ -255,6 +256,12 @@ SHAPES = [
 def test_follows_the_contract_in_every_cycle(shape: list[str], probability: float) -> None:
     machine, seed = load_machine("tiny8", shape), random.Random(21)
     run(machine, [valid_instruction(machine, seed) for _ in range(20)], probability, seed)
+
+
+@pytest.mark.parametrize("number", [0, 9, 24, 30])
+def test_follows_the_contract_on_random_machines(number: int) -> None:
+    machine, seed = random_machine(number), random.Random(number)
+    run(machine, [valid_instruction(machine, seed) for _ in range(6)], 0.8, seed)
 
 
 def test_serves_other_types_and_several_formats() -> None:

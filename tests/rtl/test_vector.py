@@ -17,6 +17,7 @@ from isa.machine import Machine
 from isa.timing import vec_results, vec_stages, vec_write
 from rtl.interfaces import Activity
 from rtl.vector import VectorEngine
+from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
 from tests.rtl.statements import Evaluator
@@ -183,6 +184,13 @@ def test_follows_the_contract_in_every_cycle(probability: float) -> None:
     machine, seed = load_machine("tiny8", NARROW), random.Random(11)
     mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
     run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], probability, seed)
+
+
+@pytest.mark.parametrize("number", [0, 9, 24, 30])
+def test_follows_the_contract_on_random_machines(number: int) -> None:
+    machine, seed = random_machine(number), random.Random(number)
+    mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
+    run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(8)], 0.8, seed)
 
 
 def test_serves_memories_of_different_words() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from isa.statement import did_you_mean
+
+T = TypeVar("T")
 
 _TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*")'
@@ -128,6 +132,18 @@ class AssemblyLine:
             return float(token.text if token.kind == "number" else "")
         except ValueError:
             raise LineFault(token.column, f"{what}: expected a number, not {token}") from None
+
+    def items(self, read: Callable[[], T]) -> list[T]:
+        """`(item, item, …)`, possibly empty; `read` takes one item."""
+        self.expect("(")
+        items: list[T] = []
+        if self.accept(")"):
+            return items
+        while True:
+            items.append(read())
+            if self.accept(")"):
+                return items
+            self.expect(",")
 
     def end(self) -> None:
         if not self.is_done:

@@ -1,0 +1,194 @@
+"""The lines of assembly text that begin with a dot: sizes, tensors, metadata, and the data of the weights region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from isa.assembly_draft import Draft
+from isa.assembly_line import AssemblyLine, LineFault, Token
+from isa.description import DTYPES
+from isa.errors import IsaError
+from isa.machine import Machine
+from isa.memory import Element, integer_element
+from isa.numeric import parse_integer_type
+from isa.program import Tensor
+from isa.statement import did_you_mean
+
+MAX_BYTES = 1 << 40
+"""No size, offset or repeat count in a text is larger, whatever the machine's offsets reach."""
+
+MAX_WEIGHTS_BYTES = 1 << 30
+
+
+def read_directive(line: AssemblyLine, draft: Draft) -> None:
+    directive = line.take()
+    name = directive.text[1:]
+    structured = {m.name: m.element for m in draft.machine.memories.values() if m.element.fields}
+    if name in _DIRECTIVES:
+        _DIRECTIVES[name](line, draft)
+    elif name in structured:
+        _append(draft, _read_structure(line, structured[name], name), directive)
+    else:
+        element = _plain_element(directive, [*_DIRECTIVES, *structured, "int8", "int32"])
+        while not line.is_done:
+            _append(draft, _read_values(line, element), directive)
+            if not line.accept(","):
+                break
+
+
+def _plain_element(directive: Token, known: list[str]) -> Element:
+    """The element of a data directive such as `.int8` or `.uint16`."""
+    try:
+        return integer_element(parse_integer_type(directive.text[1:]))
+    except IsaError:
+        names = [f".{name}" for name in known]
+        raise LineFault(
+            directive.column,
+            f"unknown directive {directive.text!r}{did_you_mean(directive.text, names)}; expected {', '.join(names)}",
+        ) from None
+
+
+def _append(draft: Draft, content: bytes, at: Token) -> None:
+    if len(draft.weights) + len(content) > MAX_WEIGHTS_BYTES:
+        raise LineFault(at.column, f"more than {MAX_WEIGHTS_BYTES} bytes of weights")
+    draft.weights += content
+
+
+def _read_values(line: AssemblyLine, element: Element) -> bytes:
+    """`value`, or `value x count`."""
+    assert element.type is not None
+    value = line.integer(str(element.type), element.type.interval.low, element.type.interval.high)
+    stored = value & ((1 << element.bits) - 1)
+    return stored.to_bytes(element.bytes, "little") * _read_repeat(line)
+
+
+def _read_structure(line: AssemblyLine, element: Element, memory: str) -> bytes:
+    """`field=value field=value x count`; fields that are not named are 0."""
+    word = 0
+    names = tuple(part.name for part in element.fields)
+    seen: set[str] = set()
+    while not line.is_done and line.peek.text != "x":
+        token = line.known_word(f"field of {memory}", names)
+        if token.text in seen:
+            raise LineFault(token.column, f"{token.text} is given twice")
+        seen.add(token.text)
+        line.expect("=")
+        part = element.field(token.text)
+        value = line.integer(token.text, part.type.interval.low, part.type.interval.high)
+        word |= (value & ((1 << part.type.bits) - 1)) << part.low_bit
+    return word.to_bytes(element.bytes, "little") * _read_repeat(line)
+
+
+def _read_repeat(line: AssemblyLine) -> int:
+    return line.integer("count", 0, 1 << 24) if line.accept("x") else 1
+
+
+def _read_hex(line: AssemblyLine, draft: Draft) -> None:
+    at, digits = line.peek, line.rest.replace(" ", "")
+    try:
+        content = bytes.fromhex(digits)
+    except ValueError:
+        raise LineFault(at.column, f"{line.rest!r} is not hexadecimal: expected two digits a byte") from None
+    while not line.is_done:
+        line.take()
+    _append(draft, content, at)
+
+
+def _read_zeros(line: AssemblyLine, draft: Draft) -> None:
+    at = line.peek
+    _append(draft, bytes(line.integer("zeros", 0, MAX_WEIGHTS_BYTES)), at)
+
+
+def _read_at(line: AssemblyLine, draft: Draft) -> None:
+    """Zeros up to an offset of the weights region."""
+    at, here = line.peek, len(draft.weights)
+    offset = line.integer("offset", 0, MAX_WEIGHTS_BYTES)
+    if offset < here:
+        raise LineFault(at.column, f"offset {offset:#x} is behind; the data has reached {here:#x}")
+    _append(draft, bytes(offset - here), at)
+
+
+def _read_machine(line: AssemblyLine, draft: Draft) -> None:
+    at, name = line.peek, line.name("a machine's name")
+    if name != draft.machine.name:
+        raise LineFault(at.column, f"written for {name}, assembled for {draft.machine.name}; use the machine {name}")
+
+
+def _read_metadata(line: AssemblyLine, draft: Draft) -> None:
+    at, key = line.peek, line.name("a key")
+    if key in draft.metadata:
+        raise LineFault(at.column, f"metadata {key!r} is given twice")
+    draft.metadata[key] = line.name("a text")
+
+
+def _read_provenance(line: AssemblyLine, draft: Draft) -> None:
+    line.known_word("provenance", ("none",))
+    draft.has_provenance = False
+
+
+def _read_size(region: str) -> Callable[[AssemblyLine, Draft], None]:
+    def read(line: AssemblyLine, draft: Draft) -> None:
+        at = line.peek
+        if region in draft.sizes:
+            raise LineFault(at.column, f"the size of {region} is given twice")
+        draft.sizes[region] = line.integer(f"bytes of {region}", 0, 1 << draft.machine.dram.offset_bits)
+
+    return read
+
+
+def _read_input(line: AssemblyLine, draft: Draft) -> None:
+    draft.inputs.append(_read_tensor(line, draft.machine))
+
+
+def _read_output(line: AssemblyLine, draft: Draft) -> None:
+    draft.outputs.append(_read_tensor(line, draft.machine))
+
+
+def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
+    """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`."""
+    at, name = line.peek, line.name("a tensor's name")
+    shape: tuple[int, ...] = ()
+    stored: tuple[int, ...] = ()
+    dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.lanes
+    while not line.is_done:
+        match line.known_word(
+            "part of a tensor", ("shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes")
+        ).text:
+            case "shape":
+                shape = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
+            case "stored":
+                stored = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
+            case "dtype":
+                line.expect("=")
+                dtype = line.known_word("dtype", DTYPES).text
+            case "scale":
+                line.expect("=")
+                scale = line.number("scale")
+            case "zero_point":
+                line.expect("=")
+                zero_point = line.integer("zero_point", -128, 127)
+            case "offset":
+                line.expect("=")
+                offset = line.integer("offset", 0, MAX_BYTES)
+            case "lanes":
+                line.expect("=")
+                lanes = line.integer("lanes", 1, MAX_BYTES - 1)
+    stored = stored or (*shape, *[1] * (4 - len(shape)))
+    if len(stored) != 4:
+        raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
+    return Tensor(name, shape, (stored[0], stored[1], stored[2], stored[3]), dtype, scale, zero_point, offset, lanes)
+
+
+_DIRECTIVES: Mapping[str, Callable[[AssemblyLine, Draft], None]] = {
+    "machine": _read_machine,
+    "metadata": _read_metadata,
+    "workspace": _read_size("workspace"),
+    "inputs": _read_size("inputs"),
+    "outputs": _read_size("outputs"),
+    "input": _read_input,
+    "output": _read_output,
+    "provenance": _read_provenance,
+    "hex": _read_hex,
+    "zeros": _read_zeros,
+    "at": _read_at,
+}

@@ -100,9 +100,10 @@ def _name_buffers(network: _Network) -> None:
     graph = network.graph
     roots: dict[str, str] = {name: name for name in graph.inputs}
     for operator in graph.operators:
+        source = operator.inputs[0]
         if operator.kind in ("reshape", "dequantize", "quantize"):
             _require_same_storage(operator, network)
-            roots[operator.outputs[0]] = roots[operator.inputs[0]]
+            roots |= {operator.outputs[0]: roots[source]} if source in roots else {}
         else:
             roots |= {name: name for name in operator.outputs}
     named: dict[str, str] = {name: name for name in graph.inputs}

@@ -42,7 +42,9 @@ class Affine:
 class Access:
     """Where a nest reads or writes a tensor, per iteration; `outside` is the value of elements outside its bounds.
 
-    A read with `outside` None never leaves the bounds.
+    A read with `outside` None never leaves the bounds. A dimension whose index names no loop stays put: a weight that
+    is the same for every tap, an operand that is broadcast. A result whose index has constants, or whose loops are
+    shorter than the buffer, is a part of the buffer; other nests write the rest.
     """
 
     tensor: str

@@ -29,6 +29,7 @@ def import_onnx(source: str | Path | bytes) -> Graph:
     a damaged file, an opset that is too old or too new, an unknown operator or attribute, a dynamic shape.
     """
     model, name = _read(source)
+    _check_texts(model, name)
     opset = _check_opset(model, name)
     for node_name, node in _named_nodes(model):
         _check_node(node_name, node, opset)
@@ -67,6 +68,17 @@ def _read_external_data(model: onnx.ModelProto, name: str, folder: Path) -> None
         onnx.external_data_helper.load_external_data_for_model(model, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise CompileError(f"{name}: weights in another file cannot be read: {_first_line(error)}") from error
+
+
+def _check_texts(model: onnx.ModelProto, name: str) -> None:
+    """Names that are no valid text come out of the reader as bytes."""
+    graph = model.graph
+    texts = [graph.name, *(t.name for t in (*graph.initializer, *graph.input, *graph.output, *graph.value_info))]
+    for node in graph.node:
+        texts += [node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute)]
+    for text in texts:
+        if not isinstance(text, str):
+            raise CompileError(f"{name}: a damaged ONNX file: {text[:20]!r} is not a name")
 
 
 def _check_opset(model: onnx.ModelProto, name: str) -> int:

@@ -93,9 +93,12 @@ def _quantization(operator: Operator, axis: int, view: View) -> Quantization:
         raise CompileError(f"{describe(operator)}: {len(scales)} scales and {len(zeros)} zero points; expected as many")
     if len(set(scales)) == 1 and len(set(zeros)) == 1:
         return Quantization(scales[:1], zeros[:1])
-    rank = len(view.type(operator.inputs[0]).shape)
-    if scale.ndim != 1 or view.type(operator.inputs[0]).shape[axis] != len(scales):
-        raise CompileError(f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input")
+    shape = view.type(operator.inputs[0]).shape
+    rank = len(shape)
+    if scale.ndim != 1 or not -rank <= axis < rank or shape[axis] != len(scales):
+        raise CompileError(
+            f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input, which is {list(shape)}"
+        )
     return Quantization(scales, zeros, axis % rank)
 
 

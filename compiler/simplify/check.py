@@ -43,6 +43,8 @@ def _reason(operator: Operator, graph: Graph) -> str:
             "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
         )
     for position, name in enumerate(operator.inputs):
+        if name in graph.constants and not (operator.kind == "conv" and position > 0):
+            return f"its operand {name!r} is constant; expected an activation"
         if graph.tensors[name].quantization is None and not (operator.kind == "conv" and position == 2):
             return _float_operand(name, position, operator, graph)
     if graph.tensors[operator.outputs[0]].quantization is None:

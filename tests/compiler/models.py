@@ -255,10 +255,15 @@ def gemm_model(
 
 
 def flatten_gemm_model(
-    rng: Generator, channels: int = 4, size: int = 3, outputs: int = 6, layout: str = "Flatten"
+    rng: Generator,
+    channels: int = 4,
+    size: int = 3,
+    outputs: int = 6,
+    layout: str = "Flatten",
+    activation: type = np.int8,
 ) -> onnx.ModelProto:
     """[1, C, H, W] through Flatten or Reshape into a Gemm: the same as a convolution with a kernel of H × W."""
-    builder = ModelBuilder(rng)
+    builder = ModelBuilder(rng, activation=activation)
     x = builder.quantize(builder.input("x", [1, channels, size, size]), 0.1, name="x.q")
     if layout == "Flatten":
         flat = builder.node("Flatten", [x], name="flatten", axis=1)

@@ -1,0 +1,59 @@
+"""Shortcuts through the front of the compiler, and the distance between its results and the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from compiler.graph import Graph
+from compiler.lower import lower
+from compiler.nest import NestProgram
+from compiler.onnx_import import import_onnx
+from compiler.simplify import simplify
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.program import Tensor
+from tests.compiler.models import random_inputs, run_onnx
+
+DIGITS = Path(__file__).resolve().parents[2] / "programs" / "digits"
+
+
+@cache
+def base16() -> Machine:
+    return load_machine("base16")
+
+
+def simplified(model: onnx.ModelProto) -> Graph:
+    return simplify(import_onnx(model.SerializeToString()))
+
+
+def lowered(model: onnx.ModelProto) -> NestProgram:
+    return lower(simplified(model), base16())
+
+
+def steps_apart(computed: NDArray[Any], expected: NDArray[Any], tensor: Tensor) -> NDArray[np.int64]:
+    """How many quantisation steps each value of an output is from the expected one."""
+    step = tensor.scale if tensor.dtype == "float32" else 1.0
+    return np.rint(np.abs(computed.astype(np.float64) - expected.astype(np.float64)) / step).astype(np.int64)
+
+
+Run = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]
+
+
+def distances(model: onnx.ModelProto, run: Run, count: int = 4, seed: int = 0) -> NDArray[np.int64]:
+    """Steps between what `run` computes and what ONNX Runtime does, over all outputs for some random inputs."""
+    tensors = lowered(model).outputs
+    found = []
+    for position in range(count):
+        inputs = random_inputs(model, np.random.default_rng(seed + position))
+        expected, computed = run_onnx(model, inputs), run(inputs)
+        for tensor in tensors:
+            assert computed[tensor.name].shape == expected[tensor.name].shape
+            found.append(steps_apart(computed[tensor.name], expected[tensor.name], tensor).ravel())
+    return np.concatenate(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from isa.faults import Fault, FaultCode, MachineFault
 from isa.memory import REGIONS
-from isa.program import Program
+from isa.program import REGION_ALIGNMENT_BYTES, Program
 from isa.timing import Burst, first_burst
 from simulator.errors import SimulatorError
 
@@ -21,8 +21,14 @@ class Region:
 
 
 def regions_of(program: Program, bases: Mapping[str, int]) -> tuple[Region, ...]:
-    """The program's regions in the order of their numbers."""
+    """The program's regions in the order of their numbers. Raises SimulatorError for a base that is not aligned."""
     limits = program.limits
+    for name in REGIONS:
+        if bases[name] % REGION_ALIGNMENT_BYTES:
+            raise SimulatorError(
+                f"region {name} has base {bases[name]:#x}; expected a multiple of {REGION_ALIGNMENT_BYTES}: "
+                "bursts are cut at its multiples"
+            )
     return tuple(Region(bases[name], limits[name]) for name in REGIONS)
 
 

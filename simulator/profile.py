@@ -1,0 +1,198 @@
+"""What a run cost and why: the profile of a program from the counters and the trace of its run.
+
+Its keys, units and definitions are in docs/profile.md. The counters may come from the cycle model or from the hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.encoding import Instruction
+from isa.machine import ENGINES, Machine
+from isa.memory import DRAM
+from isa.program import Layer, Program
+from isa.state import RunCounters
+from isa.templates import tile_loops
+from simulator.nest import Walk, walk_of
+
+BOUNDS = ("compute", "dram", "vector", "weights")
+"""What may bound a program from below; of equal ones the first counts."""
+
+IN_FLIGHT_ORDER = ("mma", "vec", "load", "store")
+LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "store"}
+"""A cycle without a vector of the layer is lost to the first of these engines that has an instruction in flight."""
+
+
+def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
+    """The profile as plain values, ready for JSON. The layers' cycles and each engine's add up to `cycles`."""
+    machine = program.machine
+    works = [_work(machine, instruction) for instruction in program.instructions]
+    layers = _layer_profiles(program, counters, works)
+    return {
+        "isa": machine.name,
+        "cycles": counters.cycles,
+        "macs": sum(layer["macs"] for layer in layers),
+        "utilisation": _utilisation(sum(layer["macs"] for layer in layers), counters.cycles, machine),
+        "bound_cycles": _bound_cycles(machine, works),
+        "dram_bytes": {"read": counters.dram_bytes_read, "written": counters.dram_bytes_written},
+        "layers": layers,
+        "engines": {
+            name: {"busy": of.busy, "wait": dict(of.wait), "stall": dict(of.stall), "idle": of.idle}
+            for name, of in counters.engines.items()
+        },
+        "host_nodes": [],
+    }
+
+
+# -- what instructions ask of the machine ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Cycles that an instruction takes of each resource at the very least, and the bytes that it moves."""
+
+    vectors: int = 0  # through the array, one a cycle
+    weight_rows: int = 0  # into the array, one a cycle
+    iterations: int = 0  # of the vector engine, one a cycle
+    read_beats: int = 0  # of the bus, one a cycle; with those of its own fetch
+    write_beats: int = 0
+    bytes_written: int = 0
+
+
+def _work(machine: Machine, instruction: Instruction) -> Work:
+    trips = tuple(instruction.trips.values())
+    fetched = machine.instruction_bytes // machine.dram.bus_bytes
+    match machine.engines[instruction.engine].template:
+        case "systolic":
+            tiles = prod(trips[: tile_loops(instruction.format)])
+            return Work(vectors=prod(trips), weight_rows=tiles * machine.rows, read_beats=fetched)
+        case "vector":
+            return Work(iterations=prod(trips), read_beats=fetched)
+        case _:
+            return _move_work(machine, instruction, fetched)
+
+
+def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work:
+    """Bursts are cut at beats, so a run takes the beats that it overlaps; regions begin at one."""
+    of = instruction.format
+    outer = next(operand for operand in of.operands if operand.memory == DRAM)
+    on_chip = next(operand for operand in of.operands if operand.memory != DRAM)
+    word_bytes = machine.memories[on_chip.memory].word_bytes
+    walk = walk_of(instruction, outer)
+    words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
+    runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides).addresses()
+    bus_bytes = machine.dram.bus_bytes
+    beats = int(np.sum(-(-(runs % bus_bytes + words * word_bytes) // bus_bytes)))
+    if of.destination is outer:
+        return Work(read_beats=fetched, write_beats=beats, bytes_written=runs.size * words * word_bytes)
+    return Work(read_beats=fetched + beats)
+
+
+def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
+    return {
+        "compute": sum(work.vectors for work in works),
+        "dram": max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),
+        "vector": sum(work.iterations for work in works),
+        "weights": sum(work.weight_rows for work in works),
+    }
+
+
+def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
+    return macs / (cycles * machine.rows * machine.cols) if cycles else 0.0
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
+    layers = program.layers or (_whole_program(program.machine, works),)
+    of_layer = _instructions_of_layers(program, layers)
+    ends = _layer_ends(of_layer, counters)
+    in_flight = _in_flight_cycles(program, counters, ends)
+    profiles = []
+    for position, (layer, indices) in enumerate(zip(layers, of_layer, strict=True)):
+        cycles = ends[position] - (ends[position - 1] if position else 0)
+        own = [works[index] for index in indices]
+        bounds = _bound_cycles(program.machine, own)
+        profiles.append(
+            {
+                "name": layer.name,
+                "nodes": list(layer.nodes),
+                "cycles": cycles,
+                "macs": layer.macs,
+                "utilisation": _utilisation(layer.macs, cycles, program.machine),
+                "dram_bytes": {
+                    "read": sum(work.read_beats for work in own) * program.machine.dram.bus_bytes,
+                    "written": sum(work.bytes_written for work in own),
+                },
+                "bound_cycles": bounds,
+                "bound": max(bounds, key=lambda name: bounds[name]) if any(bounds.values()) else "none",
+                "loss": _loss(program.machine, layer, own, in_flight[position]),
+            }
+        )
+    return profiles
+
+
+def _whole_program(machine: Machine, works: Sequence[Work]) -> Layer:
+    """For a program without layers, such as hand-written assembly: every place of the array counts as a product."""
+    macs = sum(work.vectors for work in works) * machine.rows * machine.cols
+    return Layer(name="program", first_instruction=0, nodes=(), macs=macs)
+
+
+def _instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[list[int]]:
+    """The instructions that serve each layer: by provenance, otherwise up to where the next layer begins."""
+    found: list[list[int]] = [[] for _ in layers]
+    if len(program.provenance) == len(program.instructions) and program.layers:
+        for index, position in enumerate(program.provenance):
+            found[position].append(index)
+        return found
+    firsts = [*(layer.first_instruction for layer in layers), len(program.instructions)]
+    firsts[0] = 0  # what comes before the first layer prepares for it
+    return [list(range(first, following)) for first, following in zip(firsts, firsts[1:], strict=False)]
+
+
+def _layer_ends(of_layer: Sequence[Sequence[int]], counters: RunCounters) -> list[int]:
+    """By when all instructions of a layer and of those before it are retired; the last layer ends with the run."""
+    ends, latest = [], 0
+    for indices in of_layer:
+        latest = max([latest, *(int(counters.retired[index]) for index in indices)])
+        ends.append(min(latest, counters.cycles))
+    ends[-1] = counters.cycles
+    return ends
+
+
+def _in_flight_cycles(program: Program, counters: RunCounters, ends: Sequence[int]) -> list[dict[str, int]]:
+    """Each layer's cycles by the first engine in IN_FLIGHT_ORDER with an instruction started and not retired, or idle."""
+    engines = np.array([ENGINES.index(instruction.engine) for instruction in program.instructions], np.int64)
+    times = np.unique(np.concatenate([[0, counters.cycles], counters.started, counters.retired, ends]).astype(np.int64))
+    lengths = np.diff(times)
+    cause = np.full(lengths.size, len(IN_FLIGHT_ORDER))
+    for rank in reversed(range(len(IN_FLIGHT_ORDER))):
+        own = engines == ENGINES.index(IN_FLIGHT_ORDER[rank])
+        change: NDArray[np.int64] = np.zeros(times.size, np.int64)
+        np.add.at(change, np.searchsorted(times, counters.started[own]), 1)
+        np.add.at(change, np.searchsorted(times, counters.retired[own]), -1)
+        cause[np.cumsum(change)[:-1] > 0] = rank
+    layer = np.searchsorted(np.asarray(ends), times[:-1], side="right")
+    names = [*IN_FLIGHT_ORDER, "idle"]
+    return [
+        {name: int(lengths[(layer == position) & (cause == rank)].sum()) for rank, name in enumerate(names)}
+        for position in range(len(ends))
+    ]
+
+
+def _loss(machine: Machine, layer: Layer, works: Sequence[Work], in_flight: Mapping[str, int]) -> dict[str, float]:
+    """Cycles beyond those of a full array, by cause; they add up to cycles - macs / (rows · cols)."""
+    vectors = sum(work.vectors for work in works)
+    loss = {"edge": vectors - layer.macs / (machine.rows * machine.cols)}
+    for engine in IN_FLIGHT_ORDER:
+        loss[LOSS_OF_ENGINE[engine]] = float(in_flight[engine])
+    loss["array"] -= vectors
+    loss["idle"] = float(in_flight["idle"])
+    return loss

@@ -19,17 +19,45 @@ from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, extents
 from compiler.weight_tiles import Box, WeightTiles, pack_parameters
 
-
 WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights ", "parameters ", "read "
 """What the last tile of each thing that was loaded is remembered under."""
 
 
 @dataclass
 class Stage:
-    """Operations of one part of a tile: `loads` bring its data and padding, `compute` does the rest."""
+    """Operations of one part of a tile, by when they are wanted.
 
-    loads: list[TileOperation] = field(default_factory=list)
-    compute: list[TileOperation] = field(default_factory=list)
+    `early` brings what the matrix product reads, `products` is the product itself; `late` brings what the other steps
+    read, and `rest` is those steps and the stores.
+    """
+
+    early: list[TileOperation] = field(default_factory=list)
+    products: list[TileOperation] = field(default_factory=list)
+    late: list[TileOperation] = field(default_factory=list)
+    rest: list[TileOperation] = field(default_factory=list)
+
+
+def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
+    """Stages side by side: a product's data comes during the product before it, whose other steps follow during it.
+
+    Each engine still sees its operations tile by tile. At any time at most two stages' buffers of a kind are alive.
+    """
+    for position in range(len(stages) + 1):
+        here = stages[position] if position < len(stages) else Stage()
+        if position == 0:
+            yield from here.early
+        yield from here.late
+        if position + 1 < len(stages):
+            yield from stages[position + 1].early
+        yield from here.products
+        if position:
+            yield from stages[position - 1].rest
+
+
+def one_by_one(stages: Sequence[Stage]) -> Iterator[TileOperation]:
+    """Every stage whole before the next, for tiles of which only one fits."""
+    for stage in stages:
+        yield from (*stage.early, *stage.products, *stage.late, *stage.rest)
 
 
 @dataclass(frozen=True)
@@ -218,7 +246,7 @@ class NestLowering:
         for loop in (*self._weights.taps, self._weights.summed):
             loops.append(_word_loop(dot, len(inside[loop]), loop, strides, is_reduce=True))
         loops += [_word_loop(dot, trip, loop, strides) for loop, trip in trips.items()]
-        self._builder.sink = self._stage.compute
+        self._builder.sink = self._stage.products
         self._builder.operation(of, bases, loops, dot.immediates, adds)
 
     def _vector_view(self, read: str, tile: Ranges, inside: Ranges) -> tuple[BufferAddress, dict[str, int]]:
@@ -227,7 +255,8 @@ class NestLowering:
         group, summed = self._job.shape.group, self._weights.summed
         blocks = range(tile[summed].start * group, tile[summed].stop * group)
         shift = access.index[1].constant // self._lanes
-        buffer, layout = self._tensor_tile(read, tile, range(blocks.start + shift, blocks.stop + shift))
+        wanted = range(blocks.start + shift, blocks.stop + shift)
+        buffer, layout = self._tensor_tile(read, tile, wanted, self._stage.early)
         first = inside[summed].start * group + shift
         starts = {loop: r.start for loop, r in inside.items()}
         address = layout.address(
@@ -249,7 +278,7 @@ class NestLowering:
                 self._constants[key] = self._builder.constant(
                     f"{name}.data", self._weights.bytes(units, box, element)
                 )
-            self._builder.sink = self._stage.loads
+            self._builder.sink = self._stage.early
             target = self._builder.load_constant(memory, self._constants[key], name, words)
             self._loaded[slot] = (key, target, None)
         stride, strides = rows, {}
@@ -293,7 +322,7 @@ class NestLowering:
         if step.reduces:
             inner += [_word_loop(step, len(tile[loop]), loop, strides, is_reduce=True) for loop in space.reduce]
         points = list(zip(*(views[operand.name].offsets for operand in of.operands), strict=True))
-        self._builder.sink = self._stage.compute
+        self._builder.sink = self._stage.rest
         for first, over_blocks in affine_runs(points):
             bases = {
                 operand.name: BufferAddress(views[operand.name].buffer, offset)
@@ -307,7 +336,7 @@ class NestLowering:
         moves = coefficient(access.index[1], self._space.lane)
         blocks = self._blocks(tile) if moves else range(0, 1)
         wanted = range(blocks.start + shift, blocks.stop + shift)
-        buffer, layout = self._tensor_tile(read, tile, wanted)
+        buffer, layout = self._tensor_tile(read, tile, wanted, self._stage.late)
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = (_at(access.index[d], starts) for d in (0, 2, 3))
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
@@ -345,7 +374,7 @@ class NestLowering:
                 self._constants[key] = self._builder.constant(
                     f"{name}.data", self._parameter_words(memory, parameters, blocks)
                 )
-            self._builder.sink = self._stage.loads
+            self._builder.sink = self._stage.late
             target = self._builder.load_constant(memory, self._constants[key], name, len(blocks))
             self._loaded[slot] = (blocks, target, None)
         return _View(self._loaded[slot][1], tuple(range(len(blocks))), {})
@@ -368,8 +397,10 @@ class NestLowering:
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
-    def _tensor_tile(self, read: str, tile: Ranges, blocks: range) -> tuple[str, Layout]:
-        """Where a tile of a tensor is on chip; it is loaded, with its padding, if it is not there."""
+    def _tensor_tile(
+        self, read: str, tile: Ranges, blocks: range, loads: list[TileOperation]
+    ) -> tuple[str, Layout]:
+        """Where a tile of a tensor is on chip; `loads` takes what brings it and its padding if it is not there."""
         access = self._nest.reads[read]
         home = self._job.homes[access.tensor]
         if isinstance(home, Whole):
@@ -379,7 +410,7 @@ class NestLowering:
         held = self._loaded.get(READ_SLOT + read)
         if held is not None and held[0] == key and held[2] is not None:
             return held[1], held[2]
-        self._builder.sink = self._stage.loads
+        self._builder.sink = loads
         there = _common(blocks, range(home.layout.blocks))
         group = self._job.shape.group
         layout = box_layout(group, batch, there, rows, columns)
@@ -416,8 +447,8 @@ class NestLowering:
             for block, word in zip(self._blocks(tile), view.offsets, strict=True)
         ]
         strides = self._access_strides(access, target.layout)
-        loops = [(len(tile[l]), strides.get(l, 0), view.strides.get(l, 0)) for l in space.points]
-        self._builder.sink = self._stage.compute
+        loops = [(len(tile[k]), strides.get(k, 0), view.strides.get(k, 0)) for k in space.points]
+        self._builder.sink = self._stage.rest
         self._builder.move(self._builder.transfers.store(self._job.home), target.buffer, view.buffer, blocks, loops)
 
     def _destination_again(self, tile: Ranges) -> _View:

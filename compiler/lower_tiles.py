@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError
 from compiler.layout import DramLayout, outside_runs
-from compiler.lower_nest import InDram, NestJob, NestLowering, Stage, Whole
-from compiler.nest import Nest, NestProgram
+from compiler.lower_nest import InDram, NestJob, NestLowering, Stage, Whole, one_by_one, pipelined
+from compiler.nest import Access, Nest, NestProgram
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from compiler.select.cover import Cover, Selector, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.separate import separate_windows
-from compiler.tile import TileOperation, TileProgram
+from compiler.tile import TileProgram
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, TilingOptions, choose_tile
 from compiler.weight_tiles import WeightTiles as CutWeights
@@ -90,7 +90,7 @@ class _Lowering:
         operations = [
             operation
             for staged, choice in zip(stages, choices, strict=True)
-            for operation in _in_order(staged, choice.is_double)
+            for operation in (pipelined(staged) if choice.is_double else one_by_one(staged))
         ]
         layers = tuple(Layer(nest.name, 0, nest.nodes, nest.macs) for nest in self._nests.nests)
         return TileProgram(
@@ -179,14 +179,13 @@ class _Lowering:
         nest, cover = self._nests.nests[position], self._covers[position]
         self._builder.layer = position
         shape = self._shape(position, residency)
-        first = Stage()
-        self._builder.sink = first.loads
-        homes = {
-            nest.reads[b.read].tensor: self._home_for_reading(nest.reads[b.read].tensor, residency)
-            for step in cover.steps
-            for b in step.inputs.values()
-            if isinstance(b, TensorRead)
-        }
+        first, following = Stage(), Stage()
+        self._builder.sink = first.early
+        homes: dict[str, Whole | InDram] = {}
+        for read in {b.read: None for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)}:
+            access = nest.reads[read]
+            head = _rows_of_first_tile(access, choice)
+            homes[access.tensor] = self._home_for_reading(access.tensor, residency, head, following)
         self._prepare_borders(nest, position, homes)
         result, stored = self._homes_for_writing(nest, position, residency, shape)
         fills = {
@@ -195,19 +194,33 @@ class _Lowering:
         }
         home = self._selector.home(nest.result.tensor)
         job = NestJob(shape, choice, homes, result, stored, fills, home)
-        yield first
-        yield from NestLowering(job, self._nests, self._builder, self._weights[position]).stages()
+        stages = NestLowering(job, self._nests, self._builder, self._weights[position]).stages()
+        tiles = next(stages)
+        tiles.early[:] = [*first.early, *tiles.early, *following.early]
+        yield tiles
+        yield from stages
 
-    def _home_for_reading(self, tensor: str, residency: Residency) -> Whole | InDram:
-        """Where a tensor is; an input that stays on chip is brought there before its first reader."""
+    def _home_for_reading(self, tensor: str, residency: Residency, head: int, following: Stage) -> Whole | InDram:
+        """Where a tensor is; an input that stays on chip is brought there before its first reader.
+
+        The first `head` rows come at once; operations for the others go to `following`, so that the first tile need
+        not wait for them.
+        """
         if tensor not in residency.layouts:
             return self._in_dram(tensor)
         if tensor not in self._whole:
             whole = self._new_whole(tensor, residency)
             shape = self._nests.buffers[tensor].shape
             source = self._in_dram(tensor)
-            boxes = (range(shape[0]), range(source.layout.blocks), range(shape[2]), range(shape[3]))
-            self._builder.load_box(source.buffer, source.layout, whole.buffer, whole.layout, *boxes)
+            batch, blocks, columns = range(shape[0]), range(source.layout.blocks), range(shape[3])
+            sink = self._builder.sink
+            for start in range(0, shape[2], head):
+                self._builder.sink = following.early if start else sink
+                rows = range(start, min(start + head, shape[2]))
+                self._builder.load_box(
+                    source.buffer, source.layout, whole.buffer, whole.layout, batch, blocks, rows, columns
+                )
+            self._builder.sink = sink
             self._set_border(tensor, self._live[tensor].start)
         return self._whole[tensor]
 
@@ -326,26 +339,17 @@ def _vector_block(of: InstructionFormat) -> int:
     return of.operand(dot.args[0].name).block if dot is not None else 1
 
 
+def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:
+    """How many rows of a tensor, from its first, a nest's first tile reads; at least 1."""
+    index = access.index[2]
+    return max(1, index.constant + 1 + sum(max(0, by * (choice.sizes[loop] - 1)) for loop, by in index.terms))
+
+
 def _volume(extents: Sequence[range] | Sequence[int]) -> int:
     volume = 1
     for extent in extents:
         volume *= len(extent) if isinstance(extent, range) else extent
     return volume
-
-
-def _in_order(stages: Sequence[Stage], is_double: bool) -> Iterator[TileOperation]:
-    """Each stage's loads before its compute, and before the compute of the stage before it if both fit."""
-    if not is_double:
-        for stage in stages:
-            yield from stage.loads
-            yield from stage.compute
-        return
-    for position, stage in enumerate(stages):
-        if position == 0:
-            yield from stage.loads
-        if position + 1 < len(stages):
-            yield from stages[position + 1].loads
-        yield from stage.compute
 
 
 def _cover_lines(cover: Cover) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _pack(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
     if assigned is not None:
         return [Packed(assigned, (0,) * len(of.operands), False)]
     for position, loop in enumerate(loops):
-        longest = max((1 << l.bits for l in of.loops if _may_run(of, l, loop)), default=1)
+        longest = max((1 << own.bits for own in of.loops if _may_run(of, own, loop)), default=1)
         if 1 < longest < loop.trip:
             if loop.is_reduce and not of.has_accumulate:
                 return _pack_window(of, loops, position, longest)
@@ -186,7 +186,7 @@ def _unroll(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
         trips = " × ".join(str(loop.trip) for loop in loops)
         raise CompileError(
             f"{of.mnemonic}: a reduction over {trips} words does not fit its reduce loops "
-            f"({', '.join(f'{l.name}: {1 << l.bits}' for l in of.loops if l.is_reduce)}); give them more bits"
+            f"({', '.join(f'{own.name}: {1 << own.bits}' for own in of.loops if own.is_reduce)}); give them more bits"
         )
     position = min(candidates, key=lambda p: (loops[p].is_reduce, loops[p].trip))
     rest = _pack(of, _simplify((*loops[:position], *loops[position + 1 :])))

@@ -25,7 +25,7 @@ class Residency:
         """The same with one tensor less."""
         gone = self.layouts[tensor].words
         words = tuple(w - gone * (i in lives[tensor]) for i, w in enumerate(self.words))
-        return Residency({name: l for name, l in self.layouts.items() if name != tensor}, words)
+        return Residency({name: kept for name, kept in self.layouts.items() if name != tensor}, words)
 
 
 def lives(program: NestProgram) -> dict[str, range]:

@@ -90,7 +90,7 @@ class TileBuilder:
         """A load or store: for each lane block from (DRAM byte, word) on, loops of (trip, byte stride, word stride)."""
         inner = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
         for (first_byte, first_word), over_blocks in affine_runs(blocks):
-            outer = [WordLoop(l.trip, _dma_strides(of, *l.strides)) for l in over_blocks]
+            outer = [WordLoop(over.trip, _dma_strides(of, *over.strides)) for over in over_blocks]
             # batch, then blocks, rows, columns: the order in DRAM
             nest = [*inner[:1], *outer, *inner[1:]]
             self.operation(of, _dma_bases(of, dram, first_byte, chip, first_word), nest)

@@ -24,8 +24,11 @@ from isa.timing import MMA_UPDATE, mma_write, vec_write
 Sizes = NDArray[np.int64]
 """One entry for each candidate."""
 
-TILE_CYCLES = 16
-"""What a tile costs beyond its work: its instructions' waits are seen one after the other."""
+TILE_CYCLES = 8
+"""What a tile costs beyond its work: its instructions start one after the other."""
+
+HIDDEN_WEIGHTS = 0.5
+"""Part of the first weights' load that the layer before does not hide."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +113,10 @@ def extents(shape: NestShape) -> dict[str, int]:
 def _candidates(shape: NestShape) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
     """All combinations of a few sizes for each loop, and both loop orders."""
     space, extent = shape.cover.space, extents(shape)
-    choices: dict[str, list[int]] = {loop: [trip] for loop, trip in extent.items()}
-    for loop, most in ((space.batch, 6), (space.lane, 8), (space.row, 10), (space.column, 6), (shape.summed, 8)):
-        if loop != NO_LOOP:
-            choices[loop] = _even_parts(extent[loop], most)
+    # Of equal candidates the first is taken: loops that are better left whole come first.
+    choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
+    for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
+        choices[loop] = _even_parts(extent[loop], most) if loop != NO_LOOP else [1]
     if prod(extent[tap] for tap in shape.taps) > 1:
         for tap in shape.taps:
             choices[tap] = [extent[tap]] if extent[tap] <= 3 else _even_parts(extent[tap], 4)
@@ -214,6 +217,7 @@ def _cycles(
     vec = np.zeros(tiles.shape, float)
     mma = np.zeros(tiles.shape, float)
     store = np.zeros(tiles.shape, float)
+    first = np.zeros(tiles.shape, float)  # what must be there before the first product
     instructions = tiles * (len(shape.cover.steps) + 1)
     bus = machine.dram.bus_bytes
     for step in shape.cover.steps:
@@ -229,12 +233,14 @@ def _cycles(
                     again = np.where(points_outer, lane_tiles * parts > 1, parts > 1)
                     all_bytes = shape.density * _all_tiles(shape, extent) * operand.block * word_bytes
                     load = load + np.where(again, point_tiles, 1) * all_bytes / bus
+                    first = first + HIDDEN_WEIGHTS * _tiles(shape, sizes) * operand.block * word_bytes / bus
                     instructions = instructions + tiles
                 case Parameters():
                     load = load + np.where(points_outer, point_tiles, 1) * extent[space.lane] * word_bytes / bus
                 case TensorRead(read) if read in shape.off_chip:
                     times = _box_loads(step, point_tiles, lane_tiles, parts, points_outer)
-                    load = load + times * _box_words(shape, step, read, sizes) * word_bytes / bus
+                    box = _box_words(shape, step, read, sizes) * word_bytes / bus
+                    load, first = load + times * box, first + box
                     instructions = instructions + tiles
                 case Intermediate() | TensorRead() | _:
                     pass
@@ -243,10 +249,15 @@ def _cycles(
         store = store + space.pixels * extent[space.lane] * shape.unit * word_bytes / bus
     load = load + instructions * machine.instruction_bytes / bus
     total = load + vec + mma + store
-    slowest = np.maximum(np.maximum(load, store), np.maximum(mma, vec))
+    slowest = np.maximum(store, np.maximum(mma, vec))
+    is_loading = load > slowest
+    results = point_tiles * lane_tiles
+    ends = (vec + store) / results + mma / tiles
+    ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, tiles, results))
+    slowest = np.maximum(slowest, load)
     serial = machine.dram.latency_cycles + mma_write(machine) + vec_write(machine)
     latency = tiles * TILE_CYCLES + serial
-    return np.where(is_double, slowest + (total - slowest) / tiles, total + tiles * serial) + latency
+    return np.where(is_double, slowest + ends, total + tiles * serial) + latency
 
 
 def _all_tiles(shape: NestShape, extent: Mapping[str, int]) -> int:
@@ -276,7 +287,8 @@ def _explain(
         memory, least = machine.memories[name], int(needed.min())
         if least > share * available[name]:
             return (
-                f"{describe(shape.cover.nest)}: its smallest tile needs {least * memory.word_bytes} bytes of {name} and "
-                f"{int(share * available[name]) * memory.word_bytes} are free; make {name} larger"
+                f"{describe(shape.cover.nest)}: its smallest tile needs {least * memory.word_bytes} bytes of {name}, "
+                f"{int(share * available[name]) * memory.word_bytes} are free; try --set memories.{name}.kib="
+                f"{-(-least * memory.word_bytes // 1024)}"
             )
     return f"{describe(shape.cover.nest)}: no tile fits all memories of {machine.name} at once; make them larger"

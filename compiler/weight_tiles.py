@@ -73,7 +73,7 @@ def cut_weights(
     array = values[tuple(slice(0, trips[_loop(index)]) for index in access.index)]
     order = [dimension[loop] for loop in loops if loop in dimension]
     still = [d for d in range(array.ndim) if d not in order]
-    array = np.transpose(array, [*still, *order]).reshape([trips[l] if l in dimension else 1 for l in loops])
+    array = np.transpose(array, [*still, *order]).reshape([trips[k] if k in dimension else 1 for k in loops])
     array = np.broadcast_to(array, [trips[loop] for loop in loops])
     units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
     full = np.zeros((units * cols, *array.shape[1:-1], blocks * rows), np.int64)

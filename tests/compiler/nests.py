@@ -141,8 +141,8 @@ class NetworkByHand:
         y = np.full((n, c, oh, ow), -128, np.int64)
         for r in range(kernel):
             for s in range(kernel):
-                rows, columns = slice(r, r + (oh - 1) * stride + 1, stride), slice(s, s + (ow - 1) * stride + 1, stride)
-                y = np.maximum(y, padded[:, :, rows, columns])
+                piece = padded[:, :, r : r + (oh - 1) * stride + 1 : stride, s : s + (ow - 1) * stride + 1 : stride]
+                y = np.maximum(y, piece)
         rows, columns = axis(("y", stride), ("r", 1), plus=-pad), axis(("x", stride), ("s", 1), plus=-pad)
         reads = {"x": Access(x, (axis(("n", 1)), axis(("o", 1)), rows, columns), -128 if pad else None)}
         value = Expr(Op.MAX_OVER, Interval(-128, 127), (source("x", -128, 127),))
@@ -215,7 +215,8 @@ def from_region(tensor: Tensor, region: bytes) -> Values:
     n, c, h, w = tensor.stored
     blocks = -(-c // tensor.lanes)
     content = np.frombuffer(region, np.int8, n * blocks * h * w * tensor.lanes, tensor.offset)
-    return content.reshape(n, blocks, h, w, tensor.lanes).transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)[:, :c]
+    blocked = content.astype(np.int64).reshape(n, blocks, h, w, tensor.lanes)
+    return blocked.transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)[:, :c]
 
 
 def run(network: NetworkByHand, program: TileProgram) -> dict[str, Any]:

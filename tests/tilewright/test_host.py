@@ -60,7 +60,10 @@ def test_quantizes_like_onnx_runtime() -> None:
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4096])],
         [helper.make_tensor_value_info("y", TensorProto.INT8, [4096])],
-        [helper.make_tensor("s", TensorProto.FLOAT, [], [scale]), helper.make_tensor("z", TensorProto.INT8, [], [zero])],
+        [
+            helper.make_tensor("s", TensorProto.FLOAT, [], [scale]),
+            helper.make_tensor("z", TensorProto.INT8, [], [zero]),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]

@@ -1,0 +1,31 @@
+"""Fixtures of the public face's tests: the command line, and a small program that copies its input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.allocate import allocate
+from compiler.emit import emit
+from compiler.waits import compute_waits
+from isa.loader import load_machine
+from isa.program import Program
+from tests.compiler.tile_programs import TileBuilder
+from tests.tilewright.command_line import Command, make_command
+
+
+@pytest.fixture
+def tilewright(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command line, in this process."""
+    monkeypatch.setenv("COLUMNS", "80")
+    return make_command(capsys, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def copy_program() -> Program:
+    """x (int8 [1, 16, 6, 1]) → load → store → out0, on base16."""
+    builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
+    builder.store(builder.load_input())
+    tiles = builder.program()
+    placement = allocate(tiles)
+    return emit(tiles, placement, compute_waits(tiles, placement))

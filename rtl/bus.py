@@ -167,5 +167,3 @@ class ReadChannel(wiring.Component):
         opened, closed = self.arvalid & self.arready, self.rvalid & self.rlast
         m.d.sync += open_bursts.eq(open_bursts + opened - closed)
         m.d.comb += self.is_idle.eq((open_bursts == 0) & ~self.arvalid)
-
-

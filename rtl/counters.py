@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, wiring
@@ -15,7 +16,7 @@ from rtl.interfaces import Activity
 COUNTER_BITS = 40
 """A run of 2**40 cycles takes half an hour at 500 MHz."""
 
-STALLS_OF: Mapping[str, Mapping[str, Activity]] = {
+STALLS_OF: Mapping[str, Mapping[str, Any]] = {
     "load": {"port": Activity.STALL_PORT, "dram": Activity.STALL_DRAM},
     "mma": {"port": Activity.STALL_PORT, "weights": Activity.STALL_WEIGHTS},
     "vec": {"port": Activity.STALL_PORT},
@@ -90,7 +91,7 @@ class Counters(wiring.Component):
         return m
 
     def build_choice(self, m: Module, engine: str, names: tuple[str, ...], counted: Signal) -> None:
-        """Which counter this cycle belongs to: the first line of the table in docs/microarchitecture.md that applies."""
+        """Which counter this cycle belongs to: the first line that applies of the table in the docs."""
         head = getattr(self, f"{engine}_head")
         with m.Switch(getattr(self, f"{engine}_activity")):
             with m.Case(Activity.BUSY):

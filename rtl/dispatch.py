@@ -1,4 +1,4 @@
-"""Dispatch: assembles instructions, checks them, queues them for their engines and starts them when their waits are over."""
+"""Dispatch: assembles instructions, checks them, queues them for their engines, starts them when their waits end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class HeadStatus(data.StructLayout):
 class Dispatch(wiring.Component):
     """Turns the program's beats into instructions that their engines may start.
 
-    An instruction is pushed into its engine's queue when that has room; one that the machine does not have, or that waits
-    for an instruction not earlier in the program, is a fault. At the head of a queue it is offered to the engine once
-    every completion count has reached its wait count. `is_done`: all of the program was dispatched and completed.
+    An instruction is pushed into its engine's queue when that has room; one that the machine does not have, or that
+    waits for an instruction not earlier in the program, is a fault. At the head of a queue it is offered to the engine
+    once every completion count has reached its wait count. `is_done`: all of the program was dispatched and completed.
     """
 
     def __init__(self, machine: Machine) -> None:

@@ -15,7 +15,7 @@ INDEX_BITS = 32
 FAULT_ADDRESS_BITS = 64
 
 
-class Activity(enum.Enum, shape=3):
+class Activity(enum.Enum, shape=3):  # type: ignore[call-arg]
     """What an engine does in a cycle, as docs/microarchitecture.md defines it; NONE: nothing in hand."""
 
     NONE = 0

@@ -29,8 +29,8 @@ class Requester:
 class BankedMemory(wiring.Component):
     """The memory that docs/microarchitecture.md describes, for requesters in the order of its table.
 
-    Every requester has a port of its own, `read_<name>` or `write_<name>`; privileged ones come first. A read granted in
-    cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is granted.
+    Every requester has a port of its own, `read_<name>` or `write_<name>`; privileged ones come first. A read granted
+    in cycle t has its data in t+1, and sees the writes granted before t. While `halt` is set nothing is granted.
     """
 
     def __init__(self, memory: Memory, reads: Sequence[Requester], writes: Sequence[Requester]) -> None:
@@ -169,7 +169,7 @@ def _place_bits(memory: Memory) -> int:
 
 
 def ways_of(machine: Machine, memory: Memory) -> int:
-    """How many ways a bank is interleaved over: the next power of two of the widest block of the array's `a` and `c`."""
+    """Ways that a bank is interleaved over: the next power of two of the widest block of the array's `a` and `c`."""
     blocks = [1]
     for of in machine.formats_of("mma"):
         blocks += [o.block for o in (systolic_activations(of), of.destination) if o.memory == memory.name]

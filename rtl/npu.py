@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
@@ -27,9 +28,9 @@ from rtl.vector import VectorEngine
 class Npu(wiring.Component):
     """A machine with an AXI4 manager to DRAM and an AXI4-Lite subordinate for the host.
 
-    `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt. `running` is set
-    in the cycles of a run; `started` and `retired` say, a bit per engine in the order of ENGINES, that the engine takes an
-    instruction from its queue, and that it completes one: a trace for whoever watches.
+    `done` is set from the end of a run, with or without a fault, to the next start; it serves as an interrupt.
+    `running` is set in the cycles of a run; `started` and `retired` say, a bit per engine in the order of ENGINES, that
+    the engine takes an instruction from its queue, and that it completes one: a trace for whoever watches.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -54,7 +55,7 @@ class Npu(wiring.Component):
         fetch, dispatch = Fetch(self.machine), Dispatch(self.machine)
         load, store = LoadEngine(self.machine), StoreEngine(self.machine)
         mma, vec = MmaEngine(self.machine), VectorEngine(self.machine)
-        engines = dict(zip(ENGINES, (load, mma, vec, store), strict=True))
+        engines: dict[str, Any] = dict(zip(ENGINES, (load, mma, vec, store), strict=True))
         reads, counters = ReadChannel(self.machine), Counters(self.machine)
         for name, unit in {"fetch": fetch, "dispatch": dispatch, "read_channel": reads, **engines}.items():
             m.submodules[name] = restart(unit)
@@ -111,7 +112,7 @@ class Npu(wiring.Component):
         dispatch: Dispatch,
         engines: Mapping[str, wiring.Component],
     ) -> None:
-        """A run: from the host's start until all is done, or to the first fault and the end of what is open on the bus."""
+        """A run: from the start until all is done, or to the first fault and the end of what is open on the bus."""
         store = engines["store"]
         has_ended, has_fault, fault = Signal(), Signal(), Signal(FAULT_LAYOUT)
         m.d.comb += [

@@ -77,7 +77,7 @@ def _about_counter(name: str) -> str:
 def register_map_markdown(machine: Machine) -> str:
     """The register map as a Markdown table, for the machine's manual and for whoever writes a driver."""
     lines = [
-        f"Registers of `{machine.name}` on AXI4-Lite, 32 bits a word; a register of 64 bits takes two, the lower first.",
+        f"Registers of `{machine.name}` on AXI4-Lite, 32 bits a word; one of 64 bits takes two, the lower first.",
         "",
         "| offset | register | bits | access | meaning |",
         "| --- | --- | --- | --- | --- |",

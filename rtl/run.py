@@ -13,13 +13,12 @@ from isa.state import MachineState, RunCounters
 from rtl.simulation.session import Job, RtlSession
 
 
-def run_rtl(
-    program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]
-) -> tuple[MachineState, RunCounters]:
+def run_rtl(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> tuple[MachineState, RunCounters]:
     """Run a program from the state after power-up, to its end or its first fault; `dram` is copied.
 
-    `dram` is the whole DRAM with the regions at `bases`, which are multiples of 4 KiB. The first run of a machine builds
-    its simulation, which is kept in the cache. Raises RtlError when the tools are missing or the run does not end.
+    `dram` is the whole DRAM with the regions at `bases`, which are multiples of 4 KiB. The first run of a machine
+    builds its simulation, which is kept in the cache. Raises RtlError when the tools are missing or the run does not
+    end.
     """
     return run_rtl_many(program.machine, [(program, dram, bases)])[0]
 

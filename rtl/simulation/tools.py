@@ -43,7 +43,7 @@ def shared_python() -> str:
     if path is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise RtlError(
-            f"the hardware simulation needs libpython{version}.so, the shared library of this Python, which is not here; "
+            f"the hardware simulation needs libpython{version}.so, the shared library of this Python; "
             f"install it (Debian: libpython{version})"
         )
     return path

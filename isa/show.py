@@ -45,6 +45,8 @@ def list_machines(machines: Sequence[Machine]) -> Table:
 def _machine(machine: Machine) -> Table:
     dram = machine.dram
     rows = (
+        ("name", machine.name),
+        ("about", machine.about),
         ("array", f"{machine.rows}×{machine.cols}: vectors of {machine.rows} elements in, {machine.cols} sums out"),
         ("lanes", f"{machine.lanes} elements a word of the vector engine"),
         ("rounding", f"ties: {machine.rounding.value}"),
@@ -52,7 +54,7 @@ def _machine(machine: Machine) -> Table:
         ("instruction", f"{machine.instruction_bytes} bytes, wait counts of {machine.wait_bits} bits"),
         ("hash", machine.hash[:16]),
     )
-    return Table(machine.about or machine.name, ("machine", machine.name), rows)
+    return Table("Machine", ("property", "value"), rows)
 
 
 def _memories(machine: Machine) -> Table:

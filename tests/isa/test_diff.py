@@ -58,6 +58,21 @@ def test_tells_a_smaller_memory_down_to_the_bits() -> None:
     ]
 
 
+def test_tells_a_field_that_is_narrower_and_elsewhere() -> None:
+    # Four wait counts of 12 bits in place of 16 move all that follows by 16; half the words are one bit less.
+    lines = changed("wait_bits: 12\nmemories: {act: {kib: 128}}")
+
+    assert "wait_bits: 16 → 12" in lines
+    assert (
+        "instructions.fill: fields wait.load to wait.store: 4 bits narrower each, wait.load uint16 → uint12 at bit 8"
+        in lines
+    )
+    assert "instructions.fill: fields trip.i to trip.k: 16 bits lower" in lines
+    assert (
+        "instructions.fill: fields y.base to y.k: 1 bit narrower each, y.base uint14 → uint13 at bit 102 → 86" in lines
+    )
+
+
 def test_tells_a_memory_that_is_smaller_in_the_same_bits() -> None:
     # 200 KiB of 16-byte words are 12800, which needs 14 bits as 16384 does.
     assert changed("memories: {act: {kib: 200}}") == [

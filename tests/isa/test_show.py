@@ -16,6 +16,14 @@ def rows_of(machine: str, title: str) -> dict[Cell, tuple[Cell, ...]]:
     return {row[0]: row[1:] for row in table.rows}
 
 
+def test_shows_what_the_machine_is() -> None:
+    machine = rows_of("rect", "Machine")
+
+    assert machine["name"] == ("rect",)
+    assert machine["array"] == ("16×32: vectors of 16 elements in, 32 sums out",)
+    assert machine["bus"] == ("16 bytes a beat, 64 cycles latency",)
+
+
 def test_shows_memories_with_their_sizes() -> None:
     memories = rows_of("base16", "Memories")
 
@@ -35,14 +43,14 @@ def test_shows_instructions_with_opcode_bits_loops_and_statement() -> None:
 
 
 def test_shows_peak_rates_and_the_ridge_point() -> None:
-    table = next(t for t in tables(load_machine("rect")) if t.title == "Peak rates")
+    table = next(t for t in tables(load_machine("rect", ["dram.bus_bytes=8"])) if t.title == "Peak rates")
     rates = {row[2]: row[1] for row in table.rows}
 
     assert rates["MACs a cycle"] == 16 * 32
     assert rates["words a cycle"] == 1
     assert rates["elements a cycle"] == 16
-    assert rates["bytes a cycle"] == 16
-    assert rates["MACs a byte"] == 16 * 32 / 16
+    assert rates["bytes a cycle"] == 8
+    assert rates["MACs a byte"] == 16 * 32 / 8
 
 
 def test_lists_machines() -> None:

@@ -168,7 +168,7 @@ def _layer_ends(of_layer: Sequence[Sequence[int]], counters: RunCounters) -> lis
 
 
 def _in_flight_cycles(program: Program, counters: RunCounters, ends: Sequence[int]) -> list[dict[str, int]]:
-    """Each layer's cycles by the first engine in IN_FLIGHT_ORDER with an instruction started and not retired, or idle."""
+    """Each layer's cycles by the first of IN_FLIGHT_ORDER with an instruction started and not retired, or idle."""
     engines = np.array([ENGINES.index(instruction.engine) for instruction in program.instructions], np.int64)
     times = np.unique(np.concatenate([[0, counters.cycles], counters.started, counters.retired, ends]).astype(np.int64))
     lengths = np.diff(times)

@@ -164,8 +164,5 @@ class DramLayout:
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
         return (
-            batch * self.batch_stride
-            + block * self.block_stride
-            + row * self.row_stride
-            + column * self.column_stride
+            batch * self.batch_stride + block * self.block_stride + row * self.row_stride + column * self.column_stride
         )

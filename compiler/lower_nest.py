@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -14,6 +14,7 @@ from compiler.pack_loops import WordLoop, affine_runs
 from compiler.select.cover import Cover, Idle, Intermediate, Parameters, Step, TensorRead
 from compiler.select.cover import WeightTiles as WeightsBound
 from compiler.select.space import NO_LOOP, coefficient
+from compiler.stage import Stage
 from compiler.tile import BufferAddress, TileOperation
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, extents
@@ -21,43 +22,6 @@ from compiler.weight_tiles import Box, WeightTiles, pack_parameters
 
 WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights ", "parameters ", "read "
 """What the last tile of each thing that was loaded is remembered under."""
-
-
-@dataclass
-class Stage:
-    """Operations of one part of a tile, by when they are wanted.
-
-    `early` brings what the matrix product reads, `products` is the product itself; `late` brings what the other steps
-    read, and `rest` is those steps and the stores.
-    """
-
-    early: list[TileOperation] = field(default_factory=list)
-    products: list[TileOperation] = field(default_factory=list)
-    late: list[TileOperation] = field(default_factory=list)
-    rest: list[TileOperation] = field(default_factory=list)
-
-
-def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Stages side by side: a product's data comes during the product before it, whose other steps follow during it.
-
-    Each engine still sees its operations tile by tile. At any time at most two stages' buffers of a kind are alive.
-    """
-    for position in range(len(stages) + 1):
-        here = stages[position] if position < len(stages) else Stage()
-        if position == 0:
-            yield from here.early
-        yield from here.late
-        if position + 1 < len(stages):
-            yield from stages[position + 1].early
-        yield from here.products
-        if position:
-            yield from stages[position - 1].rest
-
-
-def one_by_one(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Every stage whole before the next, for tiles of which only one fits."""
-    for stage in stages:
-        yield from (*stage.early, *stage.products, *stage.late, *stage.rest)
 
 
 @dataclass(frozen=True)
@@ -205,7 +169,7 @@ class NestLowering:
         return all(map(_common, box, self._part_box(part)))
 
     def _forget_weights(self, groups: Sequence[range]) -> None:
-        """Let go of weights that the next part does not use: kept longer than a tile, they would take another's place."""
+        """Let go of weights that the next part does not use: kept longer, they would take another's place."""
         used = {self._weights_slot(group) for group in groups}
         for slot in [slot for slot in self._loaded if slot.startswith(WEIGHTS_SLOT) and slot not in used]:
             del self._loaded[slot]
@@ -275,9 +239,7 @@ class NestLowering:
         if self._loaded.get(slot, (None,))[0] != key:
             if key not in self._constants:
                 element = self._builder.machine.memories[memory].element
-                self._constants[key] = self._builder.constant(
-                    f"{name}.data", self._weights.bytes(units, box, element)
-                )
+                self._constants[key] = self._builder.constant(f"{name}.data", self._weights.bytes(units, box, element))
             self._builder.sink = self._stage.early
             target = self._builder.load_constant(memory, self._constants[key], name, words)
             self._loaded[slot] = (key, target, None)
@@ -397,9 +359,7 @@ class NestLowering:
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
-    def _tensor_tile(
-        self, read: str, tile: Ranges, blocks: range, loads: list[TileOperation]
-    ) -> tuple[str, Layout]:
+    def _tensor_tile(self, read: str, tile: Ranges, blocks: range, loads: list[TileOperation]) -> tuple[str, Layout]:
         """Where a tile of a tensor is on chip; `loads` takes what brings it and its padding if it is not there."""
         access = self._nest.reads[read]
         home = self._job.homes[access.tensor]
@@ -426,9 +386,7 @@ class NestLowering:
                 next(iter(self._job.fills.values())), buffer, layout, inner_rows, inner_columns
             )
         if inner_rows and inner_columns:
-            self._builder.load_box(
-                home.buffer, home.layout, buffer, layout, batch, there, inner_rows, inner_columns
-            )
+            self._builder.load_box(home.buffer, home.layout, buffer, layout, batch, there, inner_rows, inner_columns)
         self._loaded[READ_SLOT + read] = (key, buffer, layout)
         return buffer, layout
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError
 from compiler.layout import DramLayout, outside_runs
-from compiler.lower_nest import InDram, NestJob, NestLowering, Stage, Whole, one_by_one, pipelined
+from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
 from compiler.nest import Access, Nest, NestProgram
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from compiler.select.cover import Cover, Selector, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.separate import separate_windows
+from compiler.stage import Stage, one_by_one, pipelined
 from compiler.tile import TileProgram
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, TilingOptions, choose_tile

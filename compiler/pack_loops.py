@@ -200,7 +200,7 @@ def _moved(packed: Packed, loop: WordLoop, index: int, is_later: bool) -> Packed
 
 
 def _assign(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> dict[str, int] | None:
-    """Trip and stride fields, each loop on a loop of the instruction that may run it; the order is kept if it can be."""
+    """Trip and stride fields, each loop on a loop of the instruction that may run it, in order if possible."""
     for keeps_order in (True, False):
         chosen = _choose(of, loops, len(of.loops), frozenset(), keeps_order)
         if chosen is not None:

@@ -194,9 +194,7 @@ class _Search:
                 if candidate is not None:
                     yield candidate
 
-    def _bind(
-        self, pattern: _Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]
-    ) -> _Best | None:
+    def _bind(self, pattern: _Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]) -> _Best | None:
         """A match with every operand bound to something that can be in its memory, and what it costs."""
         bound: dict[str, Bound | _Best] = {}
         for operand in pattern.format.sources:
@@ -372,6 +370,4 @@ def _flatten(best: _Best, steps: list[Step]) -> int:
 
 def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
     pattern, match = best.pattern, best.match
-    return Step(
-        pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words
-    )
+    return Step(pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words)

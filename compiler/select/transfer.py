@@ -61,4 +61,4 @@ def find_transfers(machine: Machine) -> Transfers:
 
 
 def _missing(machine: Machine, statement: str, source: str, destination: str) -> str:
-    return f"no instruction of {machine.name} computes `{statement}` from {source} to {destination}; add one to the machine"
+    return f"no instruction of {machine.name} computes `{statement}` from {source} to {destination}; add one"

@@ -18,7 +18,7 @@ from isa.statement import REDUCTIONS, Expr, Op, const, walk
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})
 
 NEUTRAL: Mapping[Op, tuple[Callable[[Interval], int], bool]] = {
-    # operation → the right argument that leaves a left argument of some range as it is, and whether it may be on the left
+    # operation → the right argument that leaves a left one of some range as it is, and whether it may be on the left
     Op.ADD: (lambda value: 0, True),
     Op.SUB: (lambda value: 0, False),
     Op.MUL: (lambda value: 1, True),
@@ -58,9 +58,7 @@ class Match:
         return Match(self.operands, self.fields, immediates, self.idle, self.reduced, self.neutral)
 
     def with_idle(self, name: str) -> Match:
-        return Match(
-            self.operands, self.fields, self.immediates, self.idle | {name}, self.reduced, self.neutral
-        )
+        return Match(self.operands, self.fields, self.immediates, self.idle | {name}, self.reduced, self.neutral)
 
     def with_neutral(self) -> Match:
         return Match(self.operands, self.fields, self.immediates, self.idle, self.reduced, self.neutral + 1)

@@ -239,6 +239,7 @@ def assemble(
 def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """Write the machine's hardware as Verilog, with the host's register map in its head."""
     from isa.loader import load_machine
+    from rtl.registers import register_map_markdown
     from rtl.verilog import TOP, emit_verilog
     from tilewright.files import write_file
     from tilewright.progress import progress
@@ -246,7 +247,8 @@ def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  
 
     machine = load_machine(isa, tuple(set or ()))
     with progress(f"elaborating {machine.name}"):
-        text = emit_verilog(machine)
+        head = "".join(f"// {line}".rstrip() + "\n" for line in register_map_markdown(machine).splitlines())
+        text = head + emit_verilog(machine)
     write_file(output, text)
     summary = {"machine": machine.name, "top": TOP, "lines": text.count("\n"), "bytes": len(text.encode())}
     if report(summary, json):

@@ -80,19 +80,22 @@ def _total(dram_bytes: Mapping[str, int] | int) -> int:
 
 
 def print_engines(profile: Mapping[str, Any]) -> None:
-    causes = ("port", "dram", "weights")
-    rows = []
-    for name, engine in _named(profile["engines"]):
-        waits = {other: engine["wait"].get(other, 0) for other, _ in _named(profile["engines"])}
-        stalls = {cause: engine["stall"].get(cause, 0) for cause in causes}
-        rows.append((name, engine["busy"], *waits.values(), *stalls.values(), engine["idle"]))
-    names = [name for name, _ in _named(profile["engines"])]
-    columns = ("engine", "busy", *(f"wait {name}" for name in names), *(f"stall {cause}" for cause in causes), "idle")
-    print_table("Engines, in cycles", columns, rows)
+    """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
+    engines = profile["engines"]
+    uses = {
+        name: {
+            "busy": of["busy"],
+            **_prefixed("wait", of["wait"]),
+            **_prefixed("stall", of["stall"]),
+            "idle": of["idle"],
+        }
+        for name, of in engines.items()
+    }
+    labels = dict.fromkeys(label for of in uses.values() for label in of)
+    rows = [(label, *(of.get(label, 0) for of in uses.values())) for label in labels]
+    total = ("total", *(sum(of.values()) for of in uses.values()))
+    print_table("Engines, in cycles", ("cycles", *engines), [*rows, total])
 
 
-def _named(engines: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Engines by name, from a mapping or from a list whose entries hold their name."""
-    if isinstance(engines, Mapping):
-        return list(engines.items())
-    return [(engine["name"], engine) for engine in engines]
+def _prefixed(kind: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"{kind} {cause}": count for cause, count in counts.items()}

@@ -90,9 +90,9 @@ def _is_product_of_reads(reduction: Expr) -> bool:
 def _contract(a: Values, b: Values, trips: list[int], reduce: list[int]) -> Values:
     """The sum of a · b over the reduce axes as one matrix product; exact, or in integers where float64 is not."""
     largest = int(np.abs(a).max(initial=0)) * int(np.abs(b).max(initial=0)) * math.prod(trips[axis] for axis in reduce)
-    if largest.bit_length() > EXACT_FLOAT_BITS:
-        return (a * b).sum(axis=tuple(reduce), keepdims=True)
     repeats = math.prod(trips[axis] for axis in reduce if a.shape[axis] == b.shape[axis] == 1)
+    if largest.bit_length() > EXACT_FLOAT_BITS:
+        return (a * b).sum(axis=tuple(reduce), keepdims=True) * repeats
     kept = [axis for axis in range(len(trips)) if axis not in reduce and max(a.shape[axis], b.shape[axis]) > 1]
     (a_values, a_axes), (b_values, b_axes) = _squeezed(a), _squeezed(b)
     einsum: Any = np.einsum  # numpy's stubs do not know the form with lists of axes

@@ -191,10 +191,11 @@ def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str
 
 
 def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
+    text = text.strip()
+    if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
+        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
     terms, constant = [], 0
     parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
-    if not parts or "".join("".join(p) for p in parts) != re.sub(r"[\s*]", "", text):
-        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
     names = {loop.name for loop in loops}
     for sign, coefficient, atom in parts:
         factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
@@ -220,7 +221,7 @@ _OPERATORS: Mapping[type[ast.AST], Op] = {
     ast.Eq: Op.EQUAL,
     ast.NotEq: Op.NOT_EQUAL,
 }
-_WORDS: Mapping[str, Op] = {op.value: op for op in Op if op.value.isidentifier() and op not in (Op.CONST, Op.SOURCE)}
+_WORDS: Mapping[str, Op] = {op.value: op for op in (Op.MIN, Op.MAX, Op.ABS, Op.WHERE, Op.MAX_OVER, Op.MIN_OVER)}
 
 
 def _parse_expr(operation: Operation, nest: str) -> Expr:
@@ -253,6 +254,8 @@ def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding) -
             return make(_OPERATORS[type(compare)], *built(left, right))
         case ast.Call(func=ast.Name(id="sum"), args=[term]):
             return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
+        case ast.Call(func=ast.Name(id="round_shift"), args=args):
+            return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:
-            return make(_WORDS[word], *built(*args), scope=scope_of_rounding(rounding))
+            return make(_WORDS[word], *built(*args))
     raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

@@ -177,6 +177,8 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
         kind = f"onnx.{node.op_type}"
         operators.append(Operator(name, kind, tuple(node.input), tuple(node.output), attributes, (name,)))
     outputs = {value.name: value.name for value in model.graph.output}
+    named = {*inputs, *outputs, *constants, *(name for o in operators for name in (*o.inputs, *o.outputs))}
+    types = {name: of for name, of in types.items() if name in named}
     return Graph(model.graph.name or "model", tuple(operators), types, constants, inputs, outputs, opset)
 
 

@@ -32,7 +32,8 @@ from tests.compiler.pipelines import DIGITS, base16, distances, lowered, simplif
 
 ALL_SIDES = [1, 1, 1, 1]
 AVERAGE = {
-    "op_type": "AveragePool", "channels": 16, "size": 9, "kernel": 3, "stride": 2, "pads": ALL_SIDES, "same_scale": False
+    "op_type": "AveragePool", "channels": 16, "size": 9, "kernel": 3, "stride": 2, "pads": ALL_SIDES,
+    "same_scale": False,
 }  # fmt: skip
 
 # Inputs per model, its builder and its arguments; each gives tens of thousands of values. Scales of pools are not
@@ -41,8 +42,8 @@ ONE_OPERATOR: dict[str, tuple[int, Any, dict[str, Any]]] = {
     "conv_3x3": (6, conv_model, {"channels_in": 16, "channels_out": 24, "size": 12, "pads": ALL_SIDES, "relu": True}),
     "conv_strided": (
         40, conv_model,
-        {"channels_in": 8, "channels_out": 8, "size": [11, 17], "kernel": [3, 5], "stride": [2, 1], "pads": [0, 2, 1, 1],
-         "dilations": [1, 2]},
+        {"channels_in": 8, "channels_out": 8, "size": [11, 17], "kernel": [3, 5], "stride": [2, 1],
+         "pads": [0, 2, 1, 1], "dilations": [1, 2]},
     ),
     "conv_grouped": (
         20, conv_model,

@@ -1,0 +1,142 @@
+"""Fusion: fewer nests, the same bits; and what must not be fused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.fuse import fuse
+from compiler.nest import NestProgram
+from compiler.nest_interpreter import run_nests
+from isa.statement import REDUCTIONS, walk
+from tests.compiler.models import ModelBuilder, add_conv, pool_model, random_inputs, residual_model, small_cnn
+from tests.compiler.pipelines import DIGITS, lowered
+
+
+def names(program: NestProgram) -> list[tuple[str, ...]]:
+    return [nest.nodes for nest in program.nests]
+
+
+def assert_same_bits(
+    model: onnx.ModelProto, before: NestProgram, after: NestProgram, seeds: Sequence[int] = range(4)
+) -> None:
+    for seed in seeds:
+        inputs = random_inputs(model, np.random.default_rng(seed))
+        expected, computed = run_nests(before, inputs), run_nests(after, inputs)
+        assert all(np.array_equal(expected[name], computed[name]) for name in expected)
+
+
+def two_branches(builder: ModelBuilder) -> tuple[str, str]:
+    """Two convolutions of one input, quantised."""
+    x = builder.quantize(builder.input("x", [1, 4, 6, 6]), 0.1, name="x.q")
+    left = add_conv(builder, x, 4, 4, 3, pads=[1, 1, 1, 1], name="left")
+    return left, add_conv(builder, x, 4, 4, 1, name="right")
+
+
+def test_convolution_residual_add_and_relu_are_one_nest() -> None:
+    model = residual_model(np.random.default_rng(1))
+    before = lowered(model)
+    after = fuse(before)
+    assert names(before) == [("conv",), ("add", "relu")]
+    assert names(after) == [("conv", "add", "relu")]
+    (nest,) = after.nests
+    assert list(nest.reads) == ["x", "w", "bias", "scale", "shift", "b"]
+    assert "conv.q.quantize.out" not in after.buffers
+    assert_same_bits(model, before, after)
+
+
+def test_only_the_later_of_two_convolutions_takes_the_add() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    left, right = two_branches(builder)
+    builder.output(builder.quantize(builder.node("Add", [left, right], name="add"), 30.0))
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert names(after) == [("left",), ("right", "add")]
+    assert_same_bits(model, before, after)
+
+
+def test_a_chain_is_fused_as_far_as_it_goes() -> None:
+    """Rescale of an add of a convolution: three nests become one, and names of reads stay apart."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    left, right = two_branches(builder)
+    total = builder.quantize(builder.node("Add", [left, right], name="add"), 30.0, name="sum")
+    builder.output(builder.quantize(builder.node("Add", [total, left], name="again"), 50.0, name="end"))
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert names(after) == [("left",), ("right", "add", "again")]
+    assert list(after.nests[1].reads)[-2:] == ["a", "b"]
+    assert_same_bits(model, before, after)
+
+
+def test_what_two_read_stays() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    left, right = two_branches(builder)
+    a = builder.quantize(builder.node("Add", [left, right], name="add"), 30.0, name="a")
+    b = builder.quantize(builder.node("Relu", [right], name="relu"), 9.0, name="b")
+    builder.output(a, "first")
+    builder.output(b, "second")
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert ("right",) in names(after)
+    assert_same_bits(model, before, after)
+
+
+def test_an_output_stays() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    left, _ = two_branches(builder)
+    relu = builder.quantize(builder.node("Relu", [left], name="relu"), 9.0)
+    builder.output(left, "middle")
+    builder.output(relu, "end")
+    program = lowered(builder.build())
+    assert names(fuse(program)) == names(program)
+
+
+def test_a_rescale_after_a_max_pool_is_fused() -> None:
+    model = pool_model(np.random.default_rng(2), same_scale=False)
+    before = lowered(model)
+    after = fuse(before)
+    assert (len(before.nests), len(after.nests)) == (2, 1)
+    assert_same_bits(model, before, after)
+
+
+def test_a_rescale_after_parts_of_a_buffer_is_not_fused() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", [1, 2, 5, 5]), 0.1, name="x.q")
+    y = builder.node("AveragePool", [x], name="pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    builder.output(builder.quantize(builder.quantize(y, 0.1, name="y.q"), 0.2, name="z.q"))
+    program = lowered(builder.build())
+    assert len(fuse(program).nests) == len(program.nests) == 10
+
+
+def test_what_is_broadcast_is_not_fused() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", [1, 3, 4, 4]), 0.1, name="x.q")
+    mean = builder.quantize(builder.node("GlobalAveragePool", [x], name="mean"), 0.05, name="m.q")
+    builder.output(builder.quantize(builder.node("Add", [x, mean], name="add"), 0.2, name="y.q"))
+    program = lowered(builder.build())
+    assert names(fuse(program)) == [("mean",), ("add",)]
+
+
+def test_digits() -> None:
+    model = onnx.load(DIGITS / "digits_int8.onnx")
+    before = lowered(model)
+    after = fuse(before)
+    assert ("block.conv2", "block.add") in names(after)
+    assert len(after.nests) == len(before.nests) - 1
+    assert_same_bits(model, before, after)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_networks_keep_their_bits(seed: int) -> None:
+    model = small_cnn(np.random.default_rng(seed))
+    before = lowered(model)
+    after = fuse(before)
+    assert all(sum(node.op in REDUCTIONS for node in walk(nest.expr)) <= 1 for nest in after.nests)
+    assert sum(nest.macs for nest in after.nests) == sum(nest.macs for nest in before.nests)
+    assert_same_bits(model, before, after)
+    assert fuse(after) == replace(after)

@@ -25,13 +25,14 @@ LOAD, MMA, VEC, STORE = range(4)
 BUSY, WAIT, STALL_PORT, STALL_DRAM, STALL_WEIGHTS, IDLE, COUNTERS = 0, 1, 5, 6, 7, 8, 9
 """Columns of an engine's counters; the wait for engine e is WAIT + e."""
 
-ENGINE, WAITS, ITERATIONS, GROUP, FIRST_INNER, SOURCES, ACCUMULATES, RUN_BYTES, RUNS, WORD_BYTES, FIXED = (
-    *(0, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13),
+ENGINE, WAITS, ITERATIONS, GROUP, FIRST_INNER, SOURCES, TO_WRITE, ACCUMULATES, RUN_BYTES, RUNS, WORD_BYTES, FIXED = (
+    *(0, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14),
 )
 """Columns of `code`.
 
 ITERATIONS: of mma, the vectors of a tile. GROUP: of vec, iterations a result; of mma, tiles. FIRST_INNER: of mma, the
-first vector loop; of DMA, one beyond the loops that the address side walks. From FIXED on, at places in `p`: `of_trips`
+first vector loop; of DMA, one beyond the loops that the address side walks. TO_WRITE: of vec, the cycles from issue to
+write. From FIXED on, at places in `p`: `of_trips`
 and `of_is_reduce` (a column a loop), `of_bases` (a column an operand), `of_steps` (operand by loop: what its address
 grows by when that loop moves on and all inside it return). Operands: of vec its sources, then at `vec_sources` its
 destination; of mma a, w, c; of DMA the on-chip word, then the DRAM byte.
@@ -75,7 +76,7 @@ cycle, the port of the accumulators that the array will read or write, or -1. `a
 """
 
 PARAMETERS = record(
-    *("rows", "weight_lead", "update", "mma_read", "mma_write", "vec_write", "vec_results"),
+    *("rows", "weight_lead", "update", "mma_read", "mma_write", "vec_results"),
     *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "burst_queue"),
     *("load_contexts", "store_contexts", "store_words", "load_window", "store_window", "instruction_beats"),
     *("vec_sources", "requesters", "loops", "words", "instructions"),
@@ -94,6 +95,7 @@ STATE = record(
     *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "mma_in_flight", "slot"),
     # vec
     *("vec_active", "vec_instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
+    *("newest_ready",),
     # load
     *("load_active", "load_instruction", "load_run_left", "load_run_at", "load_run_start", "load_runs_left"),
     *("load_asked", "load_buffer", "load_window", "load_burst_head", "load_burst_count", "packed", "words_left"),
@@ -307,10 +309,18 @@ def start_vec(p, s, code, q, i):
 
 
 @step
-def ask_sources(p, s, code, q):
+def may_issue(p, s, code, t):
+    """There is room for a result, and one of this instruction would not overtake those before it."""
+    if not s.vec_active or s.result_count >= p.vec_results:
+        return False
+    return t + code[s.vec_instruction, TO_WRITE] > s.newest_ready
+
+
+@step
+def ask_sources(p, s, code, q, t):
     for k in range(p.vec_sources):
         q[p.at_ask + VEC_ASKS + k] = -1
-    if not s.vec_active or s.result_count >= p.vec_results:
+    if not may_issue(p, s, code, t):
         return
     for k in range(code[s.vec_instruction, SOURCES]):
         if not (s.granted >> k) & 1:
@@ -323,12 +333,14 @@ def step_vec(p, s, code, q, t, is_written):
     q[p.at_activity + VEC] = STALL_PORT if s.vec_active else -1
     if s.result_count:
         s.has_progress = 1
-    had_room = s.result_count < p.vec_results
+    can_issue = may_issue(p, s, code, t)
+    if s.vec_active and t <= s.newest_ready:
+        s.has_progress = 1
     if is_written:
         q[p.at_retiring + VEC] = q[p.at_result_port + s.result_head] < 0
         s.result_head = wrapped(s.result_head + 1, p.result_slots)
         s.result_count -= 1
-    if not s.vec_active or not had_room:
+    if not can_issue:
         return
     i = s.vec_instruction
     sources = code[i, SOURCES]
@@ -341,13 +353,14 @@ def step_vec(p, s, code, q, t, is_written):
     s.has_progress = 1
     s.granted = 0
     q[p.at_activity + VEC] = BUSY
+    s.newest_ready = t + code[i, TO_WRITE]
     s.iterations_left -= 1
     s.group_left -= 1
     if s.group_left == 0:
         s.group_left = code[i, GROUP]
         slot = wrapped(s.result_head + s.result_count, p.result_slots)
         port = port_of(p, q, q[p.at_source_word + p.vec_sources])
-        q[p.at_result_ready + slot] = t + p.vec_write
+        q[p.at_result_ready + slot] = s.newest_ready
         q[p.at_result_port + slot] = port if s.iterations_left else -1 - port  # negative: the instruction's last
         s.result_count += 1
     loop = advance(p, code, q, W_VEC, i, 0, p.loops)
@@ -690,7 +703,7 @@ def step_engines(p, s, code, q, t):
     q[p.at_c_read + slot] = -1
     w_port = weight_port(p, s, code, q)
     q[p.at_ask + 0] = vector_port(p, s, code, q, t)
-    ask_sources(p, s, code, q)
+    ask_sources(p, s, code, q, t)
     q[p.at_ask + p.requesters - 1] = store_port(p, s, code, q)
     arbitrate_reads(p, q, c_read_port, w_port)
 

@@ -113,7 +113,6 @@ def _figures(machine: Machine) -> dict[str, int]:
         "update": timing.MMA_UPDATE,
         "mma_read": timing.mma_read(machine),
         "mma_write": timing.mma_write(machine),
-        "vec_write": timing.vec_write(machine),
         "vec_results": timing.vec_results(machine),
         "bus_bytes": machine.dram.bus_bytes,
         "latency": machine.dram.latency_cycles,

@@ -14,6 +14,7 @@ from isa.machine import ENGINES, Machine
 from isa.memory import DRAM
 from isa.program import Program
 from isa.templates import systolic_activations, systolic_weights, tile_loops
+from isa.timing import vec_write
 from simulator.cycle_kernel import (
     ACCUMULATES,
     ENGINE,
@@ -24,6 +25,7 @@ from simulator.cycle_kernel import (
     RUN_BYTES,
     RUNS,
     SOURCES,
+    TO_WRITE,
     WAITS,
     WORD_BYTES,
 )
@@ -70,7 +72,7 @@ def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.
             case "dma":
                 _fill_move(rows, index, instruction, machine, first_words, regions)
             case "systolic":
-                _fillprod(rows, index, instruction, first_words)
+                _fill_products(rows, index, instruction, first_words)
             case _:
                 _fill_lanes(rows, index, instruction, machine, first_words)
     return rows.table
@@ -140,11 +142,12 @@ def _fill_lanes(
     destination = vec_sources(machine)
     _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
     rows.table[index, SOURCES] = len(of.sources)
+    rows.table[index, TO_WRITE] = vec_write(of)
     rows.table[index, ITERATIONS] = prod(instruction.trips.values())
     rows.table[index, GROUP] = prod(instruction.trips[name] for name in of.reduce_loops)
 
 
-def _fillprod(rows: _Rows, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
+def _fill_products(rows: _Rows, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
     of = instruction.format
     outer, trips = tile_loops(of), tuple(instruction.trips.values())
     a, w, c = systolic_activations(of), systolic_weights(of), of.destination

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isa.encoding import ACCUMULATE, Instruction, Operand
 from isa.faults import Fault, MachineFault
-from isa.memory import DRAM
+from isa.memory import DRAM, Element
 from isa.numeric import IntegerType, wrap
 from isa.program import Program
 from isa.state import MachineState, initial_state
@@ -193,7 +193,8 @@ class PreparedProgram:
         assert kind is not None
         bound = _largest(a) * _largest(w) * self._machine.rows * _size(walks[a.name], reduced)
         adds = of.has_accumulate and instruction[ACCUMULATE] == 1
-        return _Product(a_view, w_view, c_view, len(batch), len(vectors), len(reduced), kind, bound, adds).run
+        elements = (a.element, w.element, c.element)
+        return _Product(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run
 
     def _weights_view(
         self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
@@ -228,23 +229,26 @@ class _Product:
         a: NDArray[Any],
         w: NDArray[Any],
         c: NDArray[Any],
+        elements: tuple[Element, Element, Element],
         batch_axes: int,
         vector_axes: int,
-        reduced_axes: int,
         kind: IntegerType,
         bound: int,
         adds: bool,
     ) -> None:
         self._a, self._w, self._c = a, w, c
+        self._a_element, self._w_element, self._c_element = elements
         self._batch = a.shape[:batch_axes]
         self._terms = int(np.prod(a.shape[batch_axes + vector_axes :]))
         self._axis = batch_axes
         self._has_vectors = vector_axes > 0
         self._kind, self._adds = kind, adds
-        self._type = np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
+        self._type = np.dtype(
+            np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
+        )
 
     def run(self) -> None:
-        weights = self._w.astype(self._type).reshape(*self._batch, self._terms, -1)
+        weights = extract(self._w, self._w_element, "", self._type).reshape(*self._batch, self._terms, -1)
         pieces = -(-self._a.size // GATHERED_ELEMENTS) if self._has_vectors else 1
         length = self._a.shape[self._axis] if self._has_vectors else 1
         step = max(1, length // pieces)
@@ -253,10 +257,10 @@ class _Product:
             self._multiply(self._a[at], weights, self._c[at])
 
     def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
-        vectors = a.astype(self._type).reshape(*self._batch, -1, self._terms)
+        vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
         total = (vectors @ weights).reshape(c.shape).astype(np.int64)
         if self._adds:
-            total += c
+            total += extract(c, self._c_element, "", total.dtype)
         np.copyto(c, wrap(total, self._kind), casting="unsafe")
 
 

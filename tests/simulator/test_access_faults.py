@@ -1,0 +1,62 @@
+"""Faults found before a run against those that the interpreter meets, on instructions with broken fields."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from isa.encoding import FieldKind, Instruction, InstructionFormat, make_instruction
+from isa.faults import Fault, FaultCode, MachineFault
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.program import place_regions
+from simulator.access_faults import access_fault
+from simulator.interpreter import interpret_instruction
+from simulator.regions import regions_of
+from tests.generators import LIMITS, program_of, random_instruction, random_state
+
+
+@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+def test_equals_the_interpreter(name: str) -> None:
+    machine = load_machine(name)
+    regions = regions_of(program_of(machine, ()), place_regions(LIMITS))
+    found = []
+    for of in machine.formats.values():
+        for seed in range(25):
+            rng = np.random.default_rng(seed)
+            instruction = broken(machine, of, rng)
+            state = random_state(machine, rng)
+            expected = None
+            try:
+                interpret_instruction(machine, instruction, state, regions, 3)
+            except MachineFault as raised:
+                expected = raised.fault
+            found.append(access_fault(machine, instruction, regions, 3))
+            assert found[-1] == expected, f"{of.mnemonic}, seed {seed}"
+    codes = {fault.code for fault in found if fault is not None}
+    assert codes == {FaultCode.ADDRESS, FaultCode.REGION}
+
+
+def broken(machine: Machine, of: InstructionFormat, rng: np.random.Generator) -> Instruction:
+    """A good instruction with up to three of its bases and strides drawn anew from all that their fields hold."""
+    good = random_instruction(machine, of, rng, max_iterations=30)
+    places = [f for f in of.fields if f.kind in (FieldKind.BASE, FieldKind.STRIDE, FieldKind.REGION)]
+    chosen = rng.choice(len(places), int(rng.integers(1, 4)), replace=False)
+    near = 1 if rng.random() < 0.5 else 0
+    changes = {}
+    for position in chosen:
+        field = places[position]
+        low, high = (max(field.low, -40), min(field.high, 40)) if near else (field.low, field.high)
+        changes[field.name] = int(rng.integers(low, high, endpoint=True))
+    return good.replace(changes)
+
+
+def test_finds_the_first_fault_of_a_nest_too_large_to_walk() -> None:
+    machine = load_machine("base16")
+    of = machine.format("copy")
+    fields = {"trip.i": 1024, "trip.j": 1024, "trip.k": 1024, "a.i": 16, "a.base": 1, "y.base": 2}
+    regions = regions_of(program_of(machine, ()), place_regions(LIMITS))
+    assert access_fault(machine, make_instruction(of, fields), regions, 0) is None
+    # i = 64 ends at 1 + 64·16 + 1023·15 = 16370, inside 16384 words; i = 65 at 16386, with its last j.
+    beyond = make_instruction(of, {**fields, "a.j": 15})
+    assert access_fault(machine, beyond, regions, 0) == Fault(FaultCode.ADDRESS, 0, 16386)

@@ -1,0 +1,145 @@
+"""The simulator against the hardware under Verilator: every byte of every memory, every cycle, every counter.
+
+The programs are random and valid; the memories' contents are random too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isa.encoding import Instruction
+from isa.faults import Fault
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.memory import DRAM
+from isa.program import Program, place_regions
+from isa.state import MachineState, RunCounters
+from rtl.run import run_rtl_many
+from simulator.cycles import simulate_cycles
+from simulator.values import PreparedProgram, simulate_values
+from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
+
+Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
+
+
+def job(program: Program, rng: np.random.Generator) -> Job:
+    return program, random_dram(program, rng), place_regions(program.limits)
+
+
+def random_jobs(machine: Machine, seeds: range, count: int) -> list[Job]:
+    jobs = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        jobs.append(job(random_program(machine, rng, count, max_iterations=int(rng.integers(8, 200))), rng))
+    return jobs
+
+
+def assert_equal(machine: Machine, jobs: Sequence[Job], seeds: Sequence[object]) -> None:
+    for seed, (program, dram, bases), (state, counters) in zip(seeds, jobs, run_rtl_many(machine, jobs), strict=True):
+        assert counters.fault is None, f"seed {seed}: {counters.fault}"
+        assert_same_bytes(simulate_values(program, dram, bases), state, f"seed {seed}")
+        assert_same_counters(simulate_cycles(program, bases), counters, f"seed {seed}")
+
+
+def assert_same_bytes(simulated: MachineState, hardware: MachineState, case: str) -> None:
+    for name, stored in simulated.memories.items():
+        assert np.array_equal(stored, hardware.memories[name]), f"{name} differs, {case}"
+    assert np.array_equal(simulated.dram, hardware.dram), f"dram differs, {case}"
+
+
+def assert_same_counters(simulated: RunCounters, hardware: RunCounters, case: str) -> None:
+    assert simulated.started.tolist() == hardware.started.tolist(), case
+    assert simulated.retired.tolist() == hardware.retired.tolist(), case
+    assert simulated.cycles == hardware.cycles, case
+    assert simulated.engines == hardware.engines, case
+    assert simulated.dram_bytes_read == hardware.dram_bytes_read, case
+    assert simulated.dram_bytes_written == hardware.dram_bytes_written, case
+
+
+def test_random_programs_on_tiny8() -> None:
+    seeds = range(12)
+    machine = load_machine("tiny8")
+    assert_equal(machine, random_jobs(machine, seeds, 20), seeds)
+
+
+def test_every_instruction_alone_on_tiny8() -> None:
+    machine = load_machine("tiny8")
+    jobs, cases = [], []
+    for of in machine.formats.values():
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            jobs.append(job(program_of(machine, (random_instruction(machine, of, rng),)), rng))
+            cases.append(f"{seed} of {of.mnemonic}")
+    assert_equal(machine, jobs, cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+def test_many_random_programs(name: str) -> None:
+    seeds = range(1000, 1067)
+    machine = load_machine(name)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("lanes=8",),
+        ("array.rows=4", "array.cols=12", "lanes=4", "dram.bus_bytes=4", "rounding=up"),
+        ("dram.latency_cycles=1", "memories.act.banks=1", "memories.acc.banks=1", "engines.vec.queue=1"),
+    ],
+    ids=" ".join,
+)
+def test_random_programs_on_other_sizes(overrides: tuple[str, ...]) -> None:
+    seeds = range(2000, 2030)
+    machine = load_machine("base16", overrides)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def faulty_instructions(machine: Machine) -> list[Instruction]:
+    """Each instruction of the machine with each of its operands outside: beyond, below, and after some steps.
+
+    All others stay at a good word, so that there is one fault, whatever part of the engine runs ahead.
+    """
+    found = []
+    for number, of in enumerate(machine.formats.values()):
+        rng = np.random.default_rng(number)
+        for operand in of.operands:
+            good = random_instruction(machine, of, rng, max_iterations=12)
+            loop = next(loop for loop in of.loops if loop.name in operand.loops)
+            stays = {f"{other.name}.{name}": 0 for other in of.operands for name in other.loops}
+            outer = {f"trip.{loop.name}": 3, **{f"trip.{other.name}": 1 for other in of.loops if other != loop}}
+            size = LIMITS["workspace"] if operand.memory == DRAM else machine.memories[operand.memory].depth
+            region = {f"{operand.name}.region": 2} if operand.memory == DRAM else {}
+            base, stride = f"{operand.name}.base", f"{operand.name}.{loop.name}"
+            found.append(good.replace({**stays, **region, **outer, base: size - 1, stride: 1}))
+            found.append(good.replace({**stays, **region, **outer, base: 1, stride: -1}))
+            found.append(good.replace({**stays, **region, **outer, base: size - 40, stride: 25}))
+    return found
+
+
+def with_impossible_wait(machine: Machine) -> tuple[Instruction, ...]:
+    first = random_instruction(machine, machine.format("fill"), np.random.default_rng(0))
+    return first, first.replace({"wait.load": 1})
+
+
+def test_faults_are_the_same() -> None:
+    machine = load_machine("tiny8")
+    rng = np.random.default_rng(7)
+    programs = [program_of(machine, (instruction,)) for instruction in faulty_instructions(machine)]
+    programs.append(program_of(machine, with_impossible_wait(machine)))
+    jobs = [job(program, rng) for program in programs]
+    for (program, _, bases), (_, counters) in zip(jobs, run_rtl_many(machine, jobs), strict=True):
+        expected: Fault | None = PreparedProgram(program, bases).fault
+        fields = dict(
+            zip((f.name for f in program.instructions[0].format.fields), program.instructions[0].values, strict=True)
+        )
+        assert expected is not None and counters.fault == expected, f"{program.instructions[0].mnemonic} {fields}"

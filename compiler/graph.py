@@ -49,7 +49,7 @@ Attribute = Any
 class Quantization:
     """real = scale · (q - zero_point): one scale and zero point for the tensor, or one for each index of `axis`."""
 
-    scales: tuple[float, ...]  # values of float32
+    scales: tuple[float, ...]  # as the model has them, values of float32
     zero_points: tuple[int, ...]
     axis: int | None = None
 

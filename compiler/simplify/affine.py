@@ -35,12 +35,16 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
 
 
 def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
-    """affine(dequantize(q)) → a convolution of each channel with one weight, whose scale is the factor."""
+    """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
+
+    The integer is as large as it can be, because the bias is rounded to a multiple of its step.
+    """
     if view.producer(operator.inputs[0], "dequantize") is None:
         return None
     scale, offset = _values(operator, view)
     shape = (len(scale), 1, 1, 1)
-    ones = Weights(np.ones(shape, np.int8), Quantization((1.0,), (0,)))
+    largest = int(np.iinfo(np.int8).max)
+    ones = Weights(np.full(shape, largest, np.int8), Quantization((1 / largest,), (0,)))
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": len(scale)}
     made = Operator(operator.name, "conv", operator.inputs[:1] + ("",), operator.outputs, attributes, operator.nodes)
     return _conv(made, _scaled_weights(operator, ones, scale), offset, view)

@@ -43,13 +43,36 @@ def _reason(operator: Operator, graph: Graph) -> str:
             "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
         )
     for position, name in enumerate(operator.inputs):
-        if name in graph.constants and not (operator.kind == "conv" and position > 0):
-            return f"its operand {name!r} is constant; expected an activation"
-        if graph.tensors[name].quantization is None and not (operator.kind == "conv" and position == 2):
-            return _float_operand(name, position, operator, graph)
+        is_parameter = operator.kind == "conv" and position > 0
+        reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)
+        if reason:
+            return reason
     if graph.tensors[operator.outputs[0]].quantization is None:
         return "its result is float; expected a QuantizeLinear after it"
     return ""
+
+
+def _parameter(name: str, position: int, graph: Graph) -> str:
+    """What is wrong with a convolution's weights or bias."""
+    producer = graph.producers.get(name)
+    source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
+    if source not in graph.constants:
+        return f"its {'weights' if position == 1 else 'bias'} {name!r} are computed; expected a constant"
+    if position == 1 and graph.tensors[source].quantization is None:
+        return f"its weights {name!r} are float; expected quantised ones, behind DequantizeLinear"
+    return ""
+
+
+def _activation(name: str, graph: Graph) -> str:
+    """What is wrong with an operand that must be a quantised activation."""
+    producer = graph.producers.get(name)
+    source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
+    if source in graph.constants:
+        return f"its operand {name!r} is constant; expected an activation"
+    if graph.tensors[source].quantization is not None:
+        return ""
+    where = "a float input of the model" if producer is None else f"the float result of node {producer.name!r}"
+    return f"its operand {name!r} is {where}; expected QuantizeLinear and DequantizeLinear between them"
 
 
 def _unknown(operator: Operator, graph: Graph) -> str:
@@ -62,13 +85,3 @@ def _unknown(operator: Operator, graph: Graph) -> str:
         f"{kind} of these operands ({shapes}) has no lowering; expected constant weights for products, and equal "
         "shapes or one number for each channel otherwise"
     )
-
-
-def _float_operand(name: str, position: int, operator: Operator, graph: Graph) -> str:
-    if name in graph.constants:
-        return f"its operand {name!r} is a float constant; expected a quantised one, behind DequantizeLinear"
-    producer = graph.producers.get(name)
-    if producer is not None and producer.kind == "dequantize":
-        return "its result is float; expected a QuantizeLinear after it"
-    where = "a float input of the model" if producer is None else f"the float result of node {producer.name!r}"
-    return f"its operand {name!r} is {where}; expected QuantizeLinear and DequantizeLinear between them"

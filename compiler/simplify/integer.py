@@ -39,7 +39,7 @@ def before_dequantize(operator: Operator, view: View) -> Replacement | None:
 def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     """clamp(dequantize(q)) → dequantize(limited q), if the limits are multiples of the scale."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
-    if dequantize is None or all(user.kind == "quantize" for user in view.users(operator.outputs[0])):
+    if dequantize is None or _is_only_quantized(operator.outputs[0], view):
         return None
     of = view.type(dequantize.inputs[0])
     assert of.quantization is not None
@@ -50,6 +50,12 @@ def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | Non
     attributes = _limits(operator, of, *of.limits)
     rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
     return _before(dequantize, rescale, of, view)
+
+
+def _is_only_quantized(name: str, view: View) -> bool:
+    """True when every reader of a tensor quantises it: limits then go into the quantisation, without rounding them."""
+    users = view.users(name)
+    return bool(users) and name not in view.outputs and all(user.kind == "quantize" for user in users)
 
 
 def _before(dequantize: Operator, operator: Operator, of: TensorType, view: View) -> Replacement:

@@ -1,0 +1,106 @@
+"""Per-channel scales and offsets folded into convolutions; ONNX Runtime says what a BatchNormalization means."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.errors import CompileError
+from compiler.nest_interpreter import run_nests
+from compiler.onnx_import import import_onnx
+from compiler.simplify import simplify
+from compiler.simplify.affine import affine_to_conv, fold_affine_into_conv
+from tests.compiler.models import ModelBuilder
+from tests.compiler.pipelines import distances, lowered
+from tests.compiler.simplify.graphs import GraphBuilder, kinds, only, rewritten
+
+SCALE = np.array([1.5, -0.3, 0.0, 2.0])
+
+
+def affine(builder: GraphBuilder, x: str, scale: np.ndarray) -> str:
+    offset = np.random.default_rng(2).normal(size=scale.shape)
+    return builder.add("a", "affine", x, builder.constant("scale", scale), builder.constant("offset", offset))
+
+
+def test_is_folded_into_the_convolution_before() -> None:
+    builder = GraphBuilder()
+    y = affine(builder, builder.conv("c", builder.pair("p", "x")), SCALE)
+    after = rewritten(builder.graph(y), {"affine": (fold_affine_into_conv,)}, tolerance=1e-3)
+    assert "affine" not in kinds(after)
+    assert only(after, "conv").nodes == ("c", "a")
+
+
+def test_is_a_convolution_of_each_channel_on_its_own() -> None:
+    builder = GraphBuilder()
+    y = affine(builder, builder.pair("p", "x"), SCALE[:3])
+    after = rewritten(builder.graph(y), {"affine": (affine_to_conv,)}, tolerance=1e-4)
+    conv = only(after, "conv")
+    assert conv.attributes["group"] == 3
+    weights = next(value for name, value in after.constants.items() if value.ndim == 4)
+    assert weights.ravel().tolist() == [127, -127, 0]
+
+
+def test_stays_where_the_convolution_has_another_reader() -> None:
+    builder = GraphBuilder()
+    conv = builder.conv("c", builder.pair("p", "x"))
+    after = rewritten(builder.graph(affine(builder, conv, SCALE), conv), {"affine": (fold_affine_into_conv,)})
+    assert "affine" in kinds(after)
+
+
+def test_a_weight_whose_sign_cannot_change_is_refused() -> None:
+    builder = GraphBuilder()
+    y = affine(builder, builder.conv("c", builder.pair("p", "x")), SCALE)
+    builder.constants["c.weight"][1, 0, 0, 0] = -128
+    with pytest.raises(CompileError) as caught:
+        rewritten(builder.graph(y), {"affine": (fold_affine_into_conv,)})
+    assert str(caught.value) == (
+        "node 'a' (affine): its negative scale turns the weight -128 into 128; quantise weights to -127 … 127"
+    )
+
+
+def channel_model(op_type: str, after_conv: bool, constants: list[Any], **attributes: Any) -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(4))
+    x = builder.quantize(builder.input("x", [1, 4, 20, 20]), 0.1, name="x.q")
+    if after_conv:
+        weight, _ = builder.weights("conv", [4, 4, 1, 1])
+        x = builder.node("Conv", [x, weight], name="conv", kernel_shape=[1, 1])
+    names = [builder.constant(f"c{position}", np.asarray(c, np.float32)) for position, c in enumerate(constants)]
+    builder.output(builder.quantize(builder.node(op_type, [x, *names], name="op", **attributes), 0.317, 3, name="y.q"))
+    return builder.build()
+
+
+COLUMN = np.array([1.7, -0.4, 0.9, 2.2]).reshape(1, 4, 1, 1)
+NORMALIZATION = [[1.1, 0.8, -0.7, 1.3], [0.1, -2, 3, 0], [0.5, -1, 2, 0.2], [0.5, 1.5, 0.9, 2]]
+
+
+@pytest.mark.parametrize("after_conv", [True, False])
+@pytest.mark.parametrize(
+    ("op_type", "constants"),
+    [
+        ("BatchNormalization", NORMALIZATION),
+        ("Mul", [COLUMN]),
+        ("Add", [COLUMN]),
+        ("Sub", [COLUMN[0]]),
+        ("Div", [COLUMN]),
+        ("Mul", [0.37]),
+    ],
+)
+def test_operators_with_constants_mean_what_onnx_runtime_says(
+    op_type: str, constants: list[Any], after_conv: bool
+) -> None:
+    model = channel_model(op_type, after_conv, constants)
+    program = lowered(model)
+    assert len(program.nests) == 1
+    apart = distances(model, lambda inputs: run_nests(program, inputs), count=20)
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.998  # the offset is rounded to a whole product, up to 1/100 of a step here
+
+
+def test_a_normalization_for_training_is_refused() -> None:
+    graph = import_onnx(channel_model("BatchNormalization", True, NORMALIZATION).SerializeToString())
+    normalization = only(graph, "onnx.BatchNormalization")
+    object.__setattr__(normalization, "attributes", {"training_mode": 1})
+    with pytest.raises(CompileError) as caught:
+        simplify(graph)
+    assert str(caught.value) == "node 'op' (BatchNormalization): training_mode = 1 has no lowering; expected 0"

@@ -1,0 +1,81 @@
+"""The rewriting engine: dead code, equal operators, aliases, and an end."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.errors import CompileError
+from compiler.graph import Operator
+from compiler.simplify.rewrite import Replacement, View, drop_dead_code, merge_equal_operators, rewrite
+from tests.compiler.simplify.graphs import GraphBuilder, assert_same, kinds
+
+
+def test_drops_what_no_output_needs() -> None:
+    builder = GraphBuilder()
+    used = builder.pair("used", "x")
+    builder.conv("dead", used)
+    builder.constant("forgotten", np.zeros(3))
+    graph = drop_dead_code(builder.graph(used))
+    assert kinds(graph) == ["quantize", "dequantize"]
+    assert not graph.constants
+    assert set(graph.tensors) == {"x", "used.q", "used"}
+
+
+def test_merges_equal_operators() -> None:
+    builder = GraphBuilder()
+    q = builder.quantize("q", "x")
+    first, second = builder.dequantize("first", q), builder.dequantize("second", q)
+    total = builder.add("total", "add", first, second)
+    graph = builder.graph(total, "second")
+    merged = merge_equal_operators(graph)
+    assert kinds(merged) == ["quantize", "dequantize", "add"]
+    assert merged.outputs == {"total": "total", "second": "first"}
+    assert_same(graph, merged)
+
+
+def test_keeps_operators_with_other_attributes_or_types() -> None:
+    builder = GraphBuilder()
+    low, high = (
+        builder.add("low", "clamp", "x", low=0.0, high=1.0),
+        builder.add("high", "clamp", "x", low=0.0, high=2.0),
+    )
+    a, b = builder.quantize("a", "x"), builder.quantize("b", "x", dtype="uint8")
+    graph = builder.graph(low, high, a, b)
+    assert kinds(merge_equal_operators(graph)) == kinds(graph)
+
+
+def test_an_alias_reaches_later_operators_and_outputs() -> None:
+    def drop_clamp(operator: Operator, view: View) -> Replacement:
+        return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
+
+    builder = GraphBuilder()
+    clamped = builder.add("clamped", "clamp", "x", low=-9.0, high=9.0)
+    again = builder.add("again", "clamp", clamped, low=-9.0, high=9.0)
+    graph = rewrite(builder.graph(builder.quantize("q", again), "again"), {"clamp": (drop_clamp,)})
+    assert [operator.inputs for operator in graph.operators] == [("x",)]
+    assert graph.outputs == {"q": "q", "again": "x"}
+
+
+def test_changes_nothing_in_place() -> None:
+    builder = GraphBuilder()
+    graph = builder.graph(builder.pair("y", "x"))
+    copy = replace(graph, tensors=dict(graph.tensors), constants=dict(graph.constants))
+
+    def rename(operator: Operator, view: View) -> Replacement | None:
+        return (
+            None if operator.name == "new" else Replacement((replace(operator, name="new"),), {"t": graph.tensors["x"]})
+        )
+
+    assert rewrite(graph, {"quantize": (rename,)}).operators[0].name == "new"
+    assert graph == copy
+
+
+def test_rules_that_never_end_are_told() -> None:
+    def forever(operator: Operator, view: View) -> Replacement:
+        return Replacement((operator,))
+
+    builder = GraphBuilder()
+    with pytest.raises(CompileError) as caught:
+        rewrite(builder.graph(builder.quantize("q", "x")), {"quantize": (forever,)})
+    assert str(caught.value) == "test: simplification does not come to an end"

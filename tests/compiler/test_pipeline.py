@@ -1,0 +1,124 @@
+"""The compiler as a whole: bits of ONNX Runtime, the same bytes every time, every stage re-entered from its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.errors import CompileError
+from compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
+from compiler.tiling import TilingOptions
+from isa.elf_writer import to_bytes
+from isa.loader import load_machine
+from isa.program import Program, place_regions
+from simulator.values import simulate_values
+from tests.compiler.models import (
+    conv_model,
+    flatten_gemm_model,
+    gemm_model,
+    pool_model,
+    random_inputs,
+    residual_model,
+    run_onnx,
+    small_cnn,
+)
+from tilewright.host import dram_image, read_outputs
+
+MODELS = {
+    "conv": conv_model,
+    "strided": lambda rng: conv_model(rng, 5, 20, 9, 3, stride=2, pads=[1, 1, 1, 1], dilations=2),
+    "residual": residual_model,
+    "max_pool": pool_model,
+    "average": lambda rng: pool_model(rng, "GlobalAveragePool"),
+    "gemm": gemm_model,
+    "flatten": flatten_gemm_model,
+}
+
+
+def largest_error(program: Program, model: onnx.ModelProto) -> float:
+    """In steps of the output's quantisation, on random inputs."""
+    inputs = random_inputs(model, np.random.default_rng(1))
+    final = simulate_values(program, dram_image(program, inputs), place_regions(program.limits))
+    outputs, expected = read_outputs(program, final.dram), run_onnx(model, inputs)
+    return max(float(np.abs(outputs[of.name] - expected[of.name]).max()) / of.scale for of in program.outputs)
+
+
+@pytest.mark.parametrize("machine", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("name", MODELS)
+def test_computes_what_onnx_runtime_computes(name: str, machine: str) -> None:
+    model = MODELS[name](np.random.default_rng(0))
+    program = compile_model(model, load_machine(machine))
+    assert largest_error(program, model) < 1.01
+
+
+def test_the_digits_network_compiles_to_the_same_bytes(repository: Path) -> None:
+    path = repository / "programs" / "digits" / "digits_int8.onnx"
+    machine = load_machine("base16")
+    assert to_bytes(compile_model(path, machine)) == to_bytes(compile_model(path.read_bytes(), machine))
+
+
+def test_every_stage_is_dumped_in_order() -> None:
+    dumped: list[tuple[str, str]] = []
+    model = gemm_model(np.random.default_rng(0))
+    compile_model(model, load_machine("tiny8"), dump=lambda name, text: dumped.append((name, text)))
+    assert tuple(name for name, _ in dumped) == pass_names()
+    assert all(text for _, text in dumped)
+
+
+@pytest.mark.parametrize("name", [step.name for step in PASSES if step.parse is not None])
+def test_goes_on_from_a_stages_text_to_the_same_program(name: str) -> None:
+    machine = load_machine("tiny8")
+    dumped: dict[str, str] = {}
+    program = compile_model(small_cnn(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
+    assert to_bytes(resume(name, dumped[name], machine)) == to_bytes(program)
+
+
+def test_an_unknown_stage_is_named() -> None:
+    with pytest.raises(CompileError) as refused:
+        resume("tiles", "", load_machine("tiny8"))
+    assert str(refused.value) == f"no pass 'tiles'; there are: {', '.join(pass_names())}"
+
+
+def test_a_stage_that_has_no_way_back_is_named() -> None:
+    with pytest.raises(CompileError) as refused:
+        resume("waits", "", load_machine("tiny8"))
+    assert str(refused.value) == (
+        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, fuse, tile, schedule"
+    )
+
+
+@pytest.mark.parametrize("act", [4, 8])
+@pytest.mark.parametrize("wgt", [4, 8])
+def test_small_memories_cost_time_and_no_bits(act: int, wgt: int) -> None:
+    model = small_cnn(np.random.default_rng(3), channels=16, size=16)
+    small = load_machine("base16", [f"memories.act.kib={act}", f"memories.wgt.kib={wgt}", "memories.acc.kib=8"])
+    assert largest_error(compile_model(model, small), model) <= largest_error(
+        compile_model(model, load_machine("base16")), model
+    )
+
+
+def test_what_cannot_fit_says_what_would_do() -> None:
+    machine = load_machine("base16", ["memories.acc.kib=1"])  # 16 words
+    text = stage_text("tile", "base16")
+    with pytest.raises(CompileError) as refused:
+        resume("tile", text.replace(load_machine("base16").hash, machine.hash), machine)
+    message = str(refused.value)
+    assert "acc needs" in message
+    assert "try --set memories.acc.kib=" in message
+
+
+def stage_text(name: str, machine: str) -> str:
+    dumped: dict[str, str] = {}
+    model = conv_model(np.random.default_rng(0), 16, 16, 16)
+    compile_model(model, load_machine(machine), dump=dumped.__setitem__)
+    return dumped[name]
+
+
+def test_attempts_begin_with_what_was_asked_for() -> None:
+    asked = Options(TilingOptions(budget_fraction=0.25), loads_ahead=3)
+    tried = list(attempts(asked))
+    assert tried[0] == asked
+    assert tried[-1] == Options(TilingOptions(budget_fraction=0.125, residency="none"), 0)

@@ -345,7 +345,7 @@ def reduce_mean(operator: Operator, view: View) -> Replacement | None:
     change = _pool(replace(operator, outputs=(pooled,)), "average_pool", window, {"counts_padding": 0})
     if keeps:
         return change
-    reshape = Operator(f"{operator.name}.reshape", "reshape", (pooled,), operator.outputs, {}, operator.nodes)
+    reshape = Operator(f"{operator.name}.reshape", "reshape", (pooled,), operator.outputs)
     shape = source.shape[:2] + (1,) * (rank - 2)
     return _with(change, Replacement((reshape,), {pooled: replace(result, shape=shape)}))
 

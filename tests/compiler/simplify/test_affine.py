@@ -97,6 +97,21 @@ def test_operators_with_constants_mean_what_onnx_runtime_says(
     assert (apart == 0).mean() >= 0.998  # the offset is rounded to a whole product, up to 1/100 of a step here
 
 
+def test_a_bias_that_is_added_after_a_product_is_its_bias() -> None:
+    """MatMul → Add, as exporters write a dense layer; the quantiser leaves the constant behind a DequantizeLinear."""
+    builder = ModelBuilder(np.random.default_rng(4))
+    x = builder.quantize(builder.input("x", [3, 20]), 0.1, name="x.q")
+    weight, _ = builder.weights("w", [20, 50], axis=1)
+    bias = builder.quantize(builder.constant("b", np.linspace(-3, 3, 50).astype(np.float32)), 0.03, 0, name="b.q")
+    y = builder.node("Add", [bias, builder.node("MatMul", [x, weight], name="matmul")], name="add")
+    builder.output(builder.quantize(y, 0.317, 3, name="y.q"))
+    model = builder.build()
+    program = lowered(model)
+    assert [nest.nodes for nest in program.nests] == [("matmul", "add")]
+    apart = distances(model, lambda inputs: run_nests(program, inputs), count=20)
+    assert apart.max() <= 1
+
+
 def test_a_normalization_for_training_is_refused() -> None:
     graph = import_onnx(channel_model("BatchNormalization", True, NORMALIZATION).SerializeToString())
     normalization = only(graph, "onnx.BatchNormalization")

@@ -20,7 +20,7 @@ from compiler.separate import separate_windows
 from compiler.stage import Stage, one_by_one, pipelined
 from compiler.tile import TileProgram
 from compiler.tile_builder import Fill, TileBuilder
-from compiler.tiling import NestShape, TileChoice, TilingOptions, choose_tile
+from compiler.tiling import NestShape, Room, TileChoice, TilingOptions, choose_tile, longest_buffer
 from compiler.weight_tiles import WeightTiles as CutWeights
 from compiler.weight_tiles import cut_weights, pack_tensor
 from isa.encoding import InstructionFormat
@@ -103,9 +103,9 @@ class _Lowering:
 
     def _decide(self) -> tuple[Residency, list[TileChoice]]:
         """Keep everything on chip, then give up the largest tensors until every nest finds a tile that fits."""
-        residency = everything_on_chip(self._nests, self._machine, self._group)
-        if self._options.residency == "none":
-            residency = Residency({}, (0,) * len(self._covers))
+        residency = Residency({}, (0,) * len(self._covers))
+        if self._options.residency != "none":
+            residency = self._what_may_stay(everything_on_chip(self._nests, self._machine, self._group))
         choices: list[TileChoice] = []
         while len(choices) < len(self._covers):
             position = len(choices)
@@ -120,17 +120,36 @@ class _Lowering:
                 residency = smaller
         return residency, choices
 
+    def _what_may_stay(self, residency: Residency) -> Residency:
+        """Without the tensors that no stretch of their memory can hold in one piece."""
+        for tensor, layout in list(residency.layouts.items()):
+            memory = self._machine.memories[self._selector.home(tensor)]
+            if layout.words > longest_buffer(memory, layout.group):
+                residency = residency.without(tensor, self._live)
+        return residency
+
     def _choose(self, position: int, residency: Residency) -> TileChoice:
         nest = self._nests.nests[position]
         home = self._selector.home(nest.result.tensor)
-        available = {memory.name: memory.depth for memory in self._machine.memories.values()}
-        available[home] -= residency.words[position]
         shape = self._shape(position, residency)
+        room = self._room(shape, home, residency.words[position])
         if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
-            half = self._machine.memories[home].depth // 2
-            if available[home] < half:
+            if room[home].free < self._machine.memories[home].depth // 2:
                 raise CompileError(f"{describe(nest)}: tensors on chip leave less than half of {home} to tiles")
-        return choose_tile(shape, self._machine, available, self._options)
+        return choose_tile(shape, self._machine, room, self._options)
+
+    def _room(self, shape: NestShape, home: str, taken: int) -> dict[str, Room]:
+        """What each memory has for tiles beside `taken` words of tensors in their home."""
+        dot = shape.cover.dot
+        alignments = {home: self._group}
+        if dot is not None:
+            alignments[dot.format.destination.memory] = dot.format.destination.block
+        return {
+            memory.name: Room(
+                memory.depth - taken * (memory.name == home), longest_buffer(memory, alignments.get(memory.name, 1))
+            )
+            for memory in self._machine.memories.values()
+        }
 
     def _shape(self, position: int, residency: Residency) -> NestShape:
         cover, nest = self._covers[position], self._nests.nests[position]

@@ -19,7 +19,8 @@ from compiler.nest import Access
 from compiler.select.cover import Cover, Intermediate, Parameters, Step, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from isa.machine import Machine
-from isa.timing import MMA_UPDATE, mma_write, vec_write
+from isa.memory import Memory
+from isa.timing import MMA_UPDATE, mma_write, vec_results
 
 Sizes = NDArray[np.int64]
 """One entry for each candidate."""
@@ -60,6 +61,21 @@ class NestShape:
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What tiles may take of a memory: `free` words in all, at most `longest` of them in one piece."""
+
+    free: int
+    longest: int
+
+
+def longest_buffer(memory: Memory, alignment: int) -> int:
+    """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
+    if memory.banks == 1 or memory.bank_depth % alignment == 0:
+        return memory.depth
+    return max(0, memory.bank_depth - alignment + 1) // alignment * alignment
+
+
 @dataclass(frozen=True)
 class TileChoice:
     """Sizes of one tile by loop: iterations; of the lane loop, units; of the summed loop, vectors."""
@@ -71,8 +87,8 @@ class TileChoice:
     cycles: int  # what the model expects
 
 
-def choose_tile(shape: NestShape, machine: Machine, available: Mapping[str, int], options: TilingOptions) -> TileChoice:
-    """The cheapest tile; `available` is the words of each memory that tiles may take.
+def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> TileChoice:
+    """The cheapest tile that fits the room in each memory.
 
     Raises CompileError naming the layer, the memory, what is needed and what there is when nothing fits.
     """
@@ -81,10 +97,12 @@ def choose_tile(shape: NestShape, machine: Machine, available: Mapping[str, int]
     fraction = options.budget_fraction
     is_double, is_possible = np.ones(points_outer.shape, bool), np.ones(points_outer.shape, bool)
     for memory, needed in words.items():
-        is_double &= needed <= fraction * available[memory]
-        is_possible &= needed <= min(1.0, 2 * fraction) * available[memory]
+        is_double &= needed <= min(fraction * room[memory].free, room[memory].longest)
+        is_possible &= needed <= min(2 * fraction * room[memory].free, _most(room[memory]))
     if not is_possible.any():
-        raise CompileError(_explain(shape, machine, available, options, words))
+        is_possible = np.logical_and.reduce([needed <= _most(room[m]) for m, needed in words.items()])
+    if not is_possible.any():
+        raise CompileError(_explain(shape, machine, room, words))
     cycles = _cycles(shape, machine, sizes, points_outer, is_double)
     best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
     return TileChoice(
@@ -255,7 +273,7 @@ def _cycles(
     ends = (vec + store) / results + mma / tiles
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, tiles, results))
     slowest = np.maximum(slowest, load)
-    serial = machine.dram.latency_cycles + mma_write(machine) + vec_write(machine)
+    serial = machine.dram.latency_cycles + mma_write(machine) + vec_results(machine)
     latency = tiles * TILE_CYCLES + serial
     return np.where(is_double, slowest + ends, total + tiles * serial) + latency
 
@@ -279,16 +297,19 @@ def _box_loads(
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _explain(
-    shape: NestShape, machine: Machine, available: Mapping[str, int], options: TilingOptions, words: Mapping[str, Sizes]
-) -> str:
-    share = min(1.0, 2 * options.budget_fraction)
+def _most(room: Room) -> int:
+    """Words that one tile may take if no second one need fit."""
+    return min(room.free, room.longest)
+
+
+def _explain(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> str:
+    who = describe(shape.cover.nest)
     for name, needed in words.items():
-        memory, least = machine.memories[name], int(needed.min())
-        if least > share * available[name]:
+        memory, least, most = machine.memories[name], int(needed.min()), _most(room[name])
+        if least > most:
+            needed_bytes, kib = least * memory.word_bytes, -(-memory.bytes * least // (max(1, most) * 1024))
             return (
-                f"{describe(shape.cover.nest)}: its smallest tile needs {least * memory.word_bytes} bytes of {name}, "
-                f"{int(share * available[name]) * memory.word_bytes} are free; try --set memories.{name}.kib="
-                f"{-(-least * memory.word_bytes // 1024)}"
+                f"{who}: its smallest tile needs {needed_bytes} bytes of {name}, {most * memory.word_bytes} are free; "
+                f"try --set memories.{name}.kib={kib}"
             )
-    return f"{describe(shape.cover.nest)}: no tile fits all memories of {machine.name} at once; make them larger"
+    return f"{who}: no tile fits all memories of {machine.name} at once; make them larger"

@@ -166,7 +166,7 @@ class _Search:
         self.program = program
         self.transfers = transfers
         self.nest = nest
-        self.space = nest_space(nest)
+        self.space = nest_space(nest, machine.lanes)
         self._memo: dict[tuple[Expr, str], _Best | None] = {}
         self._unifiers = [
             (pattern, Unifier(pattern.format, self._constant_range, self._constant_value)) for pattern in patterns

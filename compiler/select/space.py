@@ -38,12 +38,18 @@ class NestSpace:
         return self.trips[self.batch] * self.trips[self.row] * self.trips[self.column]
 
 
-def nest_space(nest: Nest) -> NestSpace:
+def nest_space(nest: Nest, lanes: int) -> NestSpace:
     """The roles of a nest's loops; raises CompileError if the result is not a plain walk over [N, C, H, W]."""
     trips = {loop.name: loop.trip for loop in nest.loops} | {NO_LOOP: 1}
     moving = [_only_loop(index) for index in nest.result.index]
     if len(moving) != 4 or None in moving:
         raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
+    first = nest.result.index[1].constant
+    if first % lanes or any(by != 1 for _, by in nest.result.index[1].terms):
+        raise CompileError(
+            f"{describe(nest)}: its channels begin at channel {first} of {nest.result.tensor}; "
+            f"expected a multiple of the machine's {lanes} lanes"
+        )
     batch, lane, row, column = (loop or NO_LOOP for loop in moving)
     reduce = tuple(loop.name for loop in nest.loops if loop.is_reduce)
     known = {batch, lane, row, column, *reduce}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,11 +35,19 @@ def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
 
 
+def network_for(machine: Machine, seed: int) -> NetworkByHand:
+    """An empty network whose numbers fit a machine's rounding and multipliers."""
+    scales = [f.type.bits for memory in machine.memories.values() for f in memory.element.fields if f.name == "scale"]
+    return NetworkByHand(np.random.default_rng(seed), machine.rounding, min(16, *scales, 16))
+
+
 @dataclass
 class NetworkByHand:
     """A nest program that grows layer by layer beside the values that each layer must have."""
 
     rng: np.random.Generator
+    rounding: Rounding = Rounding.EVEN
+    scale_bits: int = 16
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     constants: dict[str, Values] = field(default_factory=dict)
@@ -67,7 +75,7 @@ class NetworkByHand:
             weights[o, : group * c // groups] = 0
             weights[o, (group + 1) * c // groups :] = 0
         bias = self.rng.integers(-(2**16), 2**16, channels)
-        scale = self.rng.integers(1, 2**16, channels)
+        scale = self.rng.integers(1, 2**self.scale_bits, channels)
         shift = self.rng.integers(20, 30, channels)
         pad_value = -5
         padded = np.pad(self.values[x], ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=pad_value)
@@ -80,13 +88,14 @@ class NetworkByHand:
                 piece = padded[:, :, ys : ys + (oh - 1) * stride + 1 : stride, xs : xs + (ow - 1) * stride + 1 : stride]
                 total += np.einsum("nihw,oi->nohw", piece, weights[:, :, r, s])
         per_channel = (slice(None), None, None)
-        y = round_shift((total + bias[per_channel]) * scale[per_channel], shift[per_channel] + total * 0, Rounding.EVEN)
+        y = round_shift((total + bias[per_channel]) * scale[per_channel], shift[per_channel] + total * 0, self.rounding)
         y = np.clip(y + zero, low, 127)
         bound = 128 * 127 * c * kh * kw
         product = make(Op.MUL, source("x", -128, 127), source("w", -127, 127))
         value = Expr(Op.SUM, Interval(-bound, bound), (product,))
         value = make(Op.ADD, value, source("bias", int(bias.min()), int(bias.max())))
-        value = make(Op.ROUND_SHIFT, make(Op.MUL, value, source("scale", 1, 65535)), source("shift", 20, 30))
+        value = make(Op.MUL, value, source("scale", 1, int(scale.max())))
+        value = self._rounded(value, source("shift", 20, 30))
         value = clamp(make(Op.ADD, value, const(zero)), low, 127)
         loops = [("n", n), ("o", channels), ("y", oh), ("x", ow)]
         reduce = [("i", c), ("r", kh), ("s", kw)]
@@ -113,18 +122,19 @@ class NetworkByHand:
         return self._nest(name, loops, [], reads, value, y, 0)
 
     def _add(self, a: Values, a_expr: Expr, b: Values) -> tuple[Values, Expr]:
-        za, sa, zb, sb, shift, zero = 7, 20000, -9, 31000, 15, -2
+        za, sa, zb, sb, shift, zero = 7, 5 << self.scale_bits - 4, -9, 2**self.scale_bits - 7, self.scale_bits - 1, -2
         total = (a - za) * sa + (b - zb) * sb
-        y = np.clip(round_shift(total, shift, Rounding.EVEN) + zero, -128, 127)
+        y = np.clip(round_shift(total, shift, self.rounding) + zero, -128, 127)
         left = make(Op.MUL, make(Op.SUB, a_expr, const(za)), const(sa))
         right = make(Op.MUL, make(Op.SUB, source("b", -128, 127), const(zb)), const(sb))
-        rounded = make(Op.ROUND_SHIFT, make(Op.ADD, left, right), const(shift))
+        rounded = self._rounded(make(Op.ADD, left, right), const(shift))
         return y, clamp(make(Op.ADD, rounded, const(zero)), -128, 127)
 
     def rescale(self, a: str) -> str:
-        y = np.clip(round_shift((self.values[a] - 4) * 50000, 15, Rounding.EVEN) + 1, -100, 100)
-        product = make(Op.MUL, make(Op.SUB, source("a", -128, 127), const(4)), const(50000))
-        value = clamp(make(Op.ADD, make(Op.ROUND_SHIFT, product, const(15)), const(1)), -100, 100)
+        scale, shift = 3 << self.scale_bits - 2, self.scale_bits - 1
+        y = np.clip(round_shift((self.values[a] - 4) * scale, shift, self.rounding) + 1, -100, 100)
+        product = make(Op.MUL, make(Op.SUB, source("a", -128, 127), const(4)), const(scale))
+        value = clamp(make(Op.ADD, self._rounded(product, const(shift)), const(1)), -100, 100)
         loops = list(zip("noyx", self.buffers[a].shape, strict=True))
         reads = {"a": Access(a, tuple(axis((loop, 1)) for loop in "noyx"))}
         return self._nest(f"rescale{len(self.nests)}", loops, [], reads, value, y, 0)
@@ -171,6 +181,9 @@ class NetworkByHand:
             "by hand", tuple(self.nests), self.buffers, self.constants, self.types,
             tuple(self._tensor(name) for name in self.inputs), tuple(self._tensor(name) for name in outputs),
         )  # fmt: skip
+
+    def _rounded(self, value: Expr, shift: Expr) -> Expr:
+        return replace(make(Op.ROUND_SHIFT, value, shift), rounding=self.rounding)
 
     def _tensor(self, name: str) -> Tensor:
         n, c, h, w = self.buffers[name].shape

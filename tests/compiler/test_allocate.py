@@ -85,6 +85,12 @@ def test_successive_tiles_land_in_different_places() -> None:
     assert len({addresses[f"tile{i}"] for i in range(8)}) == 8
 
 
+def test_the_ring_keeps_a_buffer_through_its_last_operation() -> None:
+    space = Space("act", 8, 1)
+    assert place_in_ring(space, [life("a", 8, 0, 3), life("b", 8, 3, 5)]) is None
+    assert place_in_ring(space, [life("a", 8, 0, 3), life("b", 8, 4, 5)]) == {"a": 0, "b": 0}
+
+
 def test_concurrent_engines_get_different_banks() -> None:
     space = Space("act", 32, 2)
     a = Lifetime(TileBuffer("a", "act", 8), 0, 9, frozenset({("mma", False)}))

@@ -1,0 +1,208 @@
+"""The cycle model: small programs whose cycles are derived by hand from docs/microarchitecture.md, and laws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from isa import timing
+from isa.encoding import Instruction, make_instruction
+from isa.faults import Fault, FaultCode
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.memory import REGIONS
+from isa.program import place_regions
+from isa.state import RunCounters
+from simulator.cycle_kernel import PARAMETERS, burst_bytes
+from simulator.cycles import simulate_cycles
+from tests.generators import LIMITS, program_of, random_program
+
+BASE = load_machine("base16")
+LATENCY = BASE.dram.latency_cycles
+BEATS = BASE.instruction_bytes // BASE.dram.bus_bytes
+
+QUEUED = 1 + LATENCY + BEATS + 2
+"""The first cycle in which the first instruction is at the head of its queue.
+
+Fetch's request enters the address register in cycle 0 and is on the bus in 1; its first beat comes in 1 + latency and
+is in the buffer a cycle later; then a beat a cycle moves into the instruction register, which is full, and dispatched,
+in cycle 2 + latency + beats; in the cycle after, the instruction is at the queue.
+"""
+
+
+def instruction(mnemonic: str, fields: Mapping[str, int], machine: Machine = BASE) -> Instruction:
+    return make_instruction(machine.format(mnemonic), fields)
+
+
+def run(*instructions: Instruction, machine: Machine = BASE) -> RunCounters:
+    return simulate_cycles(program_of(machine, instructions), place_regions(LIMITS))
+
+
+def load_words(words: int) -> Instruction:
+    fields = {"trip.k": words, "d.region": REGIONS.index("weights"), "d.k": 16, "y.k": 1}
+    return instruction("load_act", fields)
+
+
+def test_an_empty_program_is_over_at_once() -> None:
+    assert run().cycles == 0
+
+
+def test_first_instruction_starts_when_it_is_fetched() -> None:
+    assert run(instruction("fill", {})).started.tolist() == [QUEUED]
+
+
+def test_a_load_takes_latency_and_a_cycle_a_word() -> None:
+    # Active in QUEUED + 1, where its burst enters the address register; on the bus in + 2; first beat in + 2 + latency,
+    # in the buffer in + 3, in the window in + 4, where the first word is emitted; written in + 5. Word n follows n
+    # cycles later; the write of the last, word 3, retires the load, which shows one cycle later.
+    counters = run(load_words(4))
+    assert counters.retired.tolist() == [QUEUED + 5 + LATENCY + 3 + 1]
+    assert counters.cycles == counters.retired[0]
+    load = counters.engines["load"]
+    # It waits for DRAM from its first active cycle to the one before the first word, and in that of its last write.
+    assert (load.idle, load.busy, load.stall["dram"]) == (QUEUED, 1 + 4, 3 + LATENCY + 1)
+    assert counters.dram_bytes_read == (BEATS + 4) * 16
+
+
+def test_a_fill_takes_a_cycle_a_word_and_the_pipeline() -> None:
+    # Active in QUEUED + 1, an iteration a cycle; a result asks for its write vec_write after its iteration issued.
+    counters = run(instruction("fill", {"trip.k": 10, "y.k": 1}))
+    assert counters.retired.tolist() == [QUEUED + 1 + 9 + timing.vec_write(BASE.format("fill")) + 1]
+    assert counters.engines["vec"].busy == 1 + 10
+
+
+def test_two_sources_in_one_bank_take_turns() -> None:
+    # a and b are in bank 0: two cycles an iteration. With b in bank 1, one.
+    bank = BASE.memories["act"].bank_depth
+    same = {"trip.k": 10, "a.k": 1, "b.base": 100, "b.k": 1, "y.base": 200, "y.k": 1}
+    in_turns, at_once = run(instruction("add", same)), run(instruction("add", {**same, "b.base": bank}))
+    assert in_turns.cycles - at_once.cycles == 10
+    assert (in_turns.engines["vec"].stall["port"], at_once.engines["vec"].stall["port"]) == (10, 0)
+
+
+def test_only_the_last_iteration_of_a_group_is_written() -> None:
+    # 12 iterations give 3 results; the last iteration's result is written vec_write after it issued.
+    counters = run(instruction("max_pool", {"trip.x": 3, "trip.r": 2, "trip.s": 2, "a.s": 1, "y.base": 50, "y.x": 1}))
+    assert counters.retired.tolist() == [QUEUED + 1 + 11 + timing.vec_write(BASE.format("max_pool")) + 1]
+
+
+def mma(vectors: int, tiles: int, **fields: int) -> Instruction:
+    values = {"trip.k": tiles, "trip.x": vectors, "a.x": 1, "w.k": 16, "c.x": 1, **fields}
+    return instruction("mma", values)
+
+
+def test_an_mma_streams_without_bubbles() -> None:
+    # First weight row in QUEUED + 1, first vector MMA_WEIGHT_LEAD later, then 3 tiles of 20 vectors without a pause.
+    counters = run(mma(20, 3))
+    last = QUEUED + 1 + timing.MMA_WEIGHT_LEAD + 3 * 20 - 1
+    assert counters.retired.tolist() == [last + timing.mma_write(BASE) + 1]
+    assert counters.engines["mma"].stall["weights"] == timing.MMA_WEIGHT_LEAD
+
+
+def test_a_short_tile_waits_for_its_weights() -> None:
+    # Tiles of 4 vectors: rows are read one a cycle, 16 a tile, so a tile begins every 16 cycles; the last one's vectors
+    # are issued from MMA_WEIGHT_LEAD after its first row on.
+    counters = run(mma(4, 3))
+    last = QUEUED + 1 + 2 * BASE.rows + timing.MMA_WEIGHT_LEAD + 4 - 1
+    assert counters.retired.tolist() == [last + timing.mma_write(BASE) + 1]
+
+
+def test_the_next_mma_loses_two_cycles() -> None:
+    one, two = run(mma(20, 1)), run(mma(20, 1), mma(20, 1))
+    lost = 2
+    assert two.retired[1] - one.retired[0] == 20 + lost
+
+
+def test_a_wait_for_the_completion_of_another() -> None:
+    # The load's completion shows in the cycle `retired`, in which the copy may start.
+    waiting = instruction("copy", {"trip.k": 4, "a.k": 1, "y.base": 100, "y.k": 1, "wait.load": 1})
+    counters = run(load_words(4), waiting)
+    assert counters.started[1] == counters.retired[0]
+    # The copy is fetched one instruction later, and is at the head of its queue until it starts.
+    assert counters.engines["vec"].wait["load"] == counters.started[1] - (QUEUED + BEATS)
+
+
+def test_a_store_ends_with_the_last_response() -> None:
+    # Active in QUEUED + 1: a word is granted a cycle, is in the buffer two cycles later (+ 3), in the window in + 4,
+    # where its beat is formed; on the bus in + 5. Beat n follows n cycles later; the response comes latency after it.
+    fields = {"trip.k": 3, "y.k": 1, "d.region": REGIONS.index("outputs"), "d.k": 16}
+    counters = run(instruction("store_act", fields))
+    assert counters.retired.tolist() == [QUEUED + 5 + 2 + LATENCY + 1]
+    assert counters.dram_bytes_written == 3 * 16
+
+
+def test_reports_an_impossible_wait() -> None:
+    fill = instruction("fill", {})
+    counters = run(fill, fill.replace({"wait.load": 3}))
+    assert counters.fault == Fault(FaultCode.WAIT, 1, 3)
+
+
+def test_cuts_bursts_as_the_timing_contract_says() -> None:
+    rng = np.random.default_rng(1)
+    for bus_bytes in (1, 4, 16, 128):
+        p = np.zeros(1, PARAMETERS)[0]
+        p["burst_boundary"], p["burst_beats"] = timing.BURST_BOUNDARY_BYTES, timing.BURST_BEATS
+        p["bus_bytes"] = bus_bytes
+        for _ in range(50):
+            address, left = int(rng.integers(0, 20000)), int(rng.integers(1, 6000))
+            assert burst_bytes(p, address, left) == timing.first_burst(address, left, bus_bytes).bytes
+
+
+@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+def test_every_cycle_of_an_engine_is_counted_once(name: str) -> None:
+    machine = load_machine(name)
+    for seed in range(8):
+        program = random_program(machine, np.random.default_rng(seed), 14)
+        counters = simulate_cycles(program, place_regions(program.limits))
+        for engine, of in counters.engines.items():
+            total = of.busy + sum(of.wait.values()) + sum(of.stall.values()) + of.idle
+            assert total == counters.cycles, f"{engine}, seed {seed}"
+        assert np.all(counters.retired > counters.started)
+        assert counters.retired.max() == counters.cycles
+
+
+@pytest.mark.parametrize(
+    "better",
+    ["dram.latency_cycles=8", "dram.outstanding_beats=512", "engines.load.queue=32"],
+)
+def test_a_better_memory_is_never_slower(better: str) -> None:
+    for seed in range(6):
+        cycles = []
+        for overrides in ((), (better,)):
+            machine = load_machine("tiny8", overrides)
+            program = random_program(machine, np.random.default_rng(seed), 14)
+            cycles.append(simulate_cycles(program, place_regions(program.limits)).cycles)
+        assert cycles[1] <= cycles[0], f"seed {seed}"
+
+
+def test_a_wider_bus_is_never_slower() -> None:
+    # Waits, words and bursts stay the same: only the beats of a program of plain copies become fewer.
+    cycles = []
+    for bus_bytes in (4, 8, 16, 32):
+        machine = load_machine("base16", (f"dram.bus_bytes={bus_bytes}",))
+        loads = [instruction("load_act", load_fields(n), machine) for n in range(4)]
+        cycles.append(run(*loads, machine=machine).cycles)
+    assert cycles == sorted(cycles, reverse=True) and cycles[0] > cycles[-1]
+
+
+def load_fields(number: int) -> dict[str, int]:
+    return {
+        "trip.j": 5,
+        "trip.k": 20,
+        "d.region": REGIONS.index("weights"),
+        "d.base": 7 * number,
+        "d.j": 1000,
+        "d.k": 16,
+        "y.base": 100 * number,
+        "y.j": 20,
+        "y.k": 1,
+    }
+
+
+def test_a_program_waiting_on_dram_is_the_same_with_cycles_skipped() -> None:
+    """With a latency of thousands nearly all cycles are skipped: the answer moves by that of each round trip."""
+    near, far = (load_machine("base16", (f"dram.latency_cycles={n}",)) for n in (64, 5064))
+    cycles = [run(instruction("load_act", load_fields(0), machine), machine=machine).cycles for machine in (near, far)]
+    assert cycles[1] - cycles[0] == 2 * 5000  # one fetch, then one load whose bursts are all asked for at once

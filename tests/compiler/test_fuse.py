@@ -59,16 +59,16 @@ def test_only_the_later_of_two_convolutions_takes_the_add() -> None:
 
 
 def test_a_chain_is_fused_as_far_as_it_goes() -> None:
-    """Rescale of an add of a convolution: three nests become one, and names of reads stay apart."""
+    """An add to an add to a convolution: three nests become one, and names of reads stay apart."""
     builder = ModelBuilder(np.random.default_rng(2))
     left, right = two_branches(builder)
-    total = builder.quantize(builder.node("Add", [left, right], name="add"), 30.0, name="sum")
+    total = builder.quantize(builder.node("Add", [right, left], name="add"), 30.0, name="sum")
     builder.output(builder.quantize(builder.node("Add", [total, left], name="again"), 50.0, name="end"))
     model = builder.build()
     before = lowered(model)
     after = fuse(before)
     assert names(after) == [("left",), ("right", "add", "again")]
-    assert list(after.nests[1].reads)[-2:] == ["a", "b"]
+    assert list(after.nests[1].reads)[-2:] == ["b", "b2"]
     assert_same_bits(model, before, after)
 
 

@@ -184,8 +184,8 @@ def test_the_sum_has_the_bound_that_the_weights_give() -> None:
 
 
 def test_macs_count_the_operators_products() -> None:
-    program = lowered(conv_model(np.random.default_rng(1), 8, 12, 10, group=4, pads=ALL_SIDES))
-    assert program.nests[0].macs == 12 * 10 * 10 * (8 // 4) * 3 * 3
+    program = lowered(conv_model(np.random.default_rng(1), 8, 12, 10, group=4, pads=ALL_SIDES, batch=2))
+    assert program.nests[0].macs == 2 * 12 * 10 * 10 * (8 // 4) * 3 * 3
     assert lowered(pool_model(np.random.default_rng(1), "GlobalAveragePool")).nests[0].macs == 0
 
 
@@ -311,20 +311,24 @@ def test_the_zero_point_is_folded_into_the_bias() -> None:
     assert program.constants["conv.bias"].tolist() == [5000 + 128 * 100]
 
 
-def test_a_bias_beyond_the_width_that_saturates_anyway_is_kept_at_the_end() -> None:
+@pytest.mark.parametrize(("bias", "zero"), [(2**31 - 1, -128), (-(2**31), 127)])
+def test_a_bias_beyond_the_width_that_saturates_anyway_is_kept_at_the_end(bias: int, zero: int) -> None:
     """A dead channel: 2**31 - 1 + 128 · 100 does not fit; with any input the result is 127, before and after."""
-    model = with_bias(2**31 - 1)
+    model = with_bias(bias, zero=zero)
     program = lowered(model)
-    assert program.constants["conv.bias"].tolist() == [2**31 - 1]
+    assert program.constants["conv.bias"].tolist() == [bias]
     assert distances(model, lambda inputs: run_nests(program, inputs)).max() == 0
 
 
-def test_a_bias_that_would_overflow_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("bias", "zero", "folded"), [(2**31 - 1, -128, 2**31 - 1 + 128 * 100), (-(2**31), 127, -(2**31) - 127 * 100)]
+)
+def test_a_bias_that_would_overflow_is_refused(bias: int, zero: int, folded: int) -> None:
     """With a weight scale of 2**-33 the same bias is only a small value, so it cannot be cut off."""
     with pytest.raises(CompileError) as caught:
-        lowered(with_bias(2**31 - 1, channel_scale=2**-33))
+        lowered(with_bias(bias, channel_scale=2**-33, zero=zero))
     assert str(caught.value) == (
-        "node 'conv' (conv): the bias of channel 0 with the input's zero point folded in is 2147496447; "
+        f"node 'conv' (conv): the bias of channel 0 with the input's zero point folded in is {folded}; "
         "expected -2147483648 to 2147483647"
     )
 

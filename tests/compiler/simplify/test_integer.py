@@ -131,3 +131,4 @@ def test_limits_stay_where_the_producer_has_another_reader() -> None:
     q = builder.add("r", "rescale", builder.quantize("q", "x", OTHER), of=builder.tensors["q"], low=-100, high=90)
     graph = rewritten(builder.graph(limited(builder, q, -5, 100), q), {"rescale": (limits_into_producer,)})
     assert kinds(graph) == ["quantize", "rescale", "rescale"]
+    assert graph.operators[-1].inputs == ("r",)

@@ -27,7 +27,7 @@ from isa.timing import (
     MMA_WEIGHT_LEAD,
     STORE_CONTEXTS,
     mma_write,
-    vec_stages,
+    statement_stages,
     vec_write,
 )
 
@@ -252,9 +252,8 @@ def _timing(of: InstructionFormat, machine: Machine) -> str:
         case "vector":
             return (
                 "N iterations (the product of the trip counts) occupy the engine for N cycles. The datapath has "
-                f"{vec_stages(machine)} stages; without port conflicts the instruction completes N + "
-                f"{vec_write(machine) + 1} "
-                "cycles after its start."
+                f"{statement_stages(of.statement.expr)} stages for this statement; without port conflicts the "
+                f"instruction completes N + {vec_write(of) + 1} cycles after its start."
             )
         case "systolic":
             count = tile_loops(of)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.statement import Expr, Op
 
@@ -93,18 +94,18 @@ def statement_stages(expr: Expr) -> int:
 
 
 def vec_stages(machine: Machine) -> int:
-    """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones are delayed."""
-    return max((statement_stages(f.statement.expr) for f in machine.formats_of("vec")), default=1) or 1
+    """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones leave it earlier."""
+    return max((statement_stages(f.statement.expr) for f in machine.formats_of("vec")), default=0)
 
 
-def vec_write(machine: Machine) -> int:
+def vec_write(of: InstructionFormat) -> int:
     """From the issue of the iteration that finishes a result to the first cycle in which it asks to be written."""
-    return VEC_OPERANDS + vec_stages(machine)
+    return VEC_OPERANDS + statement_stages(of.statement.expr)
 
 
 def vec_results(machine: Machine) -> int:
     """Results that may be issued and not yet written: just enough for one each cycle when no write is refused."""
-    return vec_write(machine) + 2
+    return VEC_OPERANDS + vec_stages(machine) + 2
 
 
 # -- bursts ------------------------------------------------------------------------------------------------------------

@@ -12,21 +12,21 @@ from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.memory import Element
 from isa.statement import Expr, Op
-from isa.timing import statement_stages, vec_stages
+from isa.timing import statement_stages
 from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from rtl.operators import REDUCING, build_operator
 from rtl.schedule import Unit, bind, schedule
 
 
 class VectorDatapath(wiring.Component):
-    """Computes the statement of one format for one iteration a cycle; `result` comes `vec_stages` cycles later.
+    """Computes the statement of one format for one iteration a cycle; `result` comes `statement_stages` cycles later.
 
     `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
     memory that this format reads it from, in the low bits), `immediates` the format's immediates as
     `layout.immediates_layout` packs them. An iteration counts only while `valid`; `is_first` says that it begins a
-    reduce group. `result` belongs to the iteration that came in `vec_stages` cycles ago and, if the statement
-    reduces, to those before it in its group. It holds the destination word in the low bits of
-    each lane's share.
+    reduce group. `result` belongs to the valid iteration that came in as many cycles ago as its statement has stages
+    and, if the statement reduces, to those before it in its group; the user sees to it that no two meet there. It
+    holds the destination word in the low bits of each lane's share.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -50,6 +50,12 @@ class VectorDatapath(wiring.Component):
         lanes = [_Lane(self, m, delays, lane) for lane in range(self.machine.lanes)]
         m.d.comb += self.result.eq(Cat(lane.build_result() for lane in lanes))
         return m
+
+
+def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[int]]:
+    """Positions of the formats whose statement has that many stages, fewest stages first."""
+    stages = [statement_stages(of.statement.expr) for of in formats]
+    return {count: [i for i, own in enumerate(stages) if own == count] for count in sorted(set(stages))}
 
 
 def source_bits(machine: Machine) -> list[int]:
@@ -167,30 +173,16 @@ class _Lane:
         return delayed.as_signed() if shape.signed else delayed
 
     def build_result(self) -> Value:
-        """The lane's result: one line of registers, which each format's value joins as soon as it is known."""
-        width = result_element_bits(self.datapath.machine)
-        line: Value = Const(0, unsigned(width))
-        last = vec_stages(self.datapath.machine)
-        for stage in range(last + 1):
-            joining = [i for i, of in enumerate(self.datapath.formats) if statement_stages(of.statement.expr) == stage]
-            if joining:
-                line = self.build_join(line, joining, stage)
-            if stage < last and not isinstance(line, Const):
-                register = Signal(width, name=f"lane{self.lane}_result_{stage + 1}", reset_less=True)
-                self.m.d.sync += register.eq(line)
-                line = register
-        return line
-
-    def build_join(self, line: Value, joining: list[int], stage: int) -> Value:
-        words = {position: self.build_stored(position, stage) for position in joining}
-        joined = Signal(line.shape(), name=f"lane{self.lane}_joined_{stage}")
-        with self.m.Switch(self.control("format", stage)):
-            for position, value in words.items():
-                with self.m.Case(position):
-                    self.m.d.comb += joined.eq(value)
-            with self.m.Default():
-                self.m.d.comb += joined.eq(line)
-        return joined
+        """The lane's result: each format's value, in the cycle in which it is known."""
+        result = Signal(result_element_bits(self.datapath.machine), name=f"lane{self.lane}_result")
+        for stage, positions in formats_by_stages(self.datapath.formats).items():
+            words = {position: self.build_stored(position, stage) for position in positions}
+            valid, format_ = self.control("valid", stage), self.control("format", stage)
+            with self.m.If(valid), self.m.Switch(format_):
+                for position, word in words.items():
+                    with self.m.Case(position):
+                        self.m.d.comb += result.eq(word)
+        return result
 
     def build_stored(self, position: int, stage: int) -> Value:
         """The value of a format's statement as its destination's element holds it."""

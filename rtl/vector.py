@@ -11,8 +11,15 @@ from amaranth.lib.wiring import Out
 from isa.encoding import OPCODE, Operand
 from isa.faults import FaultCode
 from isa.machine import Machine
-from isa.timing import VEC_OPERANDS, vec_results, vec_write
-from rtl.datapath import VectorDatapath, immediates_bits, result_bits, result_element_bits, source_bits
+from isa.timing import VEC_OPERANDS, statement_stages, vec_results, vec_stages
+from rtl.datapath import (
+    VectorDatapath,
+    formats_by_stages,
+    immediates_bits,
+    result_bits,
+    result_element_bits,
+    source_bits,
+)
 from rtl.delay import delayed
 from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
 from rtl.layout import immediates_layout, instruction_view
@@ -58,13 +65,14 @@ class VectorEngine(wiring.Component):
         walks = [whole_walk(of, _operands_by_slot(of.sources, of.destination)) for of in self.formats]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
         m.submodules.datapath = datapath = VectorDatapath(self.machine)
-        is_active, can_ask, issues, has_room = Signal(), Signal(), Signal(), Signal()
+        is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
         got = [self.build_source(m, slot, walker, datapath, can_ask, issues) for slot in self.slots]
         m.d.comb += [
-            can_ask.eq(is_active & has_room & ~walker.fault & ~self.halt),
+            may_issue.eq(is_active & has_room & self.build_order(m, walker, issues) & ~self.halt),
+            can_ask.eq(may_issue & ~walker.fault),
             issues.eq(can_ask & Cat(got).all() if got else can_ask),
             walker.step.eq(issues),
-            self.fault.valid.eq(is_active & has_room & walker.fault & ~self.halt),
+            self.fault.valid.eq(may_issue & walker.fault),
             self.activity.eq(Mux(is_active, Mux(issues, Activity.BUSY, Activity.STALL_PORT), Activity.NONE)),
         ]
         immediates = self.build_start(m, walker, is_active, issues)
@@ -95,6 +103,20 @@ class VectorEngine(wiring.Component):
         with m.Elif(issues & walker.last):
             m.d.sync += is_active.eq(0)
         return immediates
+
+    def build_order(self, m: Module, walker: NestWalker, issues: Signal) -> Value:
+        """Whether a result of the active instruction would come after all those issued before it."""
+        stages = Signal(range(vec_stages(self.machine) + 1))
+        to_newest = Signal.like(stages)  # cycles until the newest iteration is as far as one that issues now
+        with m.Switch(walker.walk):
+            for position, of in enumerate(self.formats):
+                with m.Case(position):
+                    m.d.comb += stages.eq(statement_stages(of.statement.expr))
+        with m.If(issues):
+            m.d.sync += to_newest.eq(stages)
+        with m.Elif(to_newest != 0):
+            m.d.sync += to_newest.eq(to_newest - 1)
+        return to_newest <= stages
 
     def build_source(
         self, m: Module, slot: int, walker: NestWalker, datapath: VectorDatapath, can_ask: Signal, issues: Signal
@@ -156,13 +178,18 @@ class VectorEngine(wiring.Component):
             issued_target.address.eq(walker.address[DESTINATION]),
             issued_target.is_last.eq(walker.last),
             has_room.eq(outstanding < vec_results(self.machine)),
-            queue.arrives.eq(delayed(m, gives_result, vec_write(self.machine), "arrives", reset_less=False)),
             queue.result.word.eq(datapath.result),
-            queue.result.target.eq(delayed(m, issued_target.as_value(), vec_write(self.machine), "target")),
             queue.taken.eq(Cat(self.build_write(m, name, queue) for name in self.targets).any()),
             self.retire.eq(queue.taken & queue.oldest.target.is_last),
         ]
         m.d.sync += outstanding.eq(outstanding + gives_result - queue.taken)
+        arrives, arriving, passed = gives_result, issued_target.as_value(), 0
+        for stages, positions in formats_by_stages(self.formats).items():
+            cycles = VEC_OPERANDS + stages
+            arrives = delayed(m, arrives, cycles - passed, f"arrives_{stages}", reset_less=False)
+            arriving, passed = delayed(m, arriving, cycles - passed, f"target_{stages}"), cycles
+            with m.If(arrives & data.View(target, arriving).format.matches(*positions)):
+                m.d.comb += [queue.arrives.eq(1), queue.result.target.eq(arriving)]
 
     def build_write(self, m: Module, name: str, queue: ResultQueue) -> Value:
         """Ask for the oldest result's write if it goes to a memory; return whether it is written."""

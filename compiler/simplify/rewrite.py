@@ -29,6 +29,16 @@ class Replacement:
     aliases: Mapping[str, str] = field(default_factory=dict)  # output of the operator → the tensor that it is
 
 
+def joined(first: Replacement, second: Replacement) -> Replacement:
+    """Both replacements, the first's operators first."""
+    return Replacement(
+        (*first.operators, *second.operators),
+        {**first.tensors, **second.tensors},
+        {**first.constants, **second.constants},
+        {**first.aliases, **second.aliases},
+    )
+
+
 class View:
     """What a rule may ask about the graph around an operator. Everything before the operator is up to date."""
 

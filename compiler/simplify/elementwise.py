@@ -1,0 +1,115 @@
+"""Operators on each element: limits, sums of activations, and what a constant does to each channel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, TensorType, describe
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.weights import constant_weights
+
+
+def relu(operator: Operator, view: View) -> Replacement | None:
+    with attributes_of(operator):
+        pass
+    return _clamp(operator, 0.0, math.inf)
+
+
+def clip(operator: Operator, view: View) -> Replacement | None:
+    with attributes_of(operator):
+        pass
+    bounds = [-math.inf, math.inf]
+    for position, name in enumerate(operator.inputs[1:3]):
+        if name:
+            bound = constant_weights(name, view)
+            if bound is None:
+                raise CompileError(f"{describe(operator)}: its bounds are computed; expected constants")
+            bounds[position] = float(bound.real.reshape(()))
+    return _clamp(operator, bounds[0], bounds[1])
+
+
+def _clamp(operator: Operator, low: float, high: float) -> Replacement:
+    attributes = {"low": low, "high": high}
+    return Replacement(
+        (Operator(operator.name, "clamp", operator.inputs[:1], operator.outputs, attributes, operator.nodes),)
+    )
+
+
+def add(operator: Operator, view: View) -> Replacement | None:
+    """Of two activations: add; with a constant for each channel: affine."""
+    with attributes_of(operator):
+        pass
+    change = _with_constant(operator, view, is_commutative=True)
+    if change is not None:
+        return change
+    a, b = (view.type(name).shape for name in operator.inputs)
+    if len(a) != len(b) or any(constant_weights(name, view) is not None for name in operator.inputs):
+        return None
+    return Replacement((replace(operator, kind="add"),))
+
+
+def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
+    """Sub, Mul or Div with a constant for each channel: affine."""
+    with attributes_of(operator):
+        pass
+    return _with_constant(operator, view, is_commutative=operator.kind == "onnx.Mul")
+
+
+def _with_constant(operator: Operator, view: View, is_commutative: bool) -> Replacement | None:
+    for x, c in (operator.inputs, operator.inputs[::-1])[: 1 + is_commutative]:
+        constant, source = constant_weights(c, view), view.type(x)
+        if constant is None or constant_weights(x, view) is not None:
+            continue
+        channels = _channel_values(constant.real, source.shape)
+        if channels is None or view.type(operator.outputs[0]).shape != source.shape:
+            return None
+        match operator.kind:
+            case "onnx.Add":
+                return affine(operator, x, np.ones_like(channels), channels, view)
+            case "onnx.Sub":
+                return affine(operator, x, np.ones_like(channels), -channels, view)
+            case "onnx.Mul":
+                return affine(operator, x, channels, np.zeros_like(channels), view)
+            case "onnx.Div" if np.all(channels != 0):
+                return affine(operator, x, 1 / channels, np.zeros_like(channels), view)
+    return None
+
+
+def _channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """A constant that broadcasts against a tensor, as one number for each channel (dimension 1); None if it varies."""
+    if value.ndim > len(shape) or len(shape) < 2:
+        return None
+    value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    if any(size != 1 for axis, size in enumerate(value.shape) if axis != 1):
+        return None
+    return np.array(np.broadcast_to(value.ravel(), (shape[1],)))
+
+
+def batch_normalization(operator: Operator, view: View) -> Replacement | None:
+    """y = (x - mean) · gamma / √(variance + epsilon) + beta, for each channel."""
+    with attributes_of(operator) as attributes:
+        epsilon = attributes.number("epsilon", 1e-5)
+        attributes.only("training_mode", 0)
+        attributes.ignore("momentum")
+    found = [constant_weights(name, view) for name in operator.inputs[1:5]]
+    if len(operator.outputs) > 1 or any(constant is None for constant in found):
+        raise CompileError(f"{describe(operator)}: expected constant scale, bias, mean and variance, and one result")
+    gamma, beta, mean, variance = (constant.real for constant in found if constant is not None)
+    scale = gamma / np.sqrt(variance + epsilon)
+    return affine(operator, operator.inputs[0], scale, beta - mean * scale, view)
+
+
+def affine(
+    operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: View
+) -> Replacement:
+    names = [view.fresh(f"{operator.name}.{part}") for part in ("scale", "offset")]
+    values = dict(zip(names, (scale, offset), strict=True))
+    types = {name: TensorType("float64", value.shape) for name, value in values.items()}
+    made = Operator(operator.name, "affine", (x, *names), operator.outputs, {}, operator.nodes)
+    return Replacement((made,), types, values)

@@ -1,0 +1,121 @@
+"""Conv, Gemm and MatMul with constant weights: all are convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, describe
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.rewrite import Replacement, View, joined
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from compiler.simplify.windows import Window, read_window
+
+SINGLE = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
+"""One element: a matrix product as a convolution."""
+
+
+def conv(operator: Operator, view: View) -> Replacement | None:
+    weights = constant_weights(operator.inputs[1], view)
+    if weights is None:
+        return None
+    source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
+    with attributes_of(operator) as attributes:
+        group = attributes.integer("group", 1)
+        kernel = attributes.integers("kernel_shape") or weights.values.shape[2:]
+        window = read_window(attributes, kernel, source, result)
+    if kernel != weights.values.shape[2:]:
+        raise CompileError(
+            f"{describe(operator)}: kernel_shape = {list(kernel)}, the weights have {list(weights.values.shape)}"
+        )
+    return _convolution(operator, weights, window, group, operator.inputs[2:3], view)
+
+
+def gemm(operator: Operator, view: View) -> Replacement | None:
+    weights = constant_weights(operator.inputs[1], view)
+    if weights is None:
+        return None
+    with attributes_of(operator) as attributes:
+        attributes.only("transA", 0)
+        is_transposed = bool(attributes.integer("transB", 0))
+        alpha, beta = attributes.number("alpha", 1.0), attributes.number("beta", 1.0)
+    if alpha <= 0:
+        raise CompileError(f"{describe(operator)}: alpha = {alpha}; expected a positive number")
+    matrix = _scaled(_as_kernel(weights, is_transposed), alpha)
+    bias = tuple(filter(None, operator.inputs[2:3]))
+    change = Replacement()
+    if bias:
+        constant = constant_weights(bias[0], view)
+        if constant is None:
+            raise CompileError(f"{describe(operator)}: its bias is computed; expected a constant")
+        if constant.values.shape != (matrix.values.shape[0],) or beta != 1:
+            real = _bias_row(operator, constant.real * beta, matrix.values.shape[0])
+            name, change = stored_weights(Weights(real, None), f"{operator.name}.bias", view)
+            bias = (name,)
+    return joined(change, _convolution(operator, matrix, SINGLE, 1, bias, view))
+
+
+def matmul(operator: Operator, view: View) -> Replacement | None:
+    weights = constant_weights(operator.inputs[1], view)
+    source = view.type(operator.inputs[0])
+    if weights is None or weights.values.ndim != 2 or len(source.shape) != 2:
+        return None
+    with attributes_of(operator):
+        pass
+    kernel = _as_kernel(weights, is_transposed=False)
+    return _convolution(operator, kernel, SINGLE, 1, (), view)
+
+
+def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:
+    """[K, N] (or [N, K] when transposed) as [O, I, 1, 1]."""
+    values, quantization = weights.values, weights.quantization
+    if not is_transposed:
+        values = np.ascontiguousarray(values.T)
+        if quantization is not None and quantization.axis is not None:
+            quantization = replace(quantization, axis=1 - quantization.axis)
+    return Weights(values.reshape(*values.shape, 1, 1), quantization)
+
+
+def _scaled(weights: Weights, factor: float) -> Weights:
+    if factor == 1:
+        return weights
+    if weights.quantization is None:
+        return replace(weights, values=weights.values * weights.values.dtype.type(factor))
+    scales = tuple(scale * factor for scale in weights.quantization.scales)
+    return replace(weights, quantization=replace(weights.quantization, scales=scales))
+
+
+def _bias_row(operator: Operator, bias: NDArray[np.float64], outputs: int) -> NDArray[np.float64]:
+    if bias.ndim == 2 and bias.shape[0] == 1:
+        bias = bias[0]
+    if bias.ndim > 1 or bias.size not in (1, outputs):
+        raise CompileError(
+            f"{describe(operator)}: its bias has the shape {list(bias.shape)}; expected one number for each of the "
+            f"{outputs} columns"
+        )
+    return np.array(np.broadcast_to(bias.ravel(), (outputs,)))
+
+
+def _convolution(
+    operator: Operator, weights: Weights, window: Window, group: int, bias: tuple[str, ...], view: View
+) -> Replacement:
+    """The canonical conv; weights that are not [O, I, R, S] yet are stored anew."""
+    name, change = operator.inputs[1], Replacement()
+    original = constant_weights(name, view)
+    shape = weights.values.shape
+    if len(shape) == 3:
+        weights = replace(weights, values=weights.values.reshape(shape[0], shape[1], 1, shape[2]))
+    if original is None or weights.values.shape != original.values.shape:
+        name, change = stored_weights(weights, f"{operator.name}.weight", view)
+    attributes = {
+        "strides": window.strides,
+        "pads": window.pads,
+        "dilations": window.dilations,
+        "group": group,
+    }
+    inputs = (operator.inputs[0], name, *filter(None, bias))
+    made = Operator(operator.name, "conv", inputs, operator.outputs, attributes, operator.nodes)
+    return joined(change, Replacement((made,)))

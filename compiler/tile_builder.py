@@ -29,15 +29,17 @@ class TileBuilder:
     sink: list[TileOperation] = field(default_factory=list)
     layer: int = 0
     packer: LoopPacker = field(init=False)
+    _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
 
     def __post_init__(self) -> None:
         self.packer = LoopPacker(self.machine)
 
     def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
         """A new buffer; its name is `name`, or that with a number if it is taken."""
-        fresh, count = name, 1
+        fresh = name
         while fresh in self.buffers:
-            fresh, count = f"{name}.{count}", count + 1
+            self._copies[name] = self._copies.get(name, 0) + 1
+            fresh = f"{name}.{self._copies[name]}"
         self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset)
         return fresh
 

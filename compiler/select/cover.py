@@ -189,6 +189,8 @@ class _Search:
         for pattern, unifier in self._unifiers:
             if pattern.format.destination.memory != memory:
                 continue
+            if expr.op is Op.CONST and pattern.format.sources:
+                continue  # a constant is written from nothing
             for match in islice(unifier.matches(expr), MATCHES_TRIED):
                 candidate = self._bind(pattern, expr, match, visiting)
                 if candidate is not None:

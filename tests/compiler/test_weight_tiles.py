@@ -1,0 +1,68 @@
+"""Constants as words: every weight where the array reads it, parameters bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.layout import DramLayout
+from compiler.nest import Access
+from compiler.weight_tiles import WeightTiles, cut_weights, pack_parameters, pack_tensor
+from isa.memory import integer_element, structured_element
+from isa.numeric import IntegerType
+from tests.compiler.nests import axis
+
+TRIPS = {"o": 20, "i": 8, "r": 3, "s": 2}
+
+
+def cut(values: np.ndarray, order: str = "oirs") -> WeightTiles:
+    access = Access("w", tuple(axis((loop, 1)) for loop in order))
+    return cut_weights(values, access, TRIPS, "o", "i", ("r", "s"), rows=16, cols=16)
+
+
+def weights(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(1, 100, (20, 8, 3, 2))
+
+
+def test_puts_every_weight_in_its_tile() -> None:
+    values = weights(np.random.default_rng(0))
+    tiles = cut(values).tiles
+    assert tiles.shape == (2, 3, 2, 1, 16, 16)
+    for o, i, r, s in np.ndindex(20, 8, 3, 2):
+        assert tiles[o // 16, r, s, 0, i, o % 16] == values[o, i, r, s]
+    assert tiles.sum() == values.sum()  # all else is zero
+
+
+def test_follows_the_access_and_not_the_order_of_dimensions() -> None:
+    values = weights(np.random.default_rng(0))
+    turned = values.transpose(3, 1, 0, 2)
+    np.testing.assert_array_equal(cut(turned, "sior").tiles, cut(values).tiles)
+
+
+def test_finds_the_box_of_weights_that_are_not_zero() -> None:
+    values = np.zeros((20, 8, 3, 2), np.int64)
+    values[17, 3, 1, 1] = 5
+    found = cut(values)
+    assert found.boxes == ((range(0, 1), range(0, 1), range(0, 1)), (range(0, 1), range(1, 2), range(1, 2)))
+    assert found.hull(range(2)) == (range(0, 1), range(0, 2), range(0, 2))
+
+
+def test_writes_tiles_row_by_row() -> None:
+    found = cut(weights(np.random.default_rng(0)))
+    content = found.bytes(range(1, 2), (range(0, 1), range(2, 3), range(0, 2)), integer_element(IntegerType(8, True)))
+    assert content == b"".join(found.tiles[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
+
+
+def test_packs_fields_from_bit_0_on() -> None:
+    element = structured_element({"bias": IntegerType(32, True), "scale": IntegerType(16, False)})
+    values = {"bias": np.array([-2, 7, 9]), "scale": np.array([3, 40000, 1])}
+    content = pack_parameters(element, 2, 2, values)
+    words = [int.from_bytes(content[8 * i : 8 * i + 8], "little") for i in range(4)]
+    assert words == [2**32 - 2 + (3 << 32), 7 + (40000 << 32), 9 + (1 << 32), 0]
+
+
+def test_packs_a_tensor_with_its_lanes_innermost() -> None:
+    values = np.arange(2 * 5 * 2 * 3).reshape(2, 5, 2, 3)
+    content = np.frombuffer(pack_tensor(values, DramLayout((2, 5, 2, 3), 4, 4)), np.int8).reshape(2, 2, 2, 3, 4)
+    for n, c, y, x in np.ndindex(2, 5, 2, 3):
+        assert content[n, c // 4, y, x, c % 4] == values[n, c, y, x]
+    assert not content[:, 1, :, :, 1:].any()

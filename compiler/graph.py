@@ -28,18 +28,20 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 
-CANONICAL = (
-    "quantize",
-    "dequantize",
-    "conv",
-    "add",
-    "clamp",
-    "reshape",
-    "affine",
-    "max_pool",
-    "average_pool",
-    "rescale",
-)
+WINDOW = ("kernel", "strides", "pads", "dilations")
+CANONICAL: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "quantize": ((1,), ("low", "high")),
+    "dequantize": ((1,), ()),
+    "conv": ((2, 3), ("strides", "pads", "dilations", "group")),
+    "add": ((2,), ()),
+    "clamp": ((1,), ("low", "high")),
+    "reshape": ((1,), ()),
+    "affine": ((3,), ()),
+    "max_pool": ((1,), WINDOW),
+    "average_pool": ((1,), (*WINDOW, "counts_padding")),
+    "rescale": ((1,), ("low", "high")),
+}
+"""Canonical operator → how many inputs it may have, and the attributes that it always has."""
 
 Attribute = Any
 """int, float, str, a tuple of these, or a numpy array."""

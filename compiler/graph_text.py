@@ -23,7 +23,7 @@ from compiler.mlir import (
     shaped_type,
     split_shaped_type,
 )
-from compiler.text_attributes import attribute, strings
+from compiler.text_attributes import attribute, entry, strings
 
 DIALECT = "graph."
 ONNX = "onnx."
@@ -60,7 +60,7 @@ def parse_graph(text: str) -> Graph:
         for name, of in zip(operation.results, operation.result_types, strict=True):
             if name:
                 tensors[name] = parse_type(of)
-        if operation.name == CONSTANT:
+        if operation.name == CONSTANT and len(operation.results) == 1:
             constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
         else:
             operators.append(_parse_operator(operation, tensors))
@@ -101,6 +101,12 @@ def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Ope
         if name and name not in tensors:
             raise CompileError(f"{operation.name}: operand {name!r} is read before it is made")
     attributes = {name: value for name, value in operation.attributes.items() if name not in ("name", "nodes")}
+    if kind in CANONICAL:
+        counts, required = CANONICAL[kind]
+        if len(operation.operands) not in counts or len(operation.results) != 1:
+            raise CompileError(f"{operation.name}: expected {' or '.join(map(str, counts))} operands and one result")
+        for attribute_name in required:
+            entry(attributes, attribute_name, object, operation.name)
     name, nodes = attribute(operation, "name", str), strings(operation, "nodes")
     return Operator(name, kind, operation.operands, operation.results, attributes, nodes)
 

@@ -266,6 +266,8 @@ class _Parser:
             result_types = tuple(self.separated(")", self.type_text))
         else:
             result_types = (self.type_text(),)
+        if (len(operands), len(results)) != (len(operand_types), len(result_types)):
+            raise self.fault(f"before it, a type for each of {len(operands)} operands and {len(results)} results")
         return Operation(name, operands, tuple(results), attributes, operand_types, result_types, region)
 
     def block(self) -> Block:

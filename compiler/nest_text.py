@@ -68,7 +68,8 @@ def parse_nests(text: str) -> NestProgram:
             case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
                 buffers[name] = Buffer(name, *_parse_memref(of))
             case Operation(name="nest.compute", results=()):
-                nests.append(_parse_nest(operation, {*constants, *buffers}))
+                ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
+                nests.append(_parse_nest(operation, ranks))
             case _:
                 raise CompileError(f"unknown operation {operation.name!r}; expected {CONSTANT}, {BUFFER} or {COMPUTE}")
     return NestProgram(
@@ -135,23 +136,33 @@ def _type(name: str, program: NestProgram) -> str:
     return _memref(program.constants[name].shape, program.constant_types[name])
 
 
-def _parse_nest(operation: Operation, tensors: set[str]) -> Nest:
+def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
     name = attribute(operation, "name", str)
     loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
     texts = attribute(operation, "reads", dict)
-    if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= tensors:
+    if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
         raise CompileError(f"nest {name!r}: expected a known tensor for each of {', '.join(texts)} and the result")
     accesses = [
         _parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
     ]
+    for access in accesses:
+        if len(access.index) != ranks[access.tensor]:
+            expected = ranks[access.tensor]
+            raise CompileError(
+                f"nest {name!r}: {access.tensor} has {expected} dimensions, came {len(access.index)} indices"
+            )
+    expr = _parse_expr(operation, name)
+    for node in walk(expr):
+        if node.op is Op.SOURCE and node.name not in texts:
+            raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
         strings(operation, "nodes"),
         loops,
         dict(zip(texts, accesses[:-1], strict=True)),
         accesses[-1],
-        _parse_expr(operation, name),
+        expr,
         attribute(operation, "macs", int),
     )
 

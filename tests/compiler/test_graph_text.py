@@ -61,8 +61,10 @@ def test_types(of: TensorType, text: str) -> None:
     [
         (('"graph.network"', '"graph.other"'), "expected a 'graph.network' with a region, came 'graph.other'"),
         (('"graph.conv"', '"graph.frob"'), "unknown operator 'graph.frob'; expected onnx.… or graph.quantize|"),
-        (('"graph.return"(%result)', '"graph.return"()'), "graph.return: 1 names for 0 tensors; expected one for each"),
+        (('outputs = ["result"]', "outputs = []"), "graph.return: 0 names for 1 tensors; expected one for each"),
         ((', name = "conv"', ""), "graph.conv: attribute name is missing"),
+        (("strides = [1, 1], ", ""), "graph.conv: attribute strides is missing"),
+        (('"graph.conv"', '"graph.add"'), "graph.add: expected 2 operands and one result"),
         (('name = "conv"', "name = 3"), "graph.conv: attribute name is 3; expected str"),
         (("!quant.uniform<i8:f32, ", "!quant.uniform<i8:f32, x"), "'tensor<1x3x8x8x!quant.uniform<i8:f32, x0.1"),
         (("(%x)", "(%z)"), "graph.quantize: operand 'z' is read before it is made"),

@@ -366,6 +366,16 @@ def test_a_reshape_in_the_middle_is_refused() -> None:
     )
 
 
+def test_a_graph_that_is_not_simplified_is_refused() -> None:
+    graph = import_onnx(conv_model(np.random.default_rng(1)).SerializeToString())
+    with pytest.raises(CompileError) as caught:
+        lower(graph, base16())
+    assert str(caught.value) == (
+        "node 'x.q.quantize' (QuantizeLinear): expected a simplified graph, of conv, average_pool, max_pool, add, "
+        "rescale, quantize, dequantize, reshape"
+    )
+
+
 def test_an_input_that_is_quantised_twice_is_refused() -> None:
     builder = ModelBuilder(np.random.default_rng(3))
     x = builder.input("x", [1, 4, 4, 4])

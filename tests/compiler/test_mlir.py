@@ -82,6 +82,10 @@ def test_reads_comments_and_typed_numbers() -> None:
         ('"a.b"(', "line 1: expected a value, came 'the end'"),
         ('"a.b"()\n  {x 1} : () -> ()', "line 2: expected '=', came '1} : () -> ()'"),
         ('"a.b"() : () -> () "c.d"', "line 1: expected the end of the text, came '\"c.d\"'"),
+        (
+            '"a.b"(%x) : () -> ()',
+            "line 1: expected before it, a type for each of 1 operands and 0 results, came 'the end'",
+        ),
         ('"a.b"() {x = } : () -> ()', "line 1: expected an attribute, came '} : () -> ()'"),
         ('"a.b"() : () -> tensor<3x', "line 1: expected a type with its brackets closed, came 'tensor<3x'"),
         ('"a.b"() {x = @} : () -> ()', "line 1: expected a token, came ' @} : () -> ()'"),

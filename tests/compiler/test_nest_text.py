@@ -75,6 +75,8 @@ def test_a_person_can_read_it() -> None:
         (("(%x, %conv.weight", "(%z, %conv.weight"), "nest 'conv': expected a known tensor for each of x, w, bias"),
         (("sum(x * w)", "frob(x)"), "nest 'conv': `min(max(round_shift((frob(x) + bias) * scale, shift)"),
         (("sum(x * w)", "sum(x * v)"), "is not an expression with ranges for its reads: 'v'"),
+        (('w = "o, i, r, s"', 'w = "o, i, r"'), "nest 'conv': conv.weight has 4 dimensions, came 3 indices"),
+        (('shift = "o"', 'rest = "o"'), "nest 'conv': the expression reads 'shift', for which there is no access"),
         (("xui6>", "xf32>"), "'memref<5xf32>': expected integer elements such as i8 or ui16"),
     ],
 )

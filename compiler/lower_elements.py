@@ -1,0 +1,69 @@
+"""Maxima, sums and rescales as nests, all without weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import Operator, describe
+from compiler.lowering_network import (
+    ACTIVATION,
+    SPACE,
+    Network,
+    activation,
+    affine,
+    identity_index,
+    kernel_of,
+    result_loops,
+    target_of,
+    whole,
+    window_access,
+)
+from compiler.multiplier import normalized, with_common_shift
+from compiler.nest import Access, Nest
+from compiler.nest_expressions import added, rescaled
+from isa.statement import Expr, Op, make
+
+
+def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
+    """max_over(x) over the taps; what lies outside never wins."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    result = network.shape(y)
+    r, s = kernel_of(operator, network)
+    reads = {"a": window_access(x, "o", operator, whole(result), network, outside=ACTIVATION.interval.low)}
+    expr = make(Op.MAX_OVER, activation("a"))
+    access = Access(network.buffer_of[y], identity_index())
+    return [Nest(operator.name, operator.nodes, result_loops(result, r=r, s=s), reads, access, expr, 0)]
+
+
+def lower_add(operator: Operator, network: Network) -> list[Nest]:
+    """Both operands centred, scaled with one shift, added, rounded once."""
+    (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
+    y_scale, _ = network.quantization(operator.outputs[0])
+    a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, describe(operator))
+    target = target_of(operator, network)
+    expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
+    (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
+    scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, describe(operator))
+    target = target_of(operator, network)
+    expr = rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
+    return [_elementwise(operator, expr, network)]
+
+
+def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
+    """A nest that reads each operand where it writes; a dimension of size 1 is read again and again (broadcasting)."""
+    y = operator.outputs[0]
+    result = network.shape(y)
+    reads = {}
+    for name, operand in zip(("a", "b"), operator.inputs, strict=False):
+        sizes = network.shape(operand)
+        index = tuple(
+            affine() if size == 1 < trip else affine((loop, 1))
+            for loop, size, trip in zip(SPACE, sizes, result, strict=True)
+        )
+        reads[name] = Access(network.buffer_of[operand], index)
+    access = Access(network.buffer_of[y], identity_index())
+    return Nest(operator.name, operator.nodes, result_loops(result), reads, access, expr, 0)

@@ -1,0 +1,210 @@
+"""Convolutions, matrix products and averages as nests: a sum of products, requantised channel by channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, describe
+from compiler.lowering_network import (
+    ACTIVATION,
+    SPACE,
+    WEIGHT,
+    Box,
+    Network,
+    activation,
+    affine,
+    kernel_of,
+    result_loops,
+    target_of,
+    uint8_offset,
+    whole,
+    window_access,
+)
+from compiler.multiplier import normalized
+from compiler.nest import Access, Nest
+from compiler.nest_expressions import Target, requantized, source, sum_of_products
+from compiler.number_format import NumberFormat
+from compiler.simplify.weights import Weights
+from isa.numeric import IntegerType, Interval
+
+
+def lower_conv(operator: Operator, network: Network) -> list[Nest]:
+    """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
+    x, w = operator.inputs[:2]
+    result = network.shape(operator.outputs[0])
+    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(operator.outputs[0])
+    weights, w_scales = _symmetric_weights(operator, network)
+    taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
+    macs = taps * result[0] * result[2] * result[3]
+    dense = _block_diagonal(weights, operator.attributes["group"])
+    units = x_scale * w_scales
+    bias = _integer_bias(operator, units, network) - x_zero * dense.sum(axis=(1, 2, 3))
+    w_name = network.add_constant(f"{operator.name}.weight", dense, WEIGHT)
+    weight_access = Access(w_name, tuple(affine((name, 1)) for name in ("o", "i", "r", "s")))
+    product = _Product(whole(result), dense.shape[1:], weight_access, bias, units / y_scale, _sum_bounds(dense))
+    return [_product_nest(operator.name, operator, product, macs, network)]
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A sum of products and its requantisation, for a box of the result."""
+
+    box: Box
+    reduce: tuple[int, int, int]  # trips of i, r, s
+    weights: Access
+    bias: NDArray[np.int64]  # of each output channel
+    factors: NDArray[np.float64]
+    bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
+
+
+def _product_nest(name: str, operator: Operator, product: _Product, macs: int, network: Network) -> Nest:
+    number, box = network.number, product.box
+    x, y = operator.inputs[0], operator.outputs[0]
+    _, x_zero = network.quantization(x)
+    target = target_of(operator, network)
+    bias = _bounded_bias(operator, product, target, number)
+    scales, shifts = normalized(product.factors, number, describe(operator))
+    parameters = {
+        "bias": (bias, IntegerType(number.bias_bits, True)),
+        "scale": (scales, IntegerType(number.scale_bits, False)),
+        "shift": (shifts, IntegerType(number.shift_bits, False)),
+    }
+    reads = {"x": window_access(x, "i", operator, box, network, outside=x_zero), "w": product.weights}
+    leaves = {"w": source("w", network.values(product.weights.tensor))}
+    for part, (values, of) in parameters.items():
+        constant = network.add_constant(f"{name}.{part}", values, of)
+        reads[part] = Access(constant, (affine(("o", 1)),))
+        leaves[part] = source(part, network.values(constant))
+    bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
+    total = sum_of_products(activation("x"), leaves["w"], bound)
+    expr = requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number)
+    n, o, _, _ = network.shape(y)
+    i, r, s = product.reduce
+    loops = result_loops((n, o, box.height, box.width), i=i, r=r, s=s)
+    corner = (0, 0, box.y, box.x)
+    index = tuple(affine((loop, 1), constant=first) for loop, first in zip(SPACE, corner, strict=True))
+    return Nest(name, operator.nodes, loops, reads, Access(network.buffer_of[y], index), expr, macs)
+
+
+def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Integer weights [O, I / group, R, S] with zero point 0, and the scale of each output channel."""
+    name = operator.inputs[1]
+    of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
+    assert of.quantization is not None
+    offset = uint8_offset(of)
+    zeros = {zero - offset for zero in of.quantization.zero_points}
+    if zeros != {0}:
+        raise CompileError(
+            f"{describe(operator)}: its weights have the zero point {min(zeros) + offset}; expected {offset}: "
+            "quantise weights symmetrically (WeightSymmetric)"
+        )
+    if of.quantization.axis not in (None, 0):
+        raise CompileError(
+            f"{describe(operator)}: its weights have scales along another dimension than the output channels"
+        )
+    scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
+    return values - offset, scales
+
+
+def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+    """Weights of a grouped convolution with all input channels: [O, I / group, R, S] → [O, I, R, S], zeros between."""
+    if group == 1:
+        return weights
+    outputs, inputs, height, width = weights.shape
+    dense = np.zeros((group, outputs // group, group, inputs, height, width), np.int64)
+    for index, part in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
+        dense[index, :, index] = part
+    return dense.reshape(outputs, group * inputs, height, width)
+
+
+def _sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[2, O]: the least and greatest sum of products with any activations."""
+    low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
+    positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
+    negative = np.minimum(weights, 0).sum(axis=(1, 2, 3))
+    return np.stack([positive * low + negative * high, positive * high + negative * low])
+
+
+def _integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
+    """The bias of each output channel in units of input scale · weight scale."""
+    if len(operator.inputs) < 3:
+        return np.zeros(len(units), np.int64)
+    name = operator.inputs[2]
+    real = Weights(network.graph.constants[name], network.graph.tensors[name].quantization).real
+    steps = np.divide(real, units, out=np.zeros(len(units)), where=units > 0)
+    limit = float(1 << 62)
+    return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
+
+
+def _bounded_bias(operator: Operator, product: _Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
+    """The biases within the machine's width.
+
+    One that does not fit may be replaced by the nearest that does only if every sum is beyond the limits with either:
+    dead channels of real networks are like that. Raises CompileError for others.
+    """
+    limits = IntegerType(number.bias_bits, True).interval
+    bias = np.clip(product.bias, limits.low, limits.high)
+    least, greatest = ((bias + bound) * product.factors + target.zero for bound in product.bounds)
+    is_same = (bias == product.bias) | np.where(product.bias > 0, least > target.high + 1, greatest < target.low - 1)
+    if not np.all(is_same):
+        channel = int(np.argmin(is_same))
+        raise CompileError(
+            f"{describe(operator)}: the bias of channel {channel} with the input's zero point folded in is "
+            f"{int(product.bias[channel])}; expected {limits.low} to {limits.high}"
+        )
+    return bias
+
+
+def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
+    """The mean as a product with an identity matrix, each tap alike; one nest for each size of window that counts.
+
+    Without padding, or when padding counts, all windows are of one size; otherwise those at the edges have their own
+    scale: rows and columns with equal counts make boxes.
+    """
+    x, y = operator.inputs[0], operator.outputs[0]
+    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
+    result, channels = network.shape(y), network.shape(x)[1]
+    kernel = kernel_of(operator, network)
+    boxes = [
+        (Box(top, height, left, width), rows * columns)
+        for top, height, rows in _count_runs(operator, 0, network)
+        for left, width, columns in _count_runs(operator, 1, network)
+    ]
+    w_name = network.add_constant(f"{operator.name}.weight", np.eye(channels)[:, :, None, None], WEIGHT)
+    weights = Access(w_name, (affine(("o", 1)), affine(("i", 1)), affine(), affine()))
+    taps = kernel[0] * kernel[1]
+    bounds = np.array([[ACTIVATION.interval.low], [ACTIVATION.interval.high]]) * np.full(channels, taps)
+    bias = np.full(channels, -x_zero * taps, np.int64)
+    nests = []
+    for position, (box, count) in enumerate(boxes):
+        factors = np.full(channels, x_scale / (y_scale * count))
+        product = _Product(box, (channels, *kernel), weights, bias, factors, bounds)
+        name = operator.name if len(boxes) == 1 else f"{operator.name}.part{position}"
+        nests.append(_product_nest(name, operator, product, 0, network))
+    assert sum(box.height * box.width for box, _ in boxes) == result[2] * result[3]
+    return nests
+
+
+def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
+    """(first index, length, count) for each run of output indices along H or W whose windows count as many elements."""
+    size = network.shape(operator.inputs[0])[2 + axis]
+    begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]
+    first, last = (-begin, size + end) if operator.attributes["counts_padding"] else (0, size)
+    stride, dilation = operator.attributes["strides"][axis], operator.attributes["dilations"][axis]
+    counts = []
+    for index in range(network.shape(operator.outputs[0])[2 + axis]):
+        taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
+        counts.append(sum(first <= tap < last for tap in taps))
+    if min(counts) == 0:
+        raise CompileError(f"{describe(operator)}: a window lies wholly in the padding; expected less padding")
+    runs, position = [], 0
+    for count, group in groupby(counts):
+        length = len(list(group))
+        runs.append((position, length, count))
+        position += length
+    return runs

@@ -98,6 +98,34 @@ def test_dumps_a_pass(tilewright: Command, model_file: Path) -> None:
     assert ended.out.startswith('"tile.program"')
 
 
+def test_reports_every_pass_and_the_profile(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    ended = tilewright("compile", model_file, "--isa", "base16", "--report", tmp_path / "report")
+    assert ended.code == 0
+    names = files(tmp_path / "report")
+    assert names[:2] == ["00-import.txt", "01-simplify.txt"]
+    assert names[-2:] == ["09-emit.txt", "profile.json"]
+    profile = json.loads((tmp_path / "report" / "profile.json").read_text())
+    assert sum(layer["cycles"] for layer in profile["layers"]) == profile["cycles"]
+
+
+def test_profiles_in_80_columns(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    tilewright("compile", model_file, "--isa", "base16", "--output", tmp_path / "net.npu")
+    ended = tilewright("profile", tmp_path / "net.npu", "--json", tmp_path / "profile.json")
+    assert ended.code == 0
+    assert max(map(len, ended.out.splitlines())) <= 80
+    cycles = json.loads((tmp_path / "profile.json").read_text())["cycles"]
+    assert ended.out.splitlines()[-1].split() == ["total", *[f"{cycles:,}"] * 4]
+
+
+@pytest.mark.slow
+def test_writes_verilog_with_the_register_map(tilewright: Command, tmp_path: Path) -> None:
+    ended = tilewright("rtl", "--isa", "tiny8", "--output", tmp_path / "npu.v")
+    assert ended.code == 0
+    text = (tmp_path / "npu.v").read_text()
+    assert text.startswith("// Registers of `tiny8` on AXI4-Lite")
+    assert "module npu(" in text
+
+
 def test_an_unknown_pass_is_wrong_usage(tilewright: Command, model_file: Path) -> None:
     ended = tilewright("compile", model_file, "--isa", "base16", "--dump-after", "tiles")
     assert ended.code == 2

@@ -1,0 +1,89 @@
+"""Fetch against a bus that answers after a while: all beats once, in order, and never more than the buffer holds."""
+
+import random
+from collections import deque
+from typing import Any
+
+import pytest
+
+from isa.loader import load_machine
+from isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from rtl.fetch import Fetch
+from tests.rtl.benches import simulate, stream_get
+
+BASE = 0x3000
+
+
+def beat_at(address: int, bus_bytes: int) -> int:
+    """What the test's memory holds: the beat's number."""
+    return (address - BASE) // bus_bytes
+
+
+def answer(dut: Fetch, latency: int, seed: random.Random, requests: list[tuple[int, int]]) -> Any:
+    """A bus that accepts now and then and answers a beat a cycle; it notes (address, beats) of each request."""
+
+    async def bench(ctx: Any) -> None:
+        pending: deque[tuple[int, int]] = deque()
+        cycle = 0
+        while True:
+            ctx.set(dut.request.ready, seed.random() < 0.7)
+            ctx.set(dut.beat.valid, bool(pending) and pending[0][0] <= cycle)
+            if pending and pending[0][0] <= cycle:
+                ctx.set(dut.beat.payload.data, pending.popleft()[1])
+            if ctx.get(dut.request.valid) and ctx.get(dut.request.ready):
+                address, beats = ctx.get(dut.request.payload.address), ctx.get(dut.request.payload.last_beat) + 1
+                requests.append((address, beats))
+                pending += [(cycle + latency, beat_at(address, dut.bus_bytes) + n) for n in range(beats)]
+            await ctx.tick()
+            cycle += 1
+
+    return bench
+
+
+@pytest.mark.parametrize("beats", [1, 15, 16, 17, 150])
+@pytest.mark.parametrize("pause", [0, 0.7])
+def test_reads_the_program_once(beats: int, pause: float) -> None:
+    machine = load_machine("tiny8")
+    dut, seed, requests = Fetch(machine), random.Random(f"{beats} {pause}"), []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.base, BASE)
+        ctx.set(dut.limit, beats * dut.bus_bytes)
+        assert ctx.get(dut.is_finished) == 0
+        payloads = await stream_get(ctx, dut.output, beats, pause)
+        assert [payload.data for payload in payloads] == list(range(beats))
+        assert ctx.get(dut.is_finished) == 1
+
+    simulate(dut, bench, background=[answer(dut, 9, seed, requests)])
+    assert [size for _, size in requests] == [min(BURST_BEATS, beats - n) for n in range(0, beats, BURST_BEATS)]
+
+
+def test_asks_no_more_than_its_buffer_holds() -> None:
+    machine = load_machine("tiny8")
+    dut, requests = Fetch(machine), []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.base, BASE)
+        ctx.set(dut.limit, 1000 * dut.bus_bytes)
+        await ctx.tick().repeat(300)
+        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        await stream_get(ctx, dut.output, BURST_BEATS - 1)
+        await ctx.tick().repeat(50)
+        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        await stream_get(ctx, dut.output, 1)
+        await ctx.tick().repeat(50)
+        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS + BURST_BEATS
+
+    simulate(dut, bench, background=[answer(dut, 3, random.Random(1), requests)])
+
+
+def test_asks_for_nothing_while_halted() -> None:
+    dut, requests = Fetch(load_machine("tiny8")), []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.halt, 1)
+        ctx.set(dut.limit, 1000 * dut.bus_bytes)
+        await ctx.tick().repeat(20)
+        assert requests == []
+
+    simulate(dut, bench, background=[answer(dut, 3, random.Random(1), requests)])

@@ -90,6 +90,8 @@ def _random_strides(
             stride = 0
         if rng.random() < 0.1:
             stride = -stride
+        if rng.random() < 0.1:
+            stride = 0
         field = of.field(f"{operand.name}.{loop.name}")
         strides[loop.name] = min(max(stride, field.low), field.high)
         reach += abs(strides[loop.name]) * (trip - 1)

@@ -9,6 +9,7 @@ from isa.encoding import FieldKind, Instruction, InstructionFormat, make_instruc
 from isa.faults import Fault, FaultCode, MachineFault
 from isa.loader import load_machine
 from isa.machine import Machine
+from isa.memory import DRAM
 from isa.program import place_regions
 from simulator.access_faults import access_fault
 from simulator.interpreter import interpret_instruction
@@ -38,16 +39,18 @@ def test_equals_the_interpreter(name: str) -> None:
 
 
 def broken(machine: Machine, of: InstructionFormat, rng: np.random.Generator) -> Instruction:
-    """A good instruction with up to three of its bases and strides drawn anew from all that their fields hold."""
+    """A good instruction with some bases near an end of their memory, or any of its fields drawn anew."""
     good = random_instruction(machine, of, rng, max_iterations=30)
-    places = [f for f in of.fields if f.kind in (FieldKind.BASE, FieldKind.STRIDE, FieldKind.REGION)]
-    chosen = rng.choice(len(places), int(rng.integers(1, 4)), replace=False)
-    near = 1 if rng.random() < 0.5 else 0
-    changes = {}
-    for position in chosen:
-        field = places[position]
-        low, high = (max(field.low, -40), min(field.high, 40)) if near else (field.low, field.high)
-        changes[field.name] = int(rng.integers(low, high, endpoint=True))
+    changes: dict[str, int] = {}
+    for operand in of.operands:
+        if rng.random() < 0.6:
+            end = LIMITS["inputs"] if operand.memory == DRAM else machine.memories[operand.memory].depth
+            base = int(rng.choice([0, end])) + int(rng.integers(-40, 40))
+            changes[f"{operand.name}.base"] = min(max(base, 0), of.field(f"{operand.name}.base").high)
+    if rng.random() < 0.3:
+        places = [f for f in of.fields if f.kind in (FieldKind.BASE, FieldKind.STRIDE, FieldKind.REGION)]
+        field = places[int(rng.integers(len(places)))]
+        changes[field.name] = int(rng.integers(field.low, field.high, endpoint=True))
     return good.replace(changes)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isa.encoding import Instruction
+from isa.encoding import Instruction, make_instruction
 from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
+from isa.memory import DRAM, REGIONS
 from isa.state import MachineState
 from simulator.interpreter import interpret_instruction
 from simulator.regions import regions_of
@@ -82,6 +83,52 @@ def test_equals_the_interpreter_with_odd_elements() -> None:
             rng = np.random.default_rng(seed)
             instruction = random_instruction(machine, of, rng)
             assert_same_bytes(machine, instruction, random_state(machine, rng), f"{of.mnemonic}, seed {seed}")
+
+
+def noise(machine: Machine) -> MachineState:
+    """Different bytes everywhere, where `random_state` has memories full of one extreme as well."""
+    rng = np.random.default_rng(3)
+    state = random_state(machine, rng)
+    for stored in (*state.memories.values(), state.dram):
+        stored[:] = rng.integers(0, 256, stored.shape)
+    return state
+
+
+CROSSING_STRIDES = [(1, 1), (1, 2), (2, -1), (-1, 3), (0, 5), (-2, -2), (3, 1)]
+
+
+@pytest.mark.parametrize(("outer", "inner"), CROSSING_STRIDES)
+@pytest.mark.parametrize("mnemonic", ["load_act", "store_act", "copy"])
+def test_the_last_iteration_wins_in_whatever_order_places_lie(mnemonic: str, outer: int, inner: int) -> None:
+    machine = load_machine("tiny8")
+    of = machine.format(mnemonic)
+    source, destination = of.sources[0], of.destination
+    fields = {
+        **{"trip.j": 5, "trip.k": 6, f"{source.name}.base": 500, f"{destination.name}.base": 100},
+        **{f"{source.name}.j": 60, f"{source.name}.k": 8},
+        **{f"{destination.name}.j": outer, f"{destination.name}.k": inner},
+        **{f"{o.name}.region": REGIONS.index("workspace") for o in of.operands if o.memory == DRAM},
+    }
+    assert_same_bytes(machine, make_instruction(of, fields), noise(machine), mnemonic)
+
+
+@pytest.mark.parametrize("distance", [-1, 0, 1, 3])
+def test_an_instruction_that_reads_what_it_wrote(distance: int) -> None:
+    machine = load_machine("tiny8")
+    fields = {"trip.k": 9, "a.base": 20, "a.k": 1, "y.base": 20 + distance, "y.k": 1}
+    instruction = make_instruction(machine.format("copy"), fields)
+    assert_same_bytes(machine, instruction, noise(machine), f"distance {distance}")
+
+
+def test_sums_beyond_what_a_float32_holds() -> None:
+    # 90 · 16 products of about 124²: more than 2^24, and odd in some columns.
+    machine = load_machine("base16")
+    rng = np.random.default_rng(0)
+    start = random_state(machine, rng)
+    for name in ("act", "wgt"):
+        start.memories[name][:] = rng.integers(120, 128, start.memories[name].shape)
+    fields = {"trip.k": 90, "trip.x": 2, "a.k": 2, "a.x": 1, "w.k": 16, "c.x": 1}
+    assert_same_bytes(machine, make_instruction(machine.format("mma"), fields), start, "large sums")
 
 
 @pytest.mark.slow

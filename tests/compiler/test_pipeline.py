@@ -11,6 +11,7 @@ import pytest
 from compiler.errors import CompileError
 from compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
 from compiler.tiling import TilingOptions
+from isa.checker import check
 from isa.elf_writer import to_bytes
 from isa.loader import load_machine
 from isa.program import Program, place_regions
@@ -101,13 +102,14 @@ def test_small_memories_cost_time_and_no_bits(act: int, wgt: int) -> None:
 
 
 def test_what_cannot_fit_says_what_would_do() -> None:
-    machine = load_machine("base16", ["memories.acc.kib=1"])  # 16 words
-    text = stage_text("tile", "base16")
+    text, of_base = stage_text("tile", "base16"), load_machine("base16").hash
+    small, enough = (load_machine("base16", [f"memories.acc.kib={kib}"]) for kib in (1, 4))
     with pytest.raises(CompileError) as refused:
-        resume("tile", text.replace(load_machine("base16").hash, machine.hash), machine)
-    message = str(refused.value)
-    assert "acc needs" in message
-    assert "try --set memories.acc.kib=" in message
+        resume("tile", text.replace(of_base, small.hash), small)
+    assert str(refused.value) == (
+        f"conv: acc needs 56 words at the same time, {small.name} has 16; try --set memories.acc.kib=4"
+    )
+    assert check(resume("tile", text.replace(of_base, enough.hash), enough)) == ()
 
 
 def stage_text(name: str, machine: str) -> str:

@@ -10,10 +10,11 @@ import pytest
 
 from compiler.errors import CompileError
 from compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
+from compiler.tile_text import print_tiles
 from compiler.tiling import TilingOptions
-from isa.checker import check
 from isa.elf_writer import to_bytes
 from isa.loader import load_machine
+from isa.machine import Machine
 from isa.program import Program, place_regions
 from simulator.values import simulate_values
 from tests.compiler.models import (
@@ -26,6 +27,7 @@ from tests.compiler.models import (
     run_onnx,
     small_cnn,
 )
+from tests.compiler.tile_programs import TileBuilder
 from tilewright.host import dram_image, read_outputs
 
 MODELS = {
@@ -102,21 +104,20 @@ def test_small_memories_cost_time_and_no_bits(act: int, wgt: int) -> None:
 
 
 def test_what_cannot_fit_says_what_would_do() -> None:
-    text, of_base = stage_text("tile", "base16"), load_machine("base16").hash
-    small, enough = (load_machine("base16", [f"memories.acc.kib={kib}"]) for kib in (1, 4))
+    small, enough = (load_machine("base16", [f"memories.acc.kib={kib}"]) for kib in (1, 3))
     with pytest.raises(CompileError) as refused:
-        resume("tile", text.replace(of_base, small.hash), small)
+        resume("tile", forty_sums(small), small)
     assert str(refused.value) == (
-        f"conv: acc needs 56 words at the same time, {small.name} has 16; try --set memories.acc.kib=4"
+        f"layer0: acc needs 40 words at the same time, {small.name} has 16; try --set memories.acc.kib=3"
     )
-    assert check(resume("tile", text.replace(of_base, enough.hash), enough)) == ()
+    assert resume("tile", forty_sums(enough), enough).machine == enough
 
 
-def stage_text(name: str, machine: str) -> str:
-    dumped: dict[str, str] = {}
-    model = conv_model(np.random.default_rng(0), 16, 16, 16)
-    compile_model(model, load_machine(machine), dump=dumped.__setitem__)
-    return dumped[name]
+def forty_sums(machine: Machine) -> str:
+    """A tile program's text with one buffer of 40 accumulators."""
+    builder = TileBuilder(machine, np.random.default_rng(0))
+    builder.store(builder.matmul(vectors=40))
+    return print_tiles(builder.program())
 
 
 def test_attempts_begin_with_what_was_asked_for() -> None:

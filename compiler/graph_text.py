@@ -1,6 +1,6 @@
 """Graphs as text and back: level 1 in MLIR's generic syntax, quantised tensors with types of the `quant` dialect.
 
-%y = "graph.conv"(%x, %w) {strides = [1, 1], …, name = "conv1", nodes = ["conv1"]}
+%y = "graph.conv"(%x, %w) {strides = [1, 1], …, name = "conv1", nodes = ["Conv conv1"]}
     : (tensor<1x3x8x8x!quant.uniform<i8:f32, 0.05:-3>>, …) -> tensor<1x4x6x6x!quant.uniform<i8:f32, 0.1:5>>
 """
 
@@ -23,6 +23,7 @@ from compiler.mlir import (
     shaped_type,
     split_shaped_type,
 )
+from compiler.onnx_node import parse_nodes, print_nodes
 from compiler.text_attributes import attribute, entry, strings
 
 DIALECT = "graph."
@@ -88,7 +89,7 @@ def _print_constant(name: str, graph: Graph) -> Operation:
 
 def _print_operator(operator: Operator, graph: Graph) -> Operation:
     name = operator.kind if operator.kind.startswith(ONNX) else DIALECT + operator.kind
-    attributes = {**operator.attributes, "name": operator.name, "nodes": operator.nodes}
+    attributes = {**operator.attributes, "name": operator.name, "nodes": print_nodes(operator.nodes)}
     before, after = (tuple(_type_of(n, graph) for n in names) for names in (operator.inputs, operator.outputs))
     return Operation(name, operator.inputs, operator.outputs, attributes, before, after)
 
@@ -107,7 +108,7 @@ def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Ope
             raise CompileError(f"{operation.name}: expected {' or '.join(map(str, counts))} operands and one result")
         for attribute_name in required:
             entry(attributes, attribute_name, object, operation.name)
-    name, nodes = attribute(operation, "name", str), strings(operation, "nodes")
+    name, nodes = attribute(operation, "name", str), parse_nodes(strings(operation, "nodes"))
     return Operator(name, kind, operation.operands, operation.results, attributes, nodes)
 
 

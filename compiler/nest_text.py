@@ -4,7 +4,7 @@
     "nest.compute"(%input, %conv1.weight, …, %conv1) {name = "conv1", loops = ["n 1", "o 32", …, "i 16 reduce"],
         reads = {x = "n, i, y + r - 1, x + s - 1 outside -128", w = "o, i, r, s", …}, result = "n, o, y, x",
         expr = "min(max(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128), 127)",
-        ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["conv1"], macs = 294912}
+        ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["Conv conv1"], macs = 294912}
 
 An index is a sum of loops with coefficients (`2*y + r - 1`). Ranges are given for what cannot be inferred: the reads
 and the sum.
@@ -23,6 +23,7 @@ from compiler.errors import CompileError
 from compiler.mlir import Block, Operation, parse_operation, print_operation, shaped_type, split_shaped_type
 from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from compiler.nest_expressions import scope_of_rounding
+from compiler.onnx_node import parse_nodes, print_nodes
 from compiler.text_attributes import attribute, parse_tensor, strings, tensor_attribute
 from isa.errors import IsaError
 from isa.numeric import IntegerType, Interval, Rounding
@@ -118,7 +119,7 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
     assert len(roundings) == 1 and SUM not in nest.reads
     attributes = {
         "name": nest.name,
-        "nodes": nest.nodes,
+        "nodes": print_nodes(nest.nodes),
         "loops": tuple(f"{loop.name} {loop.trip}{' reduce' * loop.is_reduce}" for loop in nest.loops),
         "reads": {name: _print_access(access) for name, access in nest.reads.items()},
         "result": _print_access(nest.result),
@@ -158,7 +159,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
             raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
-        strings(operation, "nodes"),
+        parse_nodes(strings(operation, "nodes")),
         loops,
         dict(zip(texts, accesses[:-1], strict=True)),
         accesses[-1],

@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, TensorType
+from compiler.onnx_node import OnnxNode
 
 OLDEST_OPSET = 11
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
@@ -175,7 +176,9 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
                 )
         attributes = {a.name: _attribute(a) for a in node.attribute}
         kind = f"onnx.{node.op_type}"
-        operators.append(Operator(name, kind, tuple(node.input), tuple(node.output), attributes, (name,)))
+        operators.append(
+            Operator(name, kind, tuple(node.input), tuple(node.output), attributes, (OnnxNode(name, node.op_type),))
+        )
     outputs = {value.name: value.name for value in model.graph.output}
     named = {*inputs, *outputs, *constants, *(name for o in operators for name in (*o.inputs, *o.outputs))}
     types = {name: of for name, of in types.items() if name in named}

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from compiler.errors import CompileError
 from compiler.nest import Access, Affine, Nest
+from compiler.onnx_node import describe_nodes
 
 NO_LOOP = ""
 """Stands for the loop of a dimension that does not move; its trip count is 1."""
@@ -61,7 +62,7 @@ def nest_space(nest: Nest, lanes: int) -> NestSpace:
 
 def describe(nest: Nest) -> str:
     """How messages name a nest: by its ONNX nodes."""
-    return " + ".join(nest.nodes) or nest.name
+    return describe_nodes(nest.nodes) or nest.name
 
 
 def coefficient(index: Affine, loop: str) -> int:

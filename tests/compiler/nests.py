@@ -55,10 +55,10 @@ class NetworkByHand:
     values: dict[str, Values] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
 
-    def input(self, *shape: int) -> str:
+    def input(self, *shape: int, high: int = 127) -> str:
         name = f"in{len(self.inputs)}"
         self.inputs.append(name)
-        self._buffer(name, self.rng.integers(-128, 128, shape))
+        self._buffer(name, self.rng.integers(-128, high + 1, shape))
         return name
 
     def conv(

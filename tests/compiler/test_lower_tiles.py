@@ -19,7 +19,7 @@ from compiler.waits import compute_waits
 from isa.checker import require_valid
 from isa.machine import Machine
 from tests.compiler.machines import SHAPES, machine, without
-from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for
+from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for, run
 from tests.random_machines import random_machine
 
 OPTIONS = (TilingOptions(), TilingOptions(residency="none"), TilingOptions(0.25, "none"))
@@ -167,8 +167,6 @@ def test_reads_a_constant_tensor() -> None:
         constant_types={b: INT8},
     )
     tiles = select_and_tile(constant, machine("base16"))
-    from tests.compiler.nests import run
-
     np.testing.assert_array_equal(run(network, tiles)[output], network.values[output])
 
 
@@ -187,6 +185,15 @@ def test_loads_every_weight_once_when_the_image_is_on_chip() -> None:
     program = select_and_tile(network.program(output), machine("base16"))
     loaded = sum(b.size for b in program.buffers.values() if b.place == "wgt")
     assert loaded * machine("base16").cols == 64 * 64 * 9
+
+
+def test_keeps_a_tile_that_the_next_one_reads_as_well() -> None:
+    network = network_for(machine("base16"), 3)
+    output = network.conv(network.input(1, 16, 16, 16), 256, (1, 1))
+    program = select_and_tile(network.program(output), machine("base16"), TilingOptions(residency="none"))
+    loaded = {op.bases["y"].buffer for op in program.operations if op.mnemonic == "load_act"}
+    assert len({op.bases["c"].buffer for op in program.operations if op.mnemonic == "mma"}) > 1
+    assert sum(program.buffers[name].size for name in loaded) == 16 * 16
 
 
 def test_is_the_same_every_time() -> None:

@@ -84,6 +84,8 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
             )
     if w.block != rows or memories[w.memory].width != cols:
         yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
+    if w.memory == c.memory:
+        yield f"{w.name} and {c.name} are both in {c.memory}; weights and sums need memories of their own"
     count = tile_loops(of)
     for loop in of.loops[count:]:
         if loop.name in w.loops:

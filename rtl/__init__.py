@@ -1,1 +1,1 @@
-"""The hardware in Amaranth: one unit a file, every size from the machine description, every latency from `isa.timing`."""
+"""The hardware in Amaranth: one unit a file, sizes from the machine description, latencies from `isa.timing`."""

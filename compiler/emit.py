@@ -79,6 +79,7 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):
-        layers.append(replace(layer, first_instruction=start))
+        nodes = tuple(str(node) for node in layer.nodes)  # plain names, also of what the compiler tells more about
+        layers.append(replace(layer, first_instruction=start, nodes=nodes))
         start = max(start, end)
     return tuple(layers)

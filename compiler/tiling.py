@@ -28,6 +28,9 @@ Sizes = NDArray[np.int64]
 TILE_CYCLES = 8
 """What a tile costs beyond its work: its instructions start one after the other."""
 
+TRAFFIC = 0.05
+"""What a cycle of loading costs even where other engines hide it: of two equal tilings, the one that moves less."""
+
 HIDDEN_WEIGHTS = 0.5
 """Part of the first weights' load that the layer before does not hide."""
 
@@ -274,7 +277,7 @@ def _cycles(
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, tiles, results))
     slowest = np.maximum(slowest, load)
     serial = machine.dram.latency_cycles + mma_write(machine) + vec_results(machine)
-    latency = tiles * TILE_CYCLES + serial
+    latency = tiles * TILE_CYCLES + serial + TRAFFIC * load
     return np.where(is_double, slowest + ends, total + tiles * serial) + latency
 
 

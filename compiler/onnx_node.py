@@ -15,6 +15,10 @@ class OnnxNode(str):
         made.op_type = op_type
         return made
 
+    def __getnewargs__(self) -> tuple[str, str]:
+        """What copies are made from."""
+        return str(self), self.op_type
+
 
 def describe_nodes(nodes: Iterable[str]) -> str:
     """How messages name nodes: `conv1 (Conv) + relu1 (Relu)`; a plain name stands alone."""

@@ -25,17 +25,16 @@ LOAD, MMA, VEC, STORE = range(4)
 BUSY, WAIT, STALL_PORT, STALL_DRAM, STALL_WEIGHTS, IDLE, COUNTERS = 0, 1, 5, 6, 7, 8, 9
 """Columns of an engine's counters; the wait for engine e is WAIT + e."""
 
-ENGINE, WAITS, ITERATIONS, GROUP, FIRST_INNER, SOURCES, TO_WRITE, ACCUMULATES, RUN_BYTES, RUNS, WORD_BYTES, FIXED = (
-    *(0, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14),
-)
+ENGINE, WAITS, ITERATIONS, GROUP, FIRST_INNER, SOURCES, TO_WRITE = 0, 1, 5, 6, 7, 8, 9
+ACCUMULATES, RUN_BYTES, RUNS, WORD_BYTES, FIXED = 10, 11, 12, 13, 14
 """Columns of `code`.
 
 ITERATIONS: of mma, the vectors of a tile. GROUP: of vec, iterations a result; of mma, tiles. FIRST_INNER: of mma, the
 first vector loop; of DMA, one beyond the loops that the address side walks. TO_WRITE: of vec, the cycles from issue to
-write. From FIXED on, at places in `p`: `of_trips`
-and `of_is_reduce` (a column a loop), `of_bases` (a column an operand), `of_steps` (operand by loop: what its address
-grows by when that loop moves on and all inside it return). Operands: of vec its sources, then at `vec_sources` its
-destination; of mma a, w, c; of DMA the on-chip word, then the DRAM byte.
+write. From FIXED on, at places in `p`: `of_trips` and `of_is_reduce` (a column a loop), `of_bases` (a column an
+operand), `of_steps` (operand by loop: what its address grows by when that loop moves on and all inside it return).
+Operands: of vec its sources, then at `vec_sources` its destination; of mma a, w, c; of DMA the on-chip word, then the
+DRAM byte.
 """
 
 DONE, WAIT_FAULT, STUCK = range(3)
@@ -273,16 +272,16 @@ def step_mma(p, s, code, q, t, w_port, c_write_port):
     q[p.at_activity + MMA] = STALL_WEIGHTS if s.mma_active else -1
     if w_port >= 0:
         read_weight_row(p, s, code, q, t)
-    if q[p.at_grant + 0]:
+    if q[p.at_grant]:
         issue_vector(p, s, code, q, t)
         q[p.at_activity + MMA] = BUSY
-    elif q[p.at_ask + 0] >= 0:
+    elif q[p.at_ask] >= 0:
         q[p.at_activity + MMA] = STALL_PORT
     if s.mma_active:
         tiles = code[s.mma_instruction, GROUP]
         if s.vector_tile == tiles and s.weight_tile == tiles:
             s.mma_active = 0
-            q[p.at_can_take + MMA] = q[p.at_grant + 0]
+            q[p.at_can_take + MMA] = q[p.at_grant]
     if c_write_port >= 0:
         slot = s.slot
         s.mma_in_flight -= 1
@@ -702,7 +701,7 @@ def step_engines(p, s, code, q, t):
     c_read_port, c_write_port = q[p.at_c_read + slot], q[p.at_c_write + slot]
     q[p.at_c_read + slot] = -1
     w_port = weight_port(p, s, code, q)
-    q[p.at_ask + 0] = vector_port(p, s, code, q, t)
+    q[p.at_ask] = vector_port(p, s, code, q, t)
     ask_sources(p, s, code, q, t)
     q[p.at_ask + p.requesters - 1] = store_port(p, s, code, q)
     arbitrate_reads(p, q, c_read_port, w_port)

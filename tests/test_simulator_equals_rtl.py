@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isa.encoding import Instruction
 from isa.faults import Fault
-from isa.loader import load_machine
+from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
 from isa.memory import DRAM
 from isa.program import Program, place_regions
@@ -22,6 +22,7 @@ from rtl.run import run_rtl_many
 from simulator.cycles import simulate_cycles
 from simulator.values import PreparedProgram, simulate_values
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
+from tests.odd_elements import ODD_ELEMENTS
 
 Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
 
@@ -98,6 +99,13 @@ def test_many_random_programs(name: str) -> None:
 def test_random_programs_on_other_sizes(overrides: tuple[str, ...]) -> None:
     seeds = range(2000, 2030)
     machine = load_machine("base16", overrides)
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+def test_random_programs_on_odd_elements() -> None:
+    seeds = range(3000, 3030)
+    machine = load_machine_text(ODD_ELEMENTS, "odd")
     assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
 
 

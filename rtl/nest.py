@@ -66,7 +66,7 @@ class NestWalker(wiring.Component):
                 "start": In(1),
                 "collapse": In(1),
                 "step": In(1),
-                "walk": Out(range(len(self.walks))),
+                "walk": Out(range(max(2, len(self.walks)))),
                 "last": Out(1),
                 "fault": Out(1),
                 "fault_address": Out(signed(max([2, *(self.slot_shape(slot).width for slot in self.slots)]))),

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,9 @@ from pathlib import Path
 from isa.machine import Machine
 from rtl.simulation.bench_verilog import BENCH, bench_verilog
 from rtl.simulation.tools import REQUIRED, RtlError, cache_folder, require_tools, verilator_folder
-from rtl.verilog import emit_verilog
+from rtl.verilog import TOP, emit_verilog
+
+NETLIST = "npu.v"
 
 PREFIX = "Vtop"
 """The name of the C++ class that cocotb's main program expects."""
@@ -36,16 +38,26 @@ BUILD_JOBS = 2
 
 
 def build_simulation(machine: Machine) -> Path:
-    """The simulation program of a machine; built when the cache has none for its netlist."""
+    """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
+    bench = {f"{BENCH}.sv": bench_verilog(machine), f"{BENCH}.cpp": _bench_cpp().read_text()}
+    return _built(BENCH, ("*",), {NETLIST: cached_netlist(machine), **bench})
+
+
+def build_bare(machine: Machine) -> Path:
+    """The simulation program of the machine alone, for test benches that bring their own memory."""
+    return _built(TOP, ("clk", "rst", "done", "*_axi__*"), {NETLIST: cached_netlist(machine)})
+
+
+def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> Path:
+    """The program for a top module whose signals of the `public` patterns a test bench can reach."""
     require_tools()
-    netlist = cached_netlist(machine)
-    bench = bench_verilog(machine)
-    folder = cache_folder() / "simulations" / _digest(netlist, bench, _bench_cpp().read_text(), *_build_facts())
-    program = folder / BENCH
+    lines = ["`verilator_config", *(f'public_flat_rw -module "{top}" -var "{pattern}"' for pattern in public)]
+    texts = {f"{top}.vlt": "\n".join(lines) + "\n", **sources}
+    folder = cache_folder() / "simulations" / _digest(*texts, *texts.values(), *_build_facts())
     with _locked(folder):
-        if not program.exists():
-            _build(folder, netlist, bench)
-    return program
+        if not (folder / top).exists():
+            _build(folder, top, texts)
+    return folder / top
 
 
 def cached_netlist(machine: Machine) -> str:
@@ -70,30 +82,34 @@ def _hardware_sources() -> list[str]:
     return [read[path] for path in sorted(read)]
 
 
-def _build(folder: Path, netlist: str, bench: str) -> None:
+def _build(folder: Path, top: str, texts: Mapping[str, str]) -> None:
     """Build beside the final place and move the program there, so that the cache never holds half of one."""
     work = folder / "build"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    (work / "npu.v").write_text(netlist)
-    (work / f"{BENCH}.sv").write_text(bench)
-    (work / f"{BENCH}.vlt").write_text(f'`verilator_config\npublic_flat_rw -module "{BENCH}" -var "*"\n')
-    shutil.copy(_bench_cpp(), work)
-    _run([str(verilator_folder() / "verilator"), *VERILATOR_OPTIONS, *_source_options()], work)
+    for name, text in texts.items():
+        (work / name).write_text(text)
+    options = [*VERILATOR_OPTIONS, *_link_options(top), *texts, _cocotb_main()]
+    _run([str(verilator_folder() / "verilator"), *options], work)
     _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], work)
-    os.replace(work / "obj" / BENCH, folder / BENCH)
+    os.replace(work / "obj" / top, folder / top)
     shutil.rmtree(work)
 
 
-def _source_options() -> list[str]:
+def _link_options(top: str) -> list[str]:
     from cocotb_tools import config
 
     return [
-        *("-Mdir", "obj", "--prefix", PREFIX, "--top-module", BENCH, "-o", BENCH),
+        *("-Mdir", "obj", "--prefix", PREFIX, "--top-module", top, "-o", top),
+        *("-CFLAGS", "-I.."),
         *("-LDFLAGS", f"-rdynamic -Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"),
-        *(f"{BENCH}.vlt", "npu.v", f"{BENCH}.sv", f"../{BENCH}.cpp"),
-        str(config.share_dir / "lib" / "verilator" / "verilator.cpp"),
     ]
+
+
+def _cocotb_main() -> str:
+    from cocotb_tools import config
+
+    return str(config.share_dir / "lib" / "verilator" / "verilator.cpp")
 
 
 def _run(command: list[str], folder: Path) -> None:

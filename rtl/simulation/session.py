@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +18,10 @@ from isa.program import Program
 from isa.state import STALLS, EngineCounters, MachineState, RunCounters
 from rtl.counters import STALLS_OF
 from rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
+from rtl.simulation.bench_verilog import BENCH
 from rtl.simulation.build import build_simulation
-from rtl.simulation.tools import RtlError, shared_python
+from rtl.simulation.process import run_cocotb
+from rtl.simulation.tools import RtlError
 
 MAX_CYCLES = 100_000_000
 
@@ -59,7 +58,7 @@ class RtlSession:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)
             self._write_jobs(folder, jobs)
-            self._simulate(folder)
+            run_cocotb(self.program, BENCH, "rtl.simulation.bench", folder)
             return [self._read_result(folder / str(number), job) for number, job in enumerate(jobs)]
 
     def _write_jobs(self, folder: Path, jobs: Sequence[Job]) -> None:
@@ -96,17 +95,6 @@ class RtlSession:
             for part in range(2)
         ]
         return [*writes, (offsets["control"], 1)]
-
-    def _simulate(self, folder: Path) -> None:
-        log = folder / "log.txt"
-        with open(log, "w") as output:
-            code = subprocess.run(
-                [str(self.program)], cwd=folder, env=_environment(folder), stdout=output, stderr=subprocess.STDOUT
-            ).returncode
-        results = folder / "results.xml"
-        if code != 0 or not results.exists() or "<failure" in results.read_text() or "<error" in results.read_text():
-            last_lines = "\n".join(log.read_text().strip().splitlines()[-20:])
-            raise RtlError(f"the hardware simulation of {self.machine.name} failed; its last lines:\n{last_lines}")
 
     def _read_result(self, folder: Path, job: Job) -> tuple[MachineState, RunCounters]:
         with np.load(folder / "result.npz") as result:
@@ -161,23 +149,3 @@ def _fault(registers: Mapping[str, int]) -> Fault | None:
         return None
     address = registers["fault_address"]
     return Fault(code, registers["fault_instruction"], address - (1 << 64) if address >> 63 else address)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """What cocotb's library inside the simulation looks for."""
-    from cocotb_tools import config
-
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOTB_")}
-    repository = str(Path(__file__).resolve().parents[2])
-    return {
-        **environment,
-        "TILEWRIGHT_JOBS": str(folder),
-        "COCOTB_TEST_MODULES": "rtl.simulation.bench",
-        "COCOTB_TOPLEVEL": "bench",
-        "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
-        "COCOTB_TRUST_INERTIAL_WRITES": "1",
-        "GPI_USERS": f"{shared_python()};{config.pygpi_entry_point()}",
-        "TOPLEVEL_LANG": "verilog",
-        "PYGPI_PYTHON_BIN": sys.executable,
-        "PYTHONPATH": os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])]),
-    }

@@ -1,0 +1,91 @@
+"""The cocotb side of test_npu_axi.py: the bare machine with the host and the moody memory of cocotbext-axi."""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+
+DRAM_BYTES = 1 << 20
+
+
+def pauses(eagerness: float, seed: int) -> Iterator[bool]:
+    stalls = random.Random(seed)
+    while True:
+        yield stalls.random() > eagerness
+
+
+def set_pauses(ram: AxiRam, eagerness: float) -> None:
+    reads, writes = ram.read_if, ram.write_if
+    channels = (reads.ar_channel, reads.r_channel, writes.aw_channel, writes.w_channel, writes.b_channel)
+    for number, channel in enumerate(channels):
+        channel.set_pause_generator(pauses(eagerness, number))
+
+
+async def check_bursts(dut: Any, channel: str, bus_bytes: int, addresses: list[int]) -> None:
+    """AXI4's rules for each burst: inside one 4 KiB page, of the bus's size, incrementing; notes the addresses."""
+    valid, ready, address, length, size, burst = (
+        getattr(dut, f"m_axi__{channel}{name}") for name in ("valid", "ready", "addr", "len", "size", "burst")
+    )
+    while True:
+        await RisingEdge(dut.clk)
+        if valid.value and ready.value:
+            first = int(address.value)
+            end = first // bus_bytes * bus_bytes + bus_bytes * (int(length.value) + 1) - 1
+            assert first // 4096 == end // 4096, f"{channel}: a burst from {first:#x} to {end:#x} crosses a page"
+            assert (1 << int(size.value), int(burst.value)) == (bus_bytes, 1)
+            addresses.append(first)
+
+
+async def stays_stable(dut: Any, channel: str, names: tuple[str, ...]) -> None:
+    """AXI4's rule for a sender: once valid, it stays valid with the same content until it is ready."""
+    offered = None
+    while True:
+        await RisingEdge(dut.clk)
+        valid, ready = (getattr(dut, f"m_axi__{channel}{name}").value for name in ("valid", "ready"))
+        content = [str(getattr(dut, f"m_axi__{channel}{name}").value) for name in names] if valid else None
+        if offered is not None:
+            assert content == offered, f"{channel} changed before it was accepted"
+        offered = content if valid and not ready else None
+
+
+@cocotb.test()
+async def run_jobs(dut: Any) -> None:
+    folder = Path(os.environ["TILEWRIGHT_JOBS"])
+    description = json.loads((folder / "jobs.json").read_text())
+    Clock(dut.clk, 2, unit="ns").start()
+    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi_"), dut.clk, dut.rst, size=DRAM_BYTES)
+    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_"), dut.clk, dut.rst)
+    offsets = description["offsets"]
+    reads: list[int] = []
+    writes: list[int] = []
+    cocotb.start_soon(check_bursts(dut, "ar", description["bus_bytes"], reads))
+    cocotb.start_soon(check_bursts(dut, "aw", description["bus_bytes"], writes))
+    cocotb.start_soon(stays_stable(dut, "ar", ("addr", "len", "id")))
+    cocotb.start_soon(stays_stable(dut, "aw", ("addr", "len")))
+    cocotb.start_soon(stays_stable(dut, "w", ("data", "strb", "last")))
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 5)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 5)
+    for number, job in enumerate(description["jobs"]):
+        set_pauses(ram, job["eagerness"])
+        image = np.load(folder / f"{number}.npy")
+        ram.write(0, image.tobytes())
+        reads.clear()
+        writes.clear()
+        for name, value in job["registers"].items():
+            await host.write(offsets[name], int(value).to_bytes(8, "little"))
+        await host.write_dword(offsets["control"], 1)
+        assert await host.read_dword(offsets["status"]) == 1
+        await with_timeout(RisingEdge(dut.done), 1_000_000, "ns")
+        result = {name: int.from_bytes((await host.read(offset, 8)).data, "little") for name, offset in offsets.items()}
+        np.save(folder / f"{number}.after.npy", np.frombuffer(ram.read(0, image.size), np.uint8))
+        (folder / f"{number}.json").write_text(json.dumps({"registers": result, "reads": reads, "writes": writes}))

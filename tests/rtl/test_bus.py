@@ -1,0 +1,90 @@
+"""ReadChannel: fetch's bursts before load's, one at a time on the bus, each client's beats to itself."""
+
+from typing import Any
+
+from isa.loader import load_machine
+from rtl.bus import ReadChannel
+from tests.rtl.benches import simulate
+
+MACHINE = load_machine("tiny8")
+
+
+def ask(ctx: Any, dut: ReadChannel, client: str, address: int, beats: int = 1) -> None:
+    request = getattr(dut, f"{client}_request")
+    ctx.set(request.valid, 1)
+    ctx.set(request.payload, {"address": address, "last_beat": beats - 1})
+
+
+def test_fetch_goes_first() -> None:
+    dut = ReadChannel(MACHINE)
+
+    async def bench(ctx: Any) -> None:
+        ask(ctx, dut, "fetch", 0x1000, 16)
+        ask(ctx, dut, "load", 0x2008, 3)
+        assert (ctx.get(dut.fetch_request.ready), ctx.get(dut.load_request.ready), ctx.get(dut.arvalid)) == (1, 0, 0)
+        await ctx.tick()
+        ctx.set(dut.fetch_request.valid, 0)
+        assert (ctx.get(dut.arvalid), ctx.get(dut.araddr), ctx.get(dut.arlen), ctx.get(dut.arid)) == (1, 0x1000, 15, 0)
+        assert ctx.get(dut.load_request.ready) == 0  # the register is full and its content not accepted
+        ctx.set(dut.arready, 1)
+        assert ctx.get(dut.load_request.ready) == 1
+        await ctx.tick()
+        ctx.set(dut.load_request.valid, 0)
+        assert (ctx.get(dut.araddr), ctx.get(dut.arlen), ctx.get(dut.arid)) == (0x2008, 2, 1)
+
+    simulate(dut, bench)
+
+
+def test_a_request_waits_on_the_bus_until_it_is_accepted() -> None:
+    dut = ReadChannel(MACHINE)
+
+    async def bench(ctx: Any) -> None:
+        ask(ctx, dut, "load", 0x40)
+        await ctx.tick()
+        ask(ctx, dut, "fetch", 0x1000)
+        for _ in range(5):
+            assert (ctx.get(dut.arvalid), ctx.get(dut.araddr)) == (1, 0x40)
+            await ctx.tick()
+
+    simulate(dut, bench)
+
+
+def test_each_client_gets_its_beats() -> None:
+    dut = ReadChannel(MACHINE)
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.rvalid, 1)
+        for owner, data, response in ((0, 11, 0), (1, 22, 0), (1, 33, 2), (0, 44, 3)):
+            ctx.set(dut.rid, owner)
+            ctx.set(dut.rdata, data)
+            ctx.set(dut.rresp, response)
+            beats = [dut.fetch_beat, dut.load_beat]
+            assert [ctx.get(beat.valid) for beat in beats] == [owner == 0, owner == 1]
+            payload = ctx.get(beats[owner].payload)
+            assert (payload.data, payload.error) == (data, response >= 2)
+            assert ctx.get(dut.rready) == 1
+            await ctx.tick()
+
+    simulate(dut, bench)
+
+
+def test_is_idle_when_every_burst_has_ended() -> None:
+    dut = ReadChannel(MACHINE)
+
+    async def bench(ctx: Any) -> None:
+        assert ctx.get(dut.is_idle) == 1
+        ask(ctx, dut, "load", 0x40, 2)
+        await ctx.tick()
+        ctx.set(dut.load_request.valid, 0)
+        assert ctx.get(dut.is_idle) == 0
+        ctx.set(dut.arready, 1)
+        await ctx.tick()
+        for is_last in (0, 1):
+            assert ctx.get(dut.is_idle) == 0
+            ctx.set(dut.rvalid, 1)
+            ctx.set(dut.rlast, is_last)
+            await ctx.tick()
+        ctx.set(dut.rvalid, 0)
+        assert ctx.get(dut.is_idle) == 1
+
+    simulate(dut, bench)

@@ -1,0 +1,59 @@
+"""Counters against a dictionary that counts by the table of docs/microarchitecture.md."""
+
+import random
+from collections import Counter
+from typing import Any
+
+from isa.loader import load_machine
+from isa.machine import ENGINES
+from rtl.counters import STALLS_OF, Counters, counter_names
+from rtl.interfaces import Activity
+from tests.rtl.benches import simulate
+
+MACHINE = load_machine("tiny8")
+
+
+def test_every_cycle_of_an_engine_counts_once() -> None:
+    dut, seed, expected = Counters(MACHINE), random.Random(8), Counter()
+
+    def line(engine: str, activity: Any, waits_for: list[str], starts: bool) -> str:
+        if activity == Activity.BUSY:
+            return "busy"
+        for cause, stalled in STALLS_OF[engine].items():
+            if activity == stalled:
+                return f"stall.{cause}"
+        if waits_for:
+            return f"wait.{waits_for[0]}"
+        return "busy" if starts else "idle"
+
+    async def bench(ctx: Any) -> None:
+        for _ in range(300):
+            counts = seed.random() < 0.8
+            ctx.set(dut.is_counting, counts)
+            read, written = seed.choice([0, MACHINE.dram.bus_bytes]), seed.randint(0, MACHINE.dram.bus_bytes)
+            ctx.set(dut.bytes_read, read)
+            ctx.set(dut.bytes_written, written)
+            expected["cycles"] += counts
+            expected["dram_bytes_read"] += counts * read
+            expected["dram_bytes_written"] += counts * written
+            for engine in ENGINES:
+                activity = seed.choice([Activity.NONE, Activity.NONE, Activity.BUSY, *STALLS_OF[engine].values()])
+                waits_for = [other for other in ENGINES if seed.random() < 0.3]
+                starts = not waits_for and seed.random() < 0.5
+                ctx.set(getattr(dut, f"{engine}_activity"), activity)
+                bits = sum(1 << ENGINES.index(other) for other in waits_for)
+                ctx.set(getattr(dut, f"{engine}_head"), {"is_present": bool(waits_for) or starts, "waits_for": bits})
+                ctx.set(getattr(dut, f"{engine}_starts"), starts)
+                expected[f"{engine}.{line(engine, activity, waits_for, starts)}"] += counts
+            await ctx.tick()
+        values = ctx.get(dut.values)
+        assert {name: values[name] for name in counter_names()} == {name: expected[name] for name in counter_names()}
+        ctx.set(dut.clear, 1)
+        await ctx.tick()
+        assert {ctx.get(dut.values)[name] for name in counter_names()} == {0}
+
+    simulate(dut, bench)
+
+
+def test_names_every_cause_once() -> None:
+    assert len(set(counter_names())) == len(counter_names())

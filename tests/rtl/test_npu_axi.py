@@ -1,0 +1,128 @@
+"""The whole tiny machine on a standard AXI memory with random back-pressure on every channel, driven over AXI4-Lite.
+
+The programs run one after the other without a reset between them, so a run also begins where the last one ended.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isa.encoding import make_instruction
+from isa.faults import FaultCode
+from isa.loader import load_machine
+from isa.memory import REGIONS
+from isa.program import Program, place_regions
+from rtl.registers import register_map
+from rtl.simulation.build import build_bare
+from rtl.simulation.process import run_cocotb
+from simulator.values import simulate_values
+from tests.generators import LIMITS, program_of, random_dram, random_program
+
+MACHINE = load_machine("tiny8")
+FIRST_ADDRESS = 0x8000  # of the regions; nothing below may be touched
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Outcome:
+    program: Program
+    bases: dict[str, int]
+    before: NDArray[np.uint8]
+    after: NDArray[np.uint8]
+    registers: dict[str, int]
+    writes: list[int]
+
+
+def run(folder: Path, programs: list[tuple[Program, float]]) -> list[Outcome]:
+    """Each program with the eagerness of its bus, from 0 (never) to 1 (always)."""
+    rng = np.random.default_rng(11)
+    jobs, images = [], []
+    for number, (program, eagerness) in enumerate(programs):
+        bases = place_regions(program.limits, FIRST_ADDRESS)
+        image = np.concatenate([rng.integers(0, 256, FIRST_ADDRESS, np.uint8), random_dram(program, rng)])
+        image = np.concatenate([image, rng.integers(0, 256, 4096, np.uint8)])
+        np.save(folder / f"{number}.npy", image)
+        registers = {f"{region}.base": base for region, base in bases.items()}
+        registers |= {f"{region}.limit": limit for region, limit in program.limits.items()}
+        jobs.append({"eagerness": eagerness, "registers": registers})
+        images.append((program, bases, image))
+    offsets = {register.name: register.offset for register in register_map(MACHINE)}
+    description = {"bus_bytes": MACHINE.dram.bus_bytes, "offsets": offsets, "jobs": jobs}
+    (folder / "jobs.json").write_text(json.dumps(description))
+    run_cocotb(build_bare(MACHINE), "npu", "tests.rtl.axi_bench", folder)
+    outcomes = []
+    for number, (program, bases, image) in enumerate(images):
+        result = json.loads((folder / f"{number}.json").read_text())
+        after = np.load(folder / f"{number}.after.npy")
+        words = {register.name: register.words for register in register_map(MACHINE)}
+        registers = {name: value & (1 << 32 * words[name]) - 1 for name, value in result["registers"].items()}
+        outcomes.append(Outcome(program, bases, image, after, registers, result["writes"]))
+    return outcomes
+
+
+def a_transfer(engine: str, **values: int) -> Any:
+    of = MACHINE.formats_of(engine)[0]
+    inner = of.loops[-1].name
+    return make_instruction(of, {f"d.{inner}": MACHINE.lanes, f"y.{inner}": 1, **values})
+
+
+def outside_its_region() -> Program:
+    """A good store, and one that leaves its region in its second burst; its first is inside."""
+    inner = MACHINE.formats_of("store")[0].loops[-1].name
+    outputs = REGIONS.index("outputs")
+    good = a_transfer("store", **{f"trip.{inner}": 40, "d.region": outputs})
+    words = 4096 // MACHINE.lanes
+    bad = a_transfer("store", **{f"trip.{inner}": words, "d.region": outputs, "d.base": 64, "wait.store": 1})
+    return program_of(MACHINE, (good, bad), {**LIMITS, "outputs": 4096})
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    rng = np.random.default_rng(5)
+    programs = {f"random {some}": (random_program(MACHINE, rng, 24), some) for some in (1, 0.7, 0.4, 0.15)}
+    programs["fault"] = (outside_its_region(), 0.5)
+    programs["after fault"] = (programs["random 0.4"][0], 0.6)
+    found = run(tmp_path_factory.mktemp("axi"), list(programs.values()))
+    return dict(zip(programs, found, strict=True))
+
+
+@pytest.mark.parametrize("name", ["random 1", "random 0.7", "random 0.4", "random 0.15", "after fault"])
+def test_leaves_the_same_bytes_as_the_simulator(outcomes: dict[str, Outcome], name: str) -> None:
+    outcome = outcomes[name]
+    expected = outcome.before.copy()
+    state = simulate_values(outcome.program, outcome.before, outcome.bases)
+    expected[: state.dram.size] = state.dram
+    assert np.flatnonzero(outcome.after != expected).tolist() == []
+    assert np.any(outcome.after != outcome.before)
+    assert (outcome.registers["status"], outcome.registers["fault_code"]) == (0b10, FaultCode.NONE)
+
+
+def test_counters_add_up_under_back_pressure(outcomes: dict[str, Outcome]) -> None:
+    for name, outcome in outcomes.items():
+        counters = {key.removeprefix("counter."): value for key, value in outcome.registers.items()}
+        for engine in MACHINE.engines:
+            total = sum(value for key, value in counters.items() if key.startswith(f"{engine}."))
+            assert total == counters["cycles"], (name, engine)
+
+
+def test_stops_at_a_burst_outside_its_region(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["fault"]
+    registers = outcome.registers
+    limit = outcome.bases["outputs"] + outcome.program.limits["outputs"]
+    assert registers["status"] == 0b110
+    came = registers["fault_code"], registers["fault_instruction"], registers["fault_address"]
+    assert came == (FaultCode.REGION, 1, limit)
+
+
+def test_writes_nothing_outside_its_region(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["fault"]
+    limit = outcome.bases["outputs"] + outcome.program.limits["outputs"]
+    changed = np.flatnonzero(outcome.after != outcome.before)
+    assert outcome.bases["outputs"] <= changed.min() and changed.max() < limit
+    assert all(outcome.bases["outputs"] <= address < limit for address in outcome.writes)

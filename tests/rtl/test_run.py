@@ -1,0 +1,193 @@
+"""The hardware under Verilator against the simulator: every byte of every memory, every counter, every cycle."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isa.encoding import FieldKind
+from isa.faults import Fault, FaultCode, MachineFault
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.program import Program, place_regions
+from isa.state import MachineState, RunCounters
+from rtl.run import run_rtl, run_rtl_many
+from rtl.simulation.session import Job, RtlSession
+from rtl.simulation.tools import RtlError
+from simulator.cycles import simulate_cycles
+from simulator.values import simulate_values
+from tests.generators import (
+    one_instruction_program,
+    program_of,
+    random_dram,
+    random_instruction,
+    random_program,
+)
+from tests.random_machines import random_machine
+
+Prepared = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
+
+slow = pytest.mark.slow
+MACHINES = ["tiny8", pytest.param("base16", marks=slow), pytest.param("rect", marks=slow)]
+
+
+def prepared(program: Program, rng: np.random.Generator) -> Prepared:
+    return program, random_dram(program, rng), place_regions(program.limits)
+
+
+def single_instructions(machine: Machine, seed: int, rounds: int) -> list[Prepared]:
+    """Every instruction so many times, each time alone and with other random fields."""
+    rng = np.random.default_rng(seed)
+    formats = list(machine.formats.values()) * rounds
+    return [prepared(one_instruction_program(machine, random_instruction(machine, of, rng))[0], rng) for of in formats]
+
+
+def differences(job: Prepared, result: tuple[MachineState, RunCounters]) -> list[str]:
+    """What the hardware has otherwise than the simulator, in words."""
+    program, dram, bases = job
+    state, counters = result
+    values, cycles = simulate_values(program, dram, bases), simulate_cycles(program, bases)
+    found = [
+        f"{name} word {int(np.flatnonzero((memory != state.memories[name]).any(1))[0])}"
+        for name, memory in values.memories.items()
+        if not np.array_equal(memory, state.memories[name])
+    ]
+    if not np.array_equal(values.dram, state.dram):
+        found.append(f"dram byte {int(np.flatnonzero(values.dram != state.dram)[0]):#x}")
+    for name in ("cycles", "engines", "dram_bytes_read", "dram_bytes_written", "fault"):
+        if getattr(cycles, name) != getattr(counters, name):
+            found.append(f"{name}: simulator {getattr(cycles, name)}, hardware {getattr(counters, name)}")
+    for name in ("started", "retired"):
+        if not np.array_equal(getattr(cycles, name), getattr(counters, name)):
+            index = int(np.flatnonzero(getattr(cycles, name) != getattr(counters, name))[0])
+            found.append(f"{name}: first at instruction {index}")
+    return found
+
+
+def assert_agree(machine: Machine, jobs: list[Prepared]) -> None:
+    results = run_rtl_many(machine, jobs)
+    found = {n: differences(job, result) for n, (job, result) in enumerate(zip(jobs, results, strict=True))}
+    assert {n: what for n, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_agrees_on_every_instruction_alone(name: str) -> None:
+    machine = load_machine(name)
+    assert_agree(machine, single_instructions(machine, seed=1, rounds=8))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_agrees_on_random_programs(name: str) -> None:
+    machine, rng = load_machine(name), np.random.default_rng(2)
+    lengths = rng.integers(5, 40, 70 if name != "tiny8" else 30)
+    assert_agree(machine, [prepared(random_program(machine, rng, int(length)), rng) for length in lengths])
+
+
+@slow
+@pytest.mark.parametrize("seed", [5, 14, 16, 28])
+def test_agrees_on_machines_of_other_shapes(seed: int) -> None:
+    """Depths, banks, words and buses that are odd in some way: see tests/random_machines.py."""
+    machine, rng = random_machine(seed), np.random.default_rng(seed)
+    programs = [prepared(random_program(machine, rng, 15), rng) for _ in range(15)]
+    assert_agree(machine, single_instructions(machine, seed, rounds=3) + programs)
+
+
+def test_stops_with_the_simulator_s_fault() -> None:
+    """One field of a valid instruction is replaced by any value: an access leaves its memory or its region."""
+    machine, rng = load_machine("tiny8"), np.random.default_rng(3)
+    jobs: list[Prepared] = []
+    expected: list[Fault] = []
+    formats = list(machine.formats.values())
+    while len(jobs) < 60:
+        instruction = random_instruction(machine, formats[len(jobs) % len(formats)], rng)
+        kinds = (FieldKind.BASE, FieldKind.STRIDE, FieldKind.REGION)
+        field = rng.choice([f for f in instruction.format.fields if f.kind in kinds])
+        bad = instruction.replace({field.name: int(rng.integers(field.low, field.high, endpoint=True))})
+        job = prepared(one_instruction_program(machine, bad)[0], rng)
+        try:
+            simulate_values(*job)
+        except MachineFault as error:
+            jobs.append(job)
+            expected.append(error.fault)
+    came = [counters.fault for _, counters in run_rtl_many(machine, jobs)]
+    assert came == expected
+    assert {fault.code for fault in expected} == {FaultCode.REGION, FaultCode.ADDRESS}
+
+
+def test_stops_at_a_wait_that_can_never_end() -> None:
+    machine, rng = load_machine("tiny8"), np.random.default_rng(4)
+    program = random_program(machine, rng, 10)
+    instructions = list(program.instructions)
+    instructions[6] = instructions[6].replace({"wait.store": 9})
+    job = prepared(replace(program, instructions=tuple(instructions)), rng)
+    _, counters = run_rtl(*job)
+    assert counters.fault == simulate_cycles(job[0], job[2]).fault == Fault(FaultCode.WAIT, 6, 9)
+
+
+def test_stops_at_an_unknown_opcode() -> None:
+    machine, rng = load_machine("tiny8"), np.random.default_rng(4)
+    program, dram, bases = prepared(random_program(machine, rng, 10), rng)
+    unknown = max(f.opcode for f in machine.formats.values()) + 1
+    dram[bases["program"] + 7 * machine.instruction_bytes] = unknown
+    _, counters = run_rtl(program, dram, bases)
+    assert counters.fault == Fault(FaultCode.OPCODE, 7, unknown)
+
+
+def test_stops_at_memory_that_is_not_there() -> None:
+    """The DRAM image ends before the region does: the bus answers with an error."""
+    machine, rng = load_machine("tiny8"), np.random.default_rng(4)
+    program, dram, bases = prepared(one_instruction_program(machine, a_load_of_inputs(machine, rng))[0], rng)
+    _, counters = run_rtl(program, dram[: bases["inputs"]].copy(), bases)
+    assert counters.fault == Fault(FaultCode.BUS, 0, 0)
+
+
+def a_load_of_inputs(machine: Machine, rng: np.random.Generator) -> object:
+    instruction = random_instruction(machine, machine.formats_of("load")[0], rng)
+    return instruction.replace(
+        {"d.region": 3, "d.base": 0, **{f"d.{loop.name}": 8 for loop in instruction.format.loops}}
+    )
+
+
+def test_a_program_of_nothing_takes_no_cycle() -> None:
+    machine = load_machine("tiny8")
+    job = prepared(program_of(machine, ()), np.random.default_rng(1))
+    _, counters = run_rtl(*job)
+    assert (counters.cycles, counters.fault, len(counters.started)) == (0, None, 0)
+
+
+def test_every_run_begins_with_zeros() -> None:
+    machine, rng = load_machine("tiny8"), np.random.default_rng(9)
+    first, empty = prepared(random_program(machine, rng, 20), rng), prepared(program_of(machine, ()), rng)
+    (before, _), (after, _) = run_rtl_many(machine, [first, empty])
+    assert any(memory.any() for memory in before.memories.values())
+    assert not any(memory.any() for memory in after.memories.values())
+
+
+def test_leaves_the_given_dram_alone() -> None:
+    program, dram, bases = prepared(
+        random_program(load_machine("tiny8"), np.random.default_rng(9), 20), np.random.default_rng(1)
+    )
+    copy = dram.copy()
+    run_rtl(program, dram, bases)
+    assert np.array_equal(dram, copy)
+
+
+def test_refuses_the_program_of_another_machine() -> None:
+    machine, other = load_machine("tiny8"), load_machine("tiny8", ["dram.latency_cycles=65"])
+    job = Job(*prepared(program_of(other, ()), np.random.default_rng(1)))
+    with pytest.raises(RtlError) as error:
+        RtlSession(machine).run([job])
+    assert str(error.value) == (
+        f"the program is for machine {other.name!r} ({other.hash[:8]}), "
+        f"the hardware here is 'tiny8' ({machine.hash[:8]}); simulate the one it is for"
+    )
+
+
+def test_says_that_a_run_does_not_end() -> None:
+    machine, rng = load_machine("tiny8"), np.random.default_rng(1)
+    job = Job(*prepared(random_program(machine, rng, 20), rng))
+    with pytest.raises(RtlError) as error:
+        RtlSession(machine, max_cycles=100).run([job])
+    assert str(error.value) == "the program did not end within 100 cycles of hardware simulation"

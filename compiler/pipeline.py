@@ -20,6 +20,7 @@ from compiler.lower_tiles import select, tile
 from compiler.nest import NestProgram
 from compiler.nest_text import parse_nests, print_nests
 from compiler.onnx_import import import_onnx
+from compiler.remedy import larger_memory
 from compiler.schedule import schedule
 from compiler.simplify import simplify
 from compiler.tile import TileProgram
@@ -153,11 +154,9 @@ def attempts(options: Options) -> Iterator[Options]:
 
 
 def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
-    memory = machine.memories[error.memory]
-    kib = -(-error.needed * memory.word_bytes // 1024)
     return (
         f"{error.layer}: {error.memory} needs {error.needed} words at the same time, {machine.name} has "
-        f"{error.available}; try --set memories.{error.memory}.kib={kib}"
+        f"{error.available}; try --set {larger_memory(machine, error.memory, error.needed)}"
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from compiler.nest import Access
+from compiler.remedy import larger_memory
 from compiler.select.cover import Cover, Intermediate, Parameters, Step, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from isa.machine import Machine
@@ -30,6 +31,9 @@ TILE_CYCLES = 8
 
 TRAFFIC = 0.05
 """What a cycle of loading costs even where other engines hide it: of two equal tilings, the one that moves less."""
+
+WIDE_WINDOW = 4
+"""Taps of a window up to this one less are cut only if nothing else fits."""
 
 HIDDEN_WEIGHTS = 0.5
 """Part of the first weights' load that the layer before does not hide."""
@@ -71,6 +75,11 @@ class Room:
     free: int
     longest: int
 
+    @property
+    def most(self) -> int:
+        """What one tile may take if no second one need fit."""
+        return min(self.free, self.longest)
+
 
 def longest_buffer(memory: Memory, alignment: int) -> int:
     """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
@@ -95,17 +104,19 @@ def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], op
 
     Raises CompileError naming the layer, the memory, what is needed and what there is when nothing fits.
     """
-    sizes, points_outer = _candidates(shape)
-    words = _words(shape, machine, sizes)
-    fraction = options.budget_fraction
-    is_double, is_possible = np.ones(points_outer.shape, bool), np.ones(points_outer.shape, bool)
-    for memory, needed in words.items():
-        is_double &= needed <= min(fraction * room[memory].free, room[memory].longest)
-        is_possible &= needed <= min(2 * fraction * room[memory].free, _most(room[memory]))
-    if not is_possible.any():
-        is_possible = np.logical_and.reduce([needed <= _most(room[m]) for m, needed in words.items()])
-    if not is_possible.any():
+    for cut_from in (WIDE_WINDOW, 2):
+        sizes, points_outer = _candidates(shape, cut_from)
+        words = _words(shape, machine, sizes)
+        is_possible = _all_within(
+            words, {m: min(2 * options.budget_fraction * r.free, r.most) for m, r in room.items()}
+        )
+        if not is_possible.any():
+            is_possible = _all_within(words, {m: r.most for m, r in room.items()})
+        if is_possible.any():
+            break
+    else:
         raise CompileError(_explain(shape, machine, room, words))
+    is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
     cycles = _cycles(shape, machine, sizes, points_outer, is_double)
     best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
     return TileChoice(
@@ -115,6 +126,11 @@ def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], op
         {memory: int(needed[best]) for memory, needed in words.items()},
         int(cycles[best]),
     )
+
+
+def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    """The candidates whose words in every memory are within its limit."""
+    return np.logical_and.reduce([needed <= limits[memory] for memory, needed in words.items()])
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
@@ -131,16 +147,15 @@ def extents(shape: NestShape) -> dict[str, int]:
     return extent
 
 
-def _candidates(shape: NestShape) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
-    """All combinations of a few sizes for each loop, and both loop orders."""
+def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
+    """All combinations of a few sizes for each loop, and both loop orders; taps are cut from an extent on."""
     space, extent = shape.cover.space, extents(shape)
     # Of equal candidates the first is taken: loops that are better left whole come first.
     choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
     for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
         choices[loop] = _even_parts(extent[loop], most) if loop != NO_LOOP else [1]
-    if prod(extent[tap] for tap in shape.taps) > 1:
-        for tap in shape.taps:
-            choices[tap] = [extent[tap]] if extent[tap] <= 3 else _even_parts(extent[tap], 4)
+    for tap in shape.taps:
+        choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_parts(extent[tap], 4)
     grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
     flat = [grid.ravel() for grid in grids]
     return dict(zip(choices, flat[:-1], strict=True)), flat[-1].astype(bool)
@@ -300,19 +315,14 @@ def _box_loads(
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _most(room: Room) -> int:
-    """Words that one tile may take if no second one need fit."""
-    return min(room.free, room.longest)
-
-
 def _explain(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> str:
     who = describe(shape.cover.nest)
     for name, needed in words.items():
-        memory, least, most = machine.memories[name], int(needed.min()), _most(room[name])
+        memory, least, most = machine.memories[name], int(needed.min()), room[name].most
         if least > most:
-            needed_bytes, kib = least * memory.word_bytes, -(-memory.bytes * least // (max(1, most) * 1024))
+            larger = larger_memory(machine, name, -(-memory.depth * least // max(1, most)))
             return (
-                f"{who}: its smallest tile needs {needed_bytes} bytes of {name}, {most * memory.word_bytes} are free; "
-                f"try --set memories.{name}.kib={kib}"
+                f"{who}: its smallest tile needs {least * memory.word_bytes} bytes of {name}, "
+                f"{most * memory.word_bytes} are free; try --set {larger}"
             )
     return f"{who}: no tile fits all memories of {machine.name} at once; make them larger"

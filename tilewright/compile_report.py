@@ -9,7 +9,7 @@ from typing import Any
 from isa.machine import ENGINES
 from tilewright.api import Program
 from tilewright.files import write_file, write_json
-from tilewright.tables import print_table
+from tilewright.tables import print_tables
 
 
 def region_sizes(program: Program) -> dict[str, int]:
@@ -42,8 +42,8 @@ def print_compile_summary(summary: Mapping[str, Any]) -> None:
     rows = [(layer["name"], layer["macs"], *layer["instructions"].values()) for layer in summary["layers"]]
     total = ("total", summary["macs"], *(sum(row[2 + i] for row in rows) for i in range(len(ENGINES))))
     title = f"{summary['instructions']} instructions for {summary['isa']}, compiled in {summary['seconds']:.2f} s"
-    print_table(title, ("layer", "MACs", *ENGINES), [*rows, total])
-    print_table("DRAM", ("region", "bytes"), summary["bytes"].items())
+    layers = (title, ("layer", "MACs", *ENGINES), [*rows, total])
+    print_tables([layers, ("DRAM", ("region", "bytes"), summary["bytes"].items())])
 
 
 def write_report(folder: Path, program: Program, stages: Sequence[tuple[str, str]]) -> None:

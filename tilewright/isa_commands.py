@@ -1,13 +1,16 @@
-"""`tilewright isa`: list, show, lint, manual and diff of machines."""
+"""`tilewright isa`: list, show, lint, manual and diff of machines, and the schema of their files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.options import Json, OptionalOutput, Set, report, write_or_print
+from tilewright.options import NARROW, Json, OptionalOutput, Set, report, write_or_print
 
 if TYPE_CHECKING:
     from isa.show import Table
@@ -49,8 +52,7 @@ def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
     if report({"machine": machine, "faults": list(faults)}, json):
         for fault in faults:
             typer.echo(f"error: {fault}", err=True)
-        if not faults:
-            typer.echo(f"{machine}: no faults")
+        typer.echo(f"{machine}: {len(faults) or 'no'} fault{'s' * (len(faults) != 1)}", err=bool(faults))
     if faults:
         raise typer.Exit(1)
 
@@ -68,15 +70,46 @@ def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: 
 
 
 @isa_app.command()
-def diff(first: Name, second: Name, json: Json = None) -> None:
-    """What the second machine has that the first has not, and the other way round."""
+def diff(first: Name, second: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
+    """What changes from the first machine to the second; --set changes the second one only."""
     from isa.diff import difference
     from isa.loader import load_machine
 
-    lines = difference(load_machine(first), load_machine(second))
+    lines = difference(load_machine(first), load_machine(second, tuple(set or ())))
     if report({"first": first, "second": second, "differences": list(lines)}, json):
-        for line in lines or ("the same machine",):
+        for line in grouped(lines) or ("the same machine",):
             typer.echo(line)
+
+
+@isa_app.command()
+def schema(output: OptionalOutput = None) -> None:
+    """The JSON Schema of machine files, with which editors complete keys and underline faults."""
+    from isa.schema import schema_text
+
+    write_or_print(schema_text(), output)
+
+
+def grouped(lines: Sequence[str]) -> list[str]:
+    """Lines `key: what` as a person reads them: neighbours with one key under it, what is long folded under itself.
+
+    >>> grouped(["lanes: 16 → 8", "instructions.mma: bits: 9 → 8", "instructions.mma: opcode: 1 → 2"])
+    ['lanes: 16 → 8', 'instructions.mma:', '  bits: 9 → 8', '  opcode: 1 → 2']
+    """
+    shown: list[str] = []
+    for key, group in groupby(lines, lambda line: line.partition(": ")[0]):
+        same = list(group)
+        if len(same) == 1:
+            shown.extend(_folded(same[0], ""))
+            continue
+        shown.append(f"{key}:")
+        for line in same:
+            shown.extend(_folded(line.removeprefix(f"{key}: "), "  "))
+    return shown
+
+
+def _folded(line: str, indent: str) -> list[str]:
+    width = max(NARROW, get_terminal_size().columns)
+    return wrap(line, width, initial_indent=indent, subsequent_indent=f"{indent}    ", break_on_hyphens=False)
 
 
 def as_rows(table: Table) -> list[dict[str, Any]]:
@@ -85,8 +118,7 @@ def as_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def _show_tables(tables: Sequence[Table], json: Any, value: Any) -> None:
-    from tilewright.tables import print_table
+    from tilewright.tables import print_tables
 
     if report(value, json):
-        for table in tables:
-            print_table(table.title, table.columns, table.rows)
+        print_tables((table.title, table.columns, table.rows) for table in tables)

@@ -32,6 +32,9 @@ ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled
 
 ON_TERMINAL = Path("-")
 
+NARROW = 80
+"""The least width that output is laid out for, also when it goes to a file."""
+
 
 def report(value: Any, json: Path | None) -> bool:
     """Write `value` where `--json` says; True if a table should be printed too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-NARROW = 80
-"""The least width that tables are laid out for, also when the output is a file."""
+from tilewright.options import NARROW
+
+Printed = tuple[str, Sequence[str], Iterable[Sequence[Any]]]
+"""A table's title, columns and rows."""
+
+
+def print_tables(tables: Iterable[Printed]) -> None:
+    """Tables one after the other, with an empty line between them."""
+    for number, (title, columns, rows) in enumerate(tables):
+        if number:
+            print()
+        print_table(title, columns, rows)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -18,14 +29,20 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     rows = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(columns):
-        is_number = bool(rows) and all(isinstance(row[position], int | float) or row[position] == "" for row in rows)
+        is_number = bool(rows) and all(_is_number(row[position]) for row in rows)
         # Names may fold; a number in two lines would be another number.
         table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         table.add_row(*(Text(format_value(value)) for value in row))
     console = Console(highlight=False)
     console.print(Text(title, style="bold"))
-    console.print(table, width=console.width if console.is_terminal else max(NARROW, console.width))
+    with console.capture() as captured:
+        console.print(table, width=console.width if console.is_terminal else max(NARROW, console.width))
+    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _is_number(value: Any) -> bool:
+    return value == "" or isinstance(value, int | float) or (isinstance(value, str) and bool(PERCENT.fullmatch(value)))
 
 
 def format_value(value: Any) -> str:
@@ -43,6 +60,10 @@ def format_value(value: Any) -> str:
             return str(value)
 
 
+PERCENT = re.compile(r"-?[\d.]+ %")
+"""What `percent` gives, and nothing else."""
+
+
 def percent(part: float) -> str:
     return f"{100 * part:.1f} %"
 
@@ -53,6 +74,7 @@ def percent(part: float) -> str:
 def print_profile(profile: Mapping[str, Any]) -> None:
     """The profile by layer and by engine."""
     print_layers(profile)
+    print()
     print_engines(profile)
 
 

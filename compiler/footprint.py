@@ -2,6 +2,8 @@
 
 Example: trip counts y=2, x=3 with strides 8 and 1 over a block of one word touch the words 0 1 2 8 9 10 from the base
 on: `first` 0 and the mask 111 00000 111.
+
+The checker has its own (`isa.footprint`), found another way: the waits that come from here are proved by what it says.
 """
 
 from __future__ import annotations

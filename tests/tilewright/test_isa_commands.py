@@ -63,7 +63,10 @@ def test_lint_counts_faults(tilewright: Command, tmp_path: Path, lanes: str, cou
 
 def test_tables_stand_apart_without_trailing_spaces(capsys: pytest.CaptureFixture[str]) -> None:
     print_tables(
-        [("One", ("name", "share"), [("long name", percent(0.5)), ("x", percent(1))]), ("Two", ("a",), [("b",)])]
+        [
+            ("One", ("name", "share"), [("long name", percent(0.5)), ("x", percent(1))]),
+            ("Two", ("a",), [("b",), ("longer",)]),
+        ]
     )
     assert capsys.readouterr().out.splitlines() == [
         "One",
@@ -74,4 +77,5 @@ def test_tables_stand_apart_without_trailing_spaces(capsys: pytest.CaptureFixtur
         "Two",
         "a",
         "b",
+        "longer",
     ]

@@ -1,0 +1,114 @@
+"""Every command of the README and the tutorial works, and prints what the document says; every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.document import Block, blocks, is_slow, promised, steady, with_outputs
+from tests.tilewright.command_line import Command, make_command
+
+DOCUMENTS = ("README.md", "docs/tutorial.md")
+
+ENVIRONMENT = ". .venv/bin/activate"
+"""The one command that a test has behind it already."""
+
+
+@pytest.fixture
+def tilewright(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("COLUMNS", "80")
+    return make_command(capsys, monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the programs of the repository, as the working directory."""
+    (tmp_path / "programs").symlink_to(repository / "programs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_the_document_shows_is_what_happens(
+    name: str, repository: Path, folder: Path, tilewright: Command, update_golden: bool
+) -> None:
+    follow(repository / name, tilewright, update_golden, is_fast=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_hardware_does_it_too(
+    name: str, repository: Path, folder: Path, tilewright: Command, update_golden: bool
+) -> None:
+    follow(repository / name, tilewright, update_golden, is_fast=False)
+
+
+@pytest.mark.parametrize(
+    "name", [*DOCUMENTS, "CONTRIBUTING.md", "docs/README.md", "docs/architecture.md", "docs/proof.md"]
+)
+def test_links_lead_somewhere(name: str, repository: Path) -> None:
+    document = repository / name
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_every_page_is_in_the_index(repository: Path) -> None:
+    index = (repository / "docs/README.md").read_text()
+    pages = {page.name for page in (repository / "docs").glob("*.md")} - {"README.md"}
+    assert pages == set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_make_knows_what_the_document_asks_of_it(name: str, repository: Path) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (repository / "Makefile").read_text(), re.MULTILINE))
+    asked = set(re.findall(r"(?:^|`)make ([\w-]+)", (repository / name).read_text(), re.MULTILINE))
+    assert asked
+    assert asked <= targets
+
+
+# -- following a document ----------------------------------------------------------------------------------------------
+
+
+def follow(document: Path, tilewright: Command, update: bool, is_fast: bool) -> None:
+    """Do what a document says in the working directory; compare what it promises, or write it anew.
+
+    In the fast ring, commands that need the hardware are left out, and so is the promise of their block.
+    """
+    text = document.read_text()
+    shown = blocks(text)
+    outputs: dict[Block, str] = {}
+    for block, following in zip(shown, [*shown[1:], None], strict=True):
+        where = f"{document.name}:{block.line}"
+        if block.file_name is not None:
+            Path(block.file_name).write_text(block.text)
+        if block.language == "python":
+            exec(compile(block.text, where, "exec"), {})
+        expected = promised(block, following)
+        commands = [command for command in block.commands if not (is_fast and is_slow(command))]
+        output = "".join(run(command, where, expected, tilewright) for command in commands)
+        if expected is None or len(commands) < len(block.commands):
+            continue
+        if steady(output) != steady(expected.text):
+            outputs[expected] = output
+            assert update, f"{where} prints\n{output}\nwhere the document shows\n{expected.text}"
+    if outputs:
+        document.write_text(with_outputs(text, outputs))
+
+
+def run(command: str, where: str, expected: Block | None, tilewright: Command) -> str:
+    """What a command prints. It may only fail where the document shows an error."""
+    if command == ENVIRONMENT or command.startswith("make "):
+        return ""  # the environment is there; the targets are asked of the Makefile, and run by .ci/run
+    words, _, pipe = command.partition(" | ")
+    program, *arguments = shlex.split(words)
+    assert program == "tilewright", f"{where}: {command}"
+    ended = tilewright(*arguments)
+    may_fail = expected is not None and ("error: " in expected.text or not expected.text)
+    assert ended.code == 0 or may_fail, f"{where}: {command}\n{ended.err}"
+    if not pipe:
+        return ended.out + ended.err
+    return subprocess.run(["sh", "-c", pipe], input=ended.out, capture_output=True, text=True, check=True).stdout

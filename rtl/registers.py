@@ -96,7 +96,7 @@ def host_signature(machine: Machine) -> Signature:
 
 
 class Registers(wiring.Component):
-    """The AXI4-Lite subordinate. `start` is set for a cycle when the host starts an idle machine.
+    """The AXI4-Lite subordinate. `start` is set in the cycle after the host's write that starts an idle machine.
 
     Region registers keep their values while the machine is busy; the low bits of a base, which is aligned, are zero.
     An offset without a register reads as zero and ignores writes.
@@ -147,7 +147,7 @@ class Registers(wiring.Component):
             case ["control"]:
                 return Value.cast(0)
             case ["status"]:
-                return Cat(self.is_busy, self.is_done, self.has_fault)
+                return Cat(self.is_busy | self.start, self.is_done & ~self.start, self.has_fault & ~self.start)
             case ["fault_code"]:
                 return self.fault.code
             case ["fault_instruction"]:
@@ -172,7 +172,8 @@ class Registers(wiring.Component):
         with m.If(~bus.bvalid | bus.bready):
             m.d.sync += bus.bvalid.eq(accepted)
         mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
-        with m.If(accepted & ~self.is_busy), m.Switch(bus.awaddr[2:]):
+        m.d.sync += self.start.eq(0)
+        with m.If(accepted & ~self.is_busy & ~self.start), m.Switch(bus.awaddr[2:]):
             for register in self.map:
                 if not register.is_writable:
                     continue
@@ -182,7 +183,7 @@ class Registers(wiring.Component):
 
     def build_write(self, m: Module, name: str, word: int, mask: Value) -> None:
         if name == "control":
-            m.d.comb += self.start.eq(self.s_axi.wdata[0] & mask[0])
+            m.d.sync += self.start.eq(self.s_axi.wdata[0] & mask[0])
             return
         value = Value.cast(self.value_of(name))
         part = value[32 * word : min(32 * (word + 1), len(value))]

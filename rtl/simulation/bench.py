@@ -114,6 +114,7 @@ async def reset_and_clear(dut: Any) -> None:
     for _ in range(2):
         await RisingEdge(dut.clock)
     dut.reset.value = dut.clear.value = 0
+    await RisingEdge(dut.clock)
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:

@@ -60,7 +60,7 @@ module {BENCH} (
     bit [{8 * bus_bytes - 1}:0] rdata, rdata_next;
 
     {TOP} {TOP} (
-        .clk(clock), .rst(reset), .done(done), .running(running), .started(started), .retired(retired),
+        .clk(clock), .rst(resets), .done(done), .running(running), .started(started), .retired(retired),
         .m_axi__arvalid(arvalid), .m_axi__arready(1'b1), .m_axi__arid(arid), .m_axi__araddr(araddr),
         .m_axi__arlen(arlen), .m_axi__arsize(), .m_axi__arburst(), .m_axi__rvalid(rvalid), .m_axi__rready(),
         .m_axi__rid(rid), .m_axi__rdata(rdata), .m_axi__rresp({{rerror, 1'b0}}), .m_axi__rlast(rlast),
@@ -71,8 +71,12 @@ module {BENCH} (
 {host_links}
     );
 
+    // From a register: Verilator evaluates what depends on an input, without a register between, at every clock edge.
+    bit resets;
+    always @(posedge clock) resets <= reset;
+
     always @(posedge clock) begin
-        tilewright_cycle(reset, running, int'(started), int'(retired),
+        tilewright_cycle(resets, running, int'(started), int'(retired),
             arvalid, arid, araddr, int'(arlen), awvalid, awaddr, wvalid, wlast, wdata, wstrb,
             rvalid_next, rid_next, rlast_next, rerror_next, rdata_next, bvalid_next, berror_next);
         rvalid <= rvalid_next;

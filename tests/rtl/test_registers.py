@@ -90,10 +90,12 @@ def test_a_busy_machine_takes_no_start_and_keeps_its_regions() -> None:
         await write(ctx, dut.s_axi, OFFSETS["control"], 0)
         assert sum(starts) == 0
         await write(ctx, dut.s_axi, OFFSETS["control"], 1)
+        await ctx.tick()
         assert sum(starts) == 1
         ctx.set(dut.is_busy, 1)
         await write(ctx, dut.s_axi, OFFSETS["control"], 1)
         await write(ctx, dut.s_axi, OFFSETS["weights.limit"], 6)
+        await ctx.tick()
         assert sum(starts) == 1
         assert await read(ctx, dut.s_axi, OFFSETS["weights.limit"]) == 5
 

@@ -1,4 +1,7 @@
-"""The hardware under Verilator against the simulator: every byte of every memory, every counter, every cycle."""
+"""Runs on the hardware: machines of odd shapes, faults, what a run begins with and leaves, and what is refused.
+
+Programs on the machines that come with the project are compared in tests/test_simulator_equals_rtl.py.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,9 +31,6 @@ from tests.generators import (
 from tests.random_machines import random_machine
 
 Prepared = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
-
-slow = pytest.mark.slow
-MACHINES = ["tiny8", pytest.param("base16", marks=slow), pytest.param("rect", marks=slow)]
 
 
 def prepared(program: Program, rng: np.random.Generator) -> Prepared:
@@ -72,20 +72,7 @@ def assert_agree(machine: Machine, jobs: list[Prepared]) -> None:
     assert {n: what for n, what in found.items() if what} == {}
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_agrees_on_every_instruction_alone(name: str) -> None:
-    machine = load_machine(name)
-    assert_agree(machine, single_instructions(machine, seed=1, rounds=8))
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_agrees_on_random_programs(name: str) -> None:
-    machine, rng = load_machine(name), np.random.default_rng(2)
-    lengths = rng.integers(5, 40, 70 if name != "tiny8" else 30)
-    assert_agree(machine, [prepared(random_program(machine, rng, int(length)), rng) for length in lengths])
-
-
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 14, 16, 28])
 def test_agrees_on_machines_of_other_shapes(seed: int) -> None:
     """Depths, banks, words and buses that are odd in some way: see tests/random_machines.py."""

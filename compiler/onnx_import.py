@@ -18,24 +18,27 @@ from onnx import numpy_helper
 
 from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, TensorType
+from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from compiler.onnx_node import OnnxNode
 
 OLDEST_OPSET = 11
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
-def import_onnx(source: str | Path | bytes) -> Graph:
-    """The graph of an ONNX file, given by its path or content. Raises CompileError for anything that is not right:
+def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
+    """The graph of an ONNX file, given by its path or content, with its open sizes as `shapes` says.
 
-    a damaged file, an opset that is too old or too new, an unknown operator or attribute, a dynamic shape.
+    Raises CompileError for anything that is not right: a damaged file, an opset that is too old or too new, an unknown
+    operator or attribute, a size that is not known.
     """
     model, name = _read(source)
     _check_texts(model, name)
+    model = fix_shapes(model, shapes or {}, name)
     opset = _check_opset(model, name)
     for node_name, node in _named_nodes(model):
         _check_node(node_name, node, opset)
     for value in model.graph.input:
-        _check_input(value, name)
+        require_fixed_shape(value, name)
     _check_model(model, name)
     return _build(_infer_shapes(model, name), opset)
 
@@ -123,20 +126,6 @@ def _check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
             raise CompileError(f"node {name!r} ({node.op_type}): unknown attribute {attribute.name!r}; it has: {known}")
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
             raise CompileError(f"node {name!r} ({node.op_type}): control flow has no lowering; unroll or remove it")
-
-
-def _check_input(value: onnx.ValueInfoProto, name: str) -> None:
-    """Shapes must be numbers: a program is one straight line."""
-    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
-        raise CompileError(f"{name}: input {value.name!r} has no shape; expected a tensor with a fixed shape")
-    dimensions = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in value.type.tensor_type.shape.dim
-    ]
-    if any(isinstance(d, str) or d < 1 for d in dimensions):
-        raise CompileError(
-            f"{name}: input {value.name!r} has the dynamic shape [{', '.join(map(str, dimensions))}]; expected fixed "
-            "sizes. Fix them with python -m onnxruntime.tools.make_dynamic_shape_fixed"
-        )
 
 
 def _check_model(model: onnx.ModelProto, name: str) -> None:

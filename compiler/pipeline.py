@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from compiler.errors import CompileError, DoesNotFit
 from compiler.fuse import fuse
 from compiler.graph import Graph
 from compiler.graph_text import parse_graph, print_graph
+from compiler.input_shapes import Shapes
 from compiler.lower import lower
 from compiler.lower_tiles import select, tile
 from compiler.nest import NestProgram
@@ -39,10 +40,15 @@ Dump = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices of the compiler. `loads_ahead`: how many loads may move past an operation; None: what the queue holds."""
+    """Choices of the compiler.
+
+    `loads_ahead`: how many loads may move past an operation; None: what the queue holds. `shapes`: sizes of inputs
+    that the model leaves open.
+    """
 
     tiling: TilingOptions = TilingOptions()
     loads_ahead: int | None = None
+    shapes: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +152,11 @@ def _run_until_it_fits(
 def attempts(options: Options) -> Iterator[Options]:
     """The wanted options, then ones that need less memory: no loads ahead, nothing kept on chip, smaller tiles."""
     yield options
-    yield Options(options.tiling, 0)
+    yield replace(options, loads_ahead=0)
     for budget in (options.tiling.budget_fraction, options.tiling.budget_fraction / 2):
         frugal = TilingOptions(budget_fraction=budget, residency="none")
-        yield Options(frugal, options.loads_ahead)
-        yield Options(frugal, 0)
+        yield replace(options, tiling=frugal)
+        yield replace(options, tiling=frugal, loads_ahead=0)
 
 
 def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
@@ -161,6 +167,7 @@ def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
 
 
 # -- the passes --------------------------------------------------------------------------------------------------------
+
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
     return schedule(tiles, machine.engines["load"].queue_depth if options.loads_ahead is None else options.loads_ahead)
@@ -207,7 +214,7 @@ def _read_nests(text: str, machine: Machine) -> NestProgram:
 
 
 PASSES = (
-    Pass("import", lambda source, machine, options: import_onnx(source), print_graph, _read_graph),
+    Pass("import", lambda source, machine, options: import_onnx(source, options.shapes), print_graph, _read_graph),
     Pass("simplify", lambda graph, machine, options: simplify(graph), print_graph, _read_graph),
     Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
     Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),

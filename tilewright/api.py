@@ -37,15 +37,19 @@ class Result:
 
 
 def compile(  # noqa: A001
-    model: str | Path | bytes | onnx.ModelProto, isa: str | Path | Machine, overrides: Sequence[str] = ()
+    model: str | Path | bytes | onnx.ModelProto,
+    isa: str | Path | Machine,
+    overrides: Sequence[str] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Program:
     """Compile an int8 ONNX model for a machine: the name of a shipped one, a YAML file, or a `Machine`.
 
-    `overrides` are `key.path=value` settings on a machine given by name or path. Raises CompileError or IsaError.
+    `overrides` are `key.path=value` settings on a machine given by name or path; `shapes` are the sizes of inputs that
+    the model leaves open. Raises CompileError or IsaError.
     """
-    from compiler.pipeline import compile_model
+    from compiler.pipeline import Options, compile_model
 
-    return Program(compile_model(model, machine_of(isa, overrides)))
+    return Program(compile_model(model, machine_of(isa, overrides), Options(shapes=shapes or {})))
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

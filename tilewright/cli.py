@@ -65,6 +65,10 @@ def compile_command(
     isa: Isa,
     output: OptionalOutput = None,
     set: Set = None,  # noqa: A002
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="INPUT=SIZES", help="Fix an input's open sizes, such as image=1x3x224x224."),
+    ] = None,
     dump_after: Annotated[
         list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
     ] = None,
@@ -74,7 +78,8 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile an ONNX model for a machine."""
-    from compiler.pipeline import compile_model, pass_names
+    from compiler.input_shapes import parse_shape
+    from compiler.pipeline import Options, compile_model, pass_names
     from isa.loader import load_machine
     from tilewright.api import Program
     from tilewright.compile_report import compile_summary, print_compile_summary, write_report
@@ -88,13 +93,14 @@ def compile_command(
             )
     if output is None and not wanted and report_folder is None:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
+    options = Options(shapes=dict(map(parse_shape, shape or ())))
     machine = load_machine(isa, tuple(set or ()))
     stages: list[tuple[str, str]] = []
     keeps = bool(wanted or report_folder)
     start = perf_counter()
     with progress(f"compiling {model.name}"):
         keep = (lambda name, text: stages.append((name, text))) if keeps else None
-        program = Program(compile_model(model, machine, dump=keep))
+        program = Program(compile_model(model, machine, options, keep))
     seconds = perf_counter() - start
     for name, text in stages:
         if name in wanted:

@@ -126,7 +126,7 @@ def test_an_unknown_attribute_is_named(model: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize(("dimension", "shown"), [("batch", "batch"), ("", "?")])
-def test_a_dynamic_shape_is_refused(model: onnx.ModelProto, dimension: str, shown: str) -> None:
+def test_an_open_shape_is_refused(model: onnx.ModelProto, dimension: str, shown: str) -> None:
     def make_dynamic(copy: onnx.ModelProto) -> None:
         size = copy.graph.input[0].type.tensor_type.shape.dim[0]
         size.Clear()
@@ -134,8 +134,8 @@ def test_a_dynamic_shape_is_refused(model: onnx.ModelProto, dimension: str, show
             size.dim_param = dimension
 
     assert refusal(changed(model, make_dynamic)) == (
-        f"the ONNX model: input 'x' has the dynamic shape [{shown}, 3, 8, 8]; expected fixed sizes. "
-        "Fix them with python -m onnxruntime.tools.make_dynamic_shape_fixed"
+        f"the ONNX model: input 'x' has the open shape [{shown}, 3, 8, 8]; expected numbers. "
+        "Say them, as in --shape x=1x3x8x8"
     )
 
 

@@ -51,6 +51,19 @@ def files(folder: Path) -> list[str]:
 # -- what works --------------------------------------------------------------------------------------------------------
 
 
+def test_compile_fixes_open_sizes(tilewright: Command, tmp_path: Path) -> None:
+    model, path, program = conv_model(np.random.default_rng(0)), tmp_path / "open.onnx", tmp_path / "net.npu"
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, path)
+    command = ("compile", path, "--isa", "tiny8", "-o", program)
+    require_fault(
+        tilewright(*command),
+        f"{path}: input 'x' has the open shape [batch, 3, 8, 8]; expected numbers. Say them, as in --shape x=1x3x8x8",
+    )
+    assert tilewright(*command, "--shape", "x=1x3x8x8").code == 0
+    assert load(program).inputs[0].shape == (1, 3, 8, 8)
+
+
 def test_runs_a_program_on_named_arrays(tilewright: Command, copy_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     ended = tilewright("run", copy_file, "--input", tmp_path / "in.npz", "--output", out, "--on", "interpreter")
@@ -240,12 +253,12 @@ def test_refuses_an_unknown_attribute(tilewright: Command, tmp_path: Path) -> No
     require_fault(ended, "node 'node' (Relu): unknown attribute 'slope'; it has: none")
 
 
-def test_refuses_a_dynamic_shape(tilewright: Command, tmp_path: Path) -> None:
+def test_refuses_an_open_shape(tilewright: Command, tmp_path: Path) -> None:
     ended = compile_fault(tilewright, one_node(tmp_path, "Relu", batch="N"), tmp_path)
     require_fault(
         ended,
-        f"{tmp_path / 'one.onnx'}: input 'x' has the dynamic shape [N, 4, 4]; expected fixed sizes. "
-        "Fix them with python -m onnxruntime.tools.make_dynamic_shape_fixed",
+        f"{tmp_path / 'one.onnx'}: input 'x' has the open shape [N, 4, 4]; expected numbers. "
+        "Say them, as in --shape x=1x4x4",
     )
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 isa_app = typer.Typer(help="Machines: names of shipped ones, or YAML files.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="MACHINE", help="A shipped machine's name, or a .yaml file.")]
+MACHINE = "A shipped machine's name, or a .yaml file."
+
+Name = Annotated[str, typer.Argument(metavar="MACHINE", help=MACHINE)]
 
 
 @isa_app.command("list")
@@ -70,7 +72,12 @@ def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: 
 
 
 @isa_app.command()
-def diff(first: Name, second: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
+def diff(
+    first: Annotated[str, typer.Argument(metavar="FIRST", help=MACHINE)],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help=MACHINE)],
+    set: Set = None,  # noqa: A002
+    json: Json = None,
+) -> None:
     """What changes from the first machine to the second; --set changes the second one only."""
     from isa.diff import difference
     from isa.loader import load_machine

@@ -45,7 +45,7 @@ def small_values(rng: random.Random, of: InstructionFormat, machine: Machine) ->
         operand = field.name.partition(".")[0]
         match field.kind:
             case FieldKind.TRIP:
-                values[field.name] = rng.choice([1, 1, 1, 2, 3])
+                values[field.name] = min(rng.choice([1, 1, 1, 2, 3]), field.high)
             case FieldKind.REGION:
                 regions = range(2, len(REGIONS)) if of.destination.name == operand else range(1, len(REGIONS))
                 values[field.name] = rng.choice([*regions, *regions, rng.randint(field.low, field.high)])

@@ -1,0 +1,159 @@
+"""Machines that nobody thought of: each loads, prints, encodes, compiles networks, and computes what it should.
+
+A machine that fails is shrunk and kept: `python -m tests.test_random_machines SEED` writes it to `tests/machines`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isa.errors import IsaError
+from isa.loader import load_machine_text
+from isa.machine import Machine
+from isa.program import place_regions
+from rtl.run import run_rtl_many
+from rtl.verilog import TOP, emit_verilog
+from simulator.cycles import simulate_cycles
+from simulator.values import simulate_values
+from tests.machine_laws import (
+    MODELS,
+    Outcome,
+    hold_accuracy,
+    hold_encoding_laws,
+    hold_network_laws,
+    hold_remedies,
+    hold_text_laws,
+    specification,
+)
+from tests.random_machines import overlay_text, random_machine, random_machine_text, random_overlay
+from tests.shrink import KEPT, keep, shrink
+from tilewright.host import dram_image
+
+MACHINES = 100
+VERILOG = range(0, 100, 20)
+"""Machines whose Verilog is made."""
+
+
+def hold_laws(text: str, name: str, seed: int) -> Outcome:
+    machine = hold_text_laws(text, name)
+    hold_encoding_laws(machine, seed)
+    outcome = hold_network_laws(machine)
+    hold_accuracy(machine, outcome)
+    hold_remedies(machine, outcome)
+    return outcome
+
+
+@pytest.mark.parametrize("seed", [6, 22, 39, 68])
+def test_four_machines(seed: int) -> None:
+    machine = hold_text_laws(random_machine_text(seed), f"random{seed}.yaml")
+    hold_encoding_laws(machine, seed, 40)
+    outcome = hold_network_laws(machine, ("padded convolution", "residual", "max pool", "gemm"), interpreted=0)
+    hold_accuracy(machine, outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, MACHINES, 10))
+def test_many_machines(first: int) -> None:
+    """Ten machines at a time, of whose networks fewer than a tenth may be too large."""
+    refused = compiled = 0
+    for seed in range(first, first + 10):
+        outcome = hold_laws(random_machine_text(seed), f"random{seed}.yaml", seed)
+        refused += len(outcome.refused)
+        compiled += len(outcome.compiled)
+    assert compiled + refused == 10 * len(MODELS)
+    assert refused < 0.1 * (compiled + refused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", VERILOG)
+def test_verilog_of_many_machines(seed: int) -> None:
+    assert f"module {TOP}(" in emit_verilog(random_machine(seed))
+
+
+def small_machines(count: int) -> list[Machine]:
+    """The first machines of the generator whose array has few elements."""
+    found, seed = [], 0
+    while len(found) < count:
+        machine = random_machine(seed)
+        if machine.rows * machine.cols <= 64:
+            found.append(machine)
+        seed += 1
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", range(4))
+def test_hardware_of_small_machines_runs_the_networks(position: int) -> None:
+    machine = small_machines(4)[position]
+    names = ("strided convolution", "residual", "max pool", "gemm")
+    programs = hold_network_laws(machine, names, interpreted=0).compiled
+    assert programs
+    jobs = []
+    for name, program in programs.items():
+        inputs, _ = specification(name)[1][0]
+        jobs.append((program, dram_image(program, inputs), place_regions(program.limits)))
+    for job, (state, counters) in zip(jobs, run_rtl_many(machine, jobs), strict=True):
+        program, _, bases = job
+        simulated = simulate_values(*job)
+        assert counters.fault is None
+        assert np.array_equal(state.dram, simulated.dram), machine.name
+        for memory, stored in simulated.memories.items():
+            assert np.array_equal(state.memories[memory], stored), f"{machine.name}: {memory}"
+        assert counters.cycles == simulate_cycles(program, bases).cycles, machine.name
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.yaml")), ids=lambda path: path.stem)
+def test_machines_that_once_failed(path: Path) -> None:
+    hold_laws(path.read_text(), path.name, 0)
+
+
+def test_a_refusal_proposes_a_change_that_the_file_takes() -> None:
+    text = (KEPT / "depth_in_words.yaml").read_text()
+    refused = hold_network_laws(load_machine_text(text, "depth_in_words"), ("residual",)).refused
+    assert list(refused.values()) == [
+        "conv (Conv) + add (Add) + relu (Relu): its smallest tile needs 14 bytes of act, 8 are free; "
+        "try --set memories.act.depth=14"
+    ]
+
+
+# -- shrinking ---------------------------------------------------------------------------------------------------------
+
+
+def test_shrinks_to_what_the_failure_needs() -> None:
+    def fails(overlay: dict[str, Any]) -> bool:
+        try:
+            machine = load_machine_text(overlay_text(overlay), "shrinking")
+        except IsaError:
+            return False
+        return machine.dram.bus_bytes == 4 and "copy" not in machine.formats
+
+    overlay = random_overlay(0)
+    overlay["dram"]["bus_bytes"] = 4
+    overlay["instructions"]["copy"] = None
+    assert shrink(overlay, fails) == {
+        "extends": "base16",
+        "dram": {"bus_bytes": 4},
+        "instructions": {"copy": None},
+    }
+
+
+def breaks_laws(overlay: dict[str, Any]) -> bool:
+    """A valid machine that breaks a law; a file that does not load breaks none."""
+    try:
+        load_machine_text(overlay_text(overlay), "shrinking")
+    except IsaError:
+        return False
+    try:
+        hold_laws(overlay_text(overlay), "shrinking", 0)
+    except Exception:  # whatever goes wrong is the failure that is kept
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    print(keep(random_overlay(int(sys.argv[1])), f"random{sys.argv[1]}", breaks_laws))

@@ -19,6 +19,7 @@ from onnx import numpy_helper
 from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, TensorType
 from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
+from compiler.onnx_microsoft import DOMAIN, FUNCTIONS, with_functions
 from compiler.onnx_node import OnnxNode
 
 OLDEST_OPSET = 11
@@ -110,9 +111,12 @@ def _named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]
 
 
 def _check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
+    if node.domain == DOMAIN and node.op_type in FUNCTIONS:
+        return  # no schema; simplify refuses what it does not read
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
         raise CompileError(
             f"node {name!r}: unknown operator {node.op_type} of the domain {node.domain!r}; expected operators of ONNX"
+            + (f", or {', '.join(FUNCTIONS)}" if node.domain == DOMAIN else "")
         )
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
@@ -137,7 +141,9 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
 
 def _infer_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        return onnx.shape_inference.infer_shapes(
+            with_functions(model), check_type=True, strict_mode=True, data_prop=True
+        )
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise CompileError(f"{name}: shapes do not fit: {_first_line(error)}") from error
 

@@ -14,6 +14,7 @@ from compiler.simplify.attributes import attributes_of
 from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
 from compiler.simplify.pools import global_pool, pool, reduce_mean
 from compiler.simplify.products import conv, gemm, matmul
+from compiler.simplify.qoperators import FORMS, take_apart
 from compiler.simplify.quantizers import dequantize_linear, quantize_linear
 from compiler.simplify.rewrite import Replacement, View
 
@@ -45,6 +46,7 @@ CANONICALIZE = {
     # quantisation
     "onnx.QuantizeLinear": (quantize_linear,),
     "onnx.DequantizeLinear": (dequantize_linear,),
+    **dict.fromkeys(FORMS, (take_apart,)),
     # products
     "onnx.Conv": (conv,),
     "onnx.Gemm": (gemm,),

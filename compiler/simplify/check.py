@@ -5,8 +5,9 @@ from __future__ import annotations
 from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, describe
 from compiler.simplify.canonical import CANONICALIZE
+from compiler.simplify.qoperators import FORMS
 
-QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear")
+QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS)
 
 
 def require_quantized(graph: Graph) -> None:

@@ -1,0 +1,57 @@
+"""Operators of ONNX Runtime's domain `com.microsoft`, each as a function of ONNX's own, for checks and inferred shapes.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. What they become is the business of
+`compiler.simplify.qoperators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import onnx
+from onnx import parser
+
+DOMAIN = "com.microsoft"
+
+POOL = "auto_pad:string ceil_mode:int count_include_pad:int kernel_shape:ints pads:ints strides:ints"
+"""Attributes that QLinearAveragePool hands on to AveragePool."""
+
+FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
+    "QLinearAdd": ("a, a_scale, a_zero, b, b_scale, b_zero", "Add", "A, B", ""),
+    "QLinearAveragePool": ("a, a_scale, a_zero", "AveragePool", "A", POOL),
+    "QLinearGlobalAveragePool": ("a, a_scale, a_zero", "GlobalAveragePool", "A", ""),
+    "QGemm": ("a, a_scale, a_zero, b, b_scale, b_zero, c", "Gemm", "A, B", "alpha:float transA:int transB:int"),
+}
+"""Operator → its inputs before the result's scale and zero point; the ONNX operator on reals, its operands and its
+attributes."""
+
+
+@cache
+def function_of(op_type: str) -> onnx.FunctionProto:
+    """The operator as a function: dequantise, compute, quantise. A QGemm's bias does not change the shape."""
+    inputs, operator, operands, given = FUNCTIONS[op_type]
+    attributes = [attribute.split(":") for attribute in given.split()]
+    names = ", ".join(name for name, _ in attributes)
+    handed_on = ", ".join(f"{name}: {kind} = @{name}" for name, kind in attributes)
+    steps = [
+        f"{name.upper()} = DequantizeLinear({name}, {name}_scale, {name}_zero)" for name in operands.lower().split(", ")
+    ]
+    steps.append(f"R = {operator} {f'<{handed_on}>' if handed_on else ''} ({operands})")
+    steps.append("y = QuantizeLinear(R, y_scale, y_zero)")
+    function: onnx.FunctionProto = parser.parse_function(
+        f'<domain: "{DOMAIN}", opset_import: ["" : 13]> '
+        f"{op_type} {f'<{names}>' if names else ''} ({inputs}, y_scale, y_zero) => (y) {{ {' '.join(steps)} }}"
+    )
+    return function
+
+
+def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the functions of the operators that it uses, so that ONNX infers their shapes."""
+    used = sorted({node.op_type for node in model.graph.node if node.domain == DOMAIN})
+    if not used:
+        return model
+    extended = onnx.ModelProto()
+    extended.CopyFrom(model)
+    extended.functions.extend(function_of(op_type) for op_type in used)
+    return extended

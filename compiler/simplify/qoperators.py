@@ -1,0 +1,96 @@
+"""QOperator models: each QLinear operator is DequantizeLinear, an operator on reals, and QuantizeLinear in one node.
+
+Taken apart here, it goes the way of QDQ models. The operators are ONNX's QLinearConv and QLinearMatMul, and those of
+`compiler.onnx_microsoft`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, TensorType, describe
+from compiler.simplify.rewrite import Replacement, View, joined
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Where a QLinear operator has its operands: positions of inputs, each followed by scale and zero point."""
+
+    op_type: str  # the operator on reals
+    operands: tuple[int, ...]
+    result: int  # of the result's scale
+    bias: int | None = None  # int32, in units of both operands' scales
+
+
+FORMS = {
+    "onnx.QLinearConv": Form("Conv", (0, 3), 6, 8),
+    "onnx.QLinearMatMul": Form("MatMul", (0, 3), 6),
+    "onnx.QLinearAdd": Form("Add", (0, 3), 6),
+    "onnx.QLinearAveragePool": Form("AveragePool", (0,), 3),
+    "onnx.QLinearGlobalAveragePool": Form("GlobalAveragePool", (0,), 3),
+    "onnx.QGemm": Form("Gemm", (0, 3), 7, 6),
+}
+
+
+def take_apart(operator: Operator, view: View) -> Replacement | None:
+    """QLinearX(a, …) → QuantizeLinear(X(DequantizeLinear(a), …))."""
+    form = FORMS[operator.kind]
+    inputs = (*operator.inputs, *("",) * 9)
+    required = [first + part for first in form.operands for part in range(3)] + [form.result, form.result + 1]
+    if not all(inputs[position] for position in required):
+        raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
+    attributes = dict(operator.attributes)
+    if attributes.pop("channels_last", 0):
+        raise CompileError(f"{describe(operator)}: channels_last = 1 has no lowering; expected 0: [N, C, H, W]")
+    change = Replacement()
+    reals: list[str] = []
+    for position, first in enumerate(form.operands):
+        axis = _weight_axis(operator, form) if position else None
+        made = _dequantized(operator, inputs[first : first + 3], axis, view)
+        change = joined(change, made)
+        reals += made.operators[-1].outputs
+    if form.bias is not None and inputs[form.bias]:
+        made = _dequantized_bias(operator, form, inputs[form.bias], view)
+        change = joined(change, made)
+        reals += made.operators[-1].outputs
+    output = operator.outputs[0]
+    real = view.fresh(f"{output}.real")
+    scale = inputs[form.result : form.result + 2]
+    computed = replace(
+        operator, kind=f"onnx.{form.op_type}", inputs=tuple(reals), outputs=(real,), attributes=attributes
+    )
+    quantize = Operator(f"{operator.name}.quantize", "onnx.QuantizeLinear", (real, *scale), (output,))
+    types = {real: TensorType("float32", view.type(output).shape)}
+    return joined(change, Replacement((computed, quantize), types))
+
+
+def _weight_axis(operator: Operator, form: Form) -> int:
+    """The dimension of the second operand along which it may have a scale each."""
+    if form.op_type == "Gemm":
+        return 0 if operator.attributes.get("transB", 0) else 1
+    return 0 if form.op_type == "Conv" else 1
+
+
+def _dequantized(operator: Operator, inputs: tuple[str, ...], axis: int | None, view: View) -> Replacement:
+    """A DequantizeLinear of one operand: its integers, scale and zero point."""
+    real = view.fresh(f"{operator.name}.{inputs[0]}.real")
+    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
+    made = Operator(f"{real}.dequantize", "onnx.DequantizeLinear", inputs, (real,), attributes)
+    return Replacement((made,), {real: TensorType("float32", view.type(inputs[0]).shape)})
+
+
+def _dequantized_bias(operator: Operator, form: Form, bias: str, view: View) -> Replacement:
+    """A DequantizeLinear whose scale is the product of the operands' scales, exact in float64."""
+    scales = [view.constant(operator.inputs[first + 1]) for first in form.operands]
+    if scales[0] is None or scales[1] is None or scales[0].size != 1:
+        raise CompileError(f"{describe(operator)}: expected constant scales, and one for its input")
+    alpha = np.float64(operator.attributes.get("alpha", 1.0))
+    unit = alpha * scales[0].astype(np.float64).reshape(()) * scales[1].astype(np.float64).reshape(-1)
+    name = view.fresh(f"{operator.name}.{bias}.scale")
+    stored = Replacement((), {name: TensorType("float64", unit.shape)}, {name: np.asarray(unit)})
+    axis = len(view.type(bias).shape) - 1
+    return joined(stored, _dequantized(operator, (bias, name), axis, view))

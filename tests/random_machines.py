@@ -58,7 +58,7 @@ def random_overlay(seed: int) -> dict[str, Any]:
             "imm": {"a_scale": scale, "b_scale": scale},
         },
         "rescale": {"imm": {"scale": scale}},
-        "load_act": {"loops": {"i": rng.randint(1, 10), "j": rng.randint(4, 10), "k": rng.randint(6, 14)}},
+        "load_act": {"loops": {"i": rng.randint(1, 10), "j": rng.randint(4, 10), "k": rng.randint(8, 14)}},
     }
     if rng.random() < 0.3:
         instructions["requantize_add"] = {**FUSED, "imm": {**FUSED_IMMEDIATES, "a_scale": scale, "b_scale": scale}}

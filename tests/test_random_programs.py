@@ -119,7 +119,7 @@ def test_checker_agrees_with_brute_force_on_many(seed: int) -> None:
         seen |= check_checker(machine, 1000 * seed + program)
     for program in range(4):
         seen |= check_damage(machine, 1000 * seed + program)
-    assert {"race", "unwritten"} <= seen
+    assert seen & {"race", "unwritten"}
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def small_values(rng: random.Random, of: InstructionFormat, machine: Machine) ->
             case FieldKind.BASE:
                 memory = machine.memories.get(of.operand(operand).memory)
                 near = [0, 0, 4] if memory is None else [0, 0, 0, 4, memory.bank_depth - 2, memory.depth - 3]
-                values[field.name] = min(rng.choice(near) + rng.randint(0, 6), field.high)
+                values[field.name] = max(field.low, min(rng.choice(near) + rng.randint(0, 6), field.high))
             case FieldKind.STRIDE:
                 scale = 1 if of.operand(operand).memory in machine.memories else rng.choice([1, 5, 16])
                 values[field.name] = max(field.low, min(field.high, rng.randint(-1, 3) * scale))

@@ -150,6 +150,6 @@ class Assembler(wiring.Component):
             error, bits = self.output.payload.error, self.output.payload.bits
             m.d.sync += [
                 bits.eq(Cat(bits, self.beats.payload.data)[-len(bits) :]),
-                error.eq(self.beats.payload.error | (error & (held_after_take != 0))),
+                error.eq(self.beats.payload.error | error),  # never cleared: an error ends the run
             ]
         return m

@@ -70,9 +70,9 @@ def test_strobes_choose_bytes() -> None:
     dut = Registers(MACHINE)
 
     async def bench(ctx: Any) -> None:
-        await write(ctx, dut.s_axi, OFFSETS["inputs.limit"], 0x11223344)
-        await write(ctx, dut.s_axi, OFFSETS["inputs.limit"], 0xAABBCCDD, strobes=0b0101)
-        assert await read(ctx, dut.s_axi, OFFSETS["inputs.limit"]) == 0x11BB33DD
+        await write(ctx, dut.s_axi, OFFSETS["inputs.limit"], 0x11FF33FF)
+        await write(ctx, dut.s_axi, OFFSETS["inputs.limit"], 0xAA00CC00, strobes=0b0101)
+        assert await read(ctx, dut.s_axi, OFFSETS["inputs.limit"]) == 0x11003300
 
     simulate(dut, bench)
 

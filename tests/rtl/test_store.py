@@ -163,6 +163,28 @@ def test_stops_at_a_burst_outside_its_region() -> None:
     assert fault_of([good, bad], machine) == (FaultCode.REGION, 1, BASES["outputs"] + REGION_BYTES)
 
 
+def test_completes_bursts_whose_words_never_came() -> None:
+    machine = load_machine("tiny8")
+    good = valid_transfers(machine, "store", random.Random(6), 1)[0]
+    word = machine.memories[chip_operand(good.format).memory].word_bytes
+    values = {f.name: f.default for f in good.format.fields[1:]}
+    inner = good.format.loops[-1].name
+    size = BURST_BEATS * machine.dram.bus_bytes
+    values |= {"d.region": 4, "d.base": REGION_BYTES - size, f"d.{inner}": word, f"trip.{inner}": size // word + 1}
+    leaves = good.replace(values)  # its first burst is inside, its second is not
+    dut, world = StoreEngine(machine), World(machine, 1, random.Random(3))
+
+    async def watch(ctx: Any) -> None:  # the memories grant nothing
+        await ctx.tick().until(dut.fault.valid)
+        ctx.set(dut.halt, 1)
+        await ctx.tick().until(dut.is_idle)
+        await ctx.tick().repeat(10)
+        assert world.responses == 1
+        assert not any(world.dram)
+
+    simulate(dut, watch, background=[feed(dut, machine, [leaves]), world.bus(dut)])
+
+
 def test_stops_at_an_error_of_the_bus() -> None:
     machine = load_machine("tiny8")
     program = valid_transfers(machine, "store", random.Random(6), 1)

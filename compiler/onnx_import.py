@@ -22,7 +22,15 @@ from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from compiler.onnx_microsoft import DOMAIN, FUNCTIONS, with_functions
 from compiler.onnx_node import OnnxNode
 
-OLDEST_OPSET = 11
+OLDEST_OPSET = 7
+"""What the onnx package's converter starts from."""
+
+OLDEST_READ_OPSET = 11
+"""The oldest whose operators have the form that is read here; models before it are converted."""
+
+CONVERTED_OPSET = 15
+"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
@@ -41,6 +49,8 @@ def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Gra
     for value in model.graph.input:
         require_fixed_shape(value, name)
     _check_model(model, name)
+    if opset < OLDEST_READ_OPSET:
+        model, opset = _convert(model, name), CONVERTED_OPSET
     return _build(_infer_shapes(model, name), opset)
 
 
@@ -94,7 +104,7 @@ def _check_opset(model: onnx.ModelProto, name: str) -> int:
     if not OLDEST_OPSET <= versions[0] <= newest:
         raise CompileError(
             f"{name}: uses opset {versions[0]}; expected {OLDEST_OPSET} to {newest}. "
-            "Convert it with onnx.version_converter.convert_version"
+            "Export the model anew with one of these"
         )
     return versions[0]
 
@@ -137,6 +147,13 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise CompileError(f"{name}: not a valid ONNX model: {_first_line(error)}") from error
+
+
+def _convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    try:
+        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
+    except (onnx.version_converter.ConvertError, ValueError, RuntimeError, TypeError) as error:
+        raise CompileError(f"{name}: cannot be converted to opset {CONVERTED_OPSET}: {_first_line(error)}") from error
 
 
 def _infer_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:

@@ -31,24 +31,50 @@ class NumberFormat:
 
 
 def number_format(machine: Machine) -> NumberFormat:
-    """The narrowest widths over all vector statements of the form `round_shift((… + bias) * scale + …, shift)`.
+    """Widths that every kind of requantisation of the machine can hold.
 
-    What no statement has takes the width of the array's sums: selection finds nothing to compute it with, and says so.
+    A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
+    what it scales: sums with a bias, one value or two. Of each kind the widest counts, so that a narrower instruction
+    of the same kind, or one that rounds for other ends, changes no bits; of the kinds the narrowest. What no statement
+    has takes the width of the array's sums: selection finds nothing to compute it with, and says so.
     """
     sums = max(
         (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS
     )
-    scales, shifts, biases = [sums], [MAX_INTEGER_BITS.bit_length()], [sums]
+    widest: dict[tuple[int, bool], tuple[int, int, int]] = {}
     for of in machine.formats_of("vec"):
-        for rounded in _nodes(of.statement.expr, Op.ROUND_SHIFT):
-            value, count = rounded.args
-            products = [product for product in walk(value) if product.op is Op.MUL]
-            shifts += [count.range.high.bit_length()] if count.op in LEAVES else []
-            scales += [
-                leaf.range.high.bit_length() for product in products for leaf in _leaves(product) if leaf.range.low == 0
-            ]
-            biases += [min(leaf.range.bits for leaf in leaves) for product in products for leaves in _sums(product)]
+        for rounded in _requantisations(of.statement.expr):
+            kind, widths = _kind_and_widths(rounded, sums)
+            widest[kind] = max(widest.get(kind, widths), widths)
+    scales, shifts, biases = zip(*widest.values(), (sums, MAX_INTEGER_BITS.bit_length(), sums), strict=True)
     return NumberFormat(min(scales), min(shifts), min(biases), machine.rounding)
+
+
+def _requantisations(expr: Expr) -> Iterator[Expr]:
+    """Every `round_shift` that a clamp closes, with an offset added or without."""
+    for high in _nodes(expr, Op.MIN):
+        for low in (arg for arg in high.args if arg.op is Op.MAX):
+            for value in low.args:
+                inner = value.args if value.op is Op.ADD else (value,)
+                yield from (node for node in inner if node.op is Op.ROUND_SHIFT)
+
+
+def _kind_and_widths(rounded: Expr, sums: int) -> tuple[tuple[int, bool], tuple[int, int, int]]:
+    """(products, has a bias), and the bits of its scales, shift and bias."""
+    value, count = rounded.args
+    products = _own_products(value)
+    scales = [leaf.range.high.bit_length() for p in products for leaf in _leaves(p) if leaf.range.low == 0]
+    biases = [min(leaf.range.bits for leaf in leaves) for p in products for leaves in _sums(p)]
+    shift = count.range.high.bit_length() if count.op in LEAVES else MAX_INTEGER_BITS.bit_length()
+    return (len(products), bool(biases)), (min(scales, default=sums), shift, min(biases, default=sums))
+
+
+def _own_products(value: Expr) -> list[Expr]:
+    """The products that a `round_shift` scales itself, not those of a requantisation inside it."""
+    if value.op is Op.ROUND_SHIFT:
+        return []
+    inner = [product for arg in value.args for product in _own_products(arg)]
+    return [value, *inner] if value.op is Op.MUL else inner
 
 
 def _nodes(expr: Expr, op: Op) -> Iterator[Expr]:

@@ -15,9 +15,9 @@ class OnnxNode(str):
         made.op_type = op_type
         return made
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __reduce__(self) -> tuple[type[OnnxNode], tuple[str, str]]:
         """What copies are made from."""
-        return str(self), self.op_type
+        return OnnxNode, (str(self), self.op_type)
 
 
 def describe_nodes(nodes: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.number_format import NumberFormat, number_format
-from isa.loader import load_machine
+from isa.loader import load_machine, load_machine_text
 from isa.numeric import Rounding
 
 
@@ -24,3 +24,23 @@ def test_shipped_machines(name: str) -> None:
 )
 def test_the_narrowest_counts(override: str, expected: NumberFormat) -> None:
     assert number_format(load_machine("base16", [override])) == expected
+
+
+UNARY = "engine: vec, loops: {i: 4}, from: {a: act}, to: {y: act}"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        # rounds, but requantises nothing
+        "imm: {zero: int8, slope: uint8, shift: uint3}, "
+        'do: "y = sat(where(a < zero, round_shift((a - zero) * slope, shift), a - zero) + zero, int8)"',
+        # requantises one value, as rescale does with more bits
+        "imm: {a_zero: int8, scale: uint8, shift: uint4, zero: int8, low: int8, high: int8}, "
+        'do: "y = clamp(round_shift((a - a_zero) * scale, shift) + zero, low, high)"',
+    ],
+)
+def test_an_instruction_that_nothing_needs_changes_no_width(added: str) -> None:
+    text = f"extends: base16\ninstructions: {{extra: {{{UNARY}, {added}}}}}\n"
+
+    assert number_format(load_machine_text(text, "m.yaml")) == number_format(load_machine("base16"))

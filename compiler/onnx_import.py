@@ -152,7 +152,12 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
 def _convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
-    except (onnx.version_converter.ConvertError, ValueError, RuntimeError, TypeError) as error:
+    except (
+        onnx.version_converter.ConvertError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
         raise CompileError(f"{name}: cannot be converted to opset {CONVERTED_OPSET}: {_first_line(error)}") from error
 
 

@@ -12,7 +12,7 @@ from compiler.errors import CompileError
 from compiler.graph_interpreter import run_graph
 from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
-from tests.compiler.models import conv_model, gemm_model, run_onnx
+from tests.compiler.models import OPSET, conv_model, gemm_model, run_onnx
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,10 @@ def test_a_text_is_no_onnx_file() -> None:
     )
 
 
-def test_flipped_bits_never_end_in_a_traceback(model: onnx.ModelProto) -> None:
-    content, rng = model.SerializeToString(), np.random.default_rng(5)
+@pytest.mark.parametrize("opset", [7, OPSET])
+def test_flipped_bits_never_end_in_a_traceback(opset: int, model: onnx.ModelProto) -> None:
+    network = model if opset == OPSET else old_network(opset)
+    content, rng = network.SerializeToString(), np.random.default_rng(5)
     for _ in range(300):
         damaged = bytearray(content)
         for position in rng.integers(len(content), size=3):

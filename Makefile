@@ -9,7 +9,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-all bench lint clean
+.PHONY: demo test test-slow test-all prove bench lint clean
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -26,6 +26,10 @@ test-slow: $(STAMP)
 
 test-all: test
 	$(MAKE) test-slow
+
+# That the hardware of the shipped machines does what their files say, by an SMT solver.
+prove: $(STAMP)
+	$(PYTHON) -m rtl.proof
 
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench

@@ -75,7 +75,7 @@ class Bursts(wiring.Component):
         m = Module()
         walks = [Walk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
-        run_bytes, consumed = Signal(self.run_bits), Signal(self.run_bits)
+        run_bytes, consumed = Signal(self.run_bits, name="run_bytes"), Signal(self.run_bits)
         region = Signal(range(max(len(REGIONS), 1 << self.region_bits)))
         self.build_start(m, walker, run_bytes, region)
 

@@ -1,0 +1,142 @@
+"""A DMA engine's bursts: inside 4 KiB and the region, as long as they may be, and together the bytes of a run in order."""
+
+from __future__ import annotations
+
+import z3
+
+from isa.encoding import OPCODE, InstructionFormat
+from isa.machine import Machine
+from isa.memory import REGIONS
+from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
+from rtl.proof.netlist import Run, netlist
+from rtl.proof.result import Goal, Proof, prove
+from rtl.runs import Bursts, chip_operand, dram_operand
+
+WIDTH = 80
+"""Bits in which offsets, sizes and bus addresses are integers."""
+
+
+def prove_bursts(machine: Machine, engine: str) -> list[Proof]:
+    """The proofs of an engine that moves between DRAM and memories."""
+    bursts = Bursts(machine, machine.formats_of(engine))
+    run = Run(netlist(bursts))
+    method = "all inputs, inductive"
+    claims = {
+        "legal": lambda: legal_goals(machine, run),
+        "inside their regions": lambda: region_goals(machine, run),
+        "cover a run in order": lambda: cover_goals(machine, bursts, run),
+    }
+    return [prove(f"bursts of {engine}: {claim}", method, goals) for claim, goals in claims.items()]
+
+
+def unsigned(bits: z3.BitVecRef) -> z3.BitVecRef:
+    return z3.ZeroExt(WIDTH - bits.size(), bits)
+
+
+def signed(bits: z3.BitVecRef) -> z3.BitVecRef:
+    return z3.SignExt(WIDTH - bits.size(), bits)
+
+
+def offset_of(run: Run, cycle: int = 0) -> z3.BitVecRef:
+    """The first byte of the current burst in its region: the run's first byte, and what is done of the run."""
+    return signed(run.at("walker.address_run", cycle)) + unsigned(run.at("consumed", cycle))
+
+
+def invariant(run: Run, cycle: int = 0) -> z3.BoolRef:
+    """A run that is active has bytes left."""
+    done, all_bytes = run.at("consumed", cycle), run.at("run_bytes", cycle)
+    return z3.Implies(run.holds("is_active", cycle), z3.ULT(done, all_bytes))
+
+
+def legal_goals(machine: Machine, run: Run) -> list[Goal]:
+    """No burst is empty, crosses 4 KiB or has too many beats; each is the longest of those."""
+    given = [invariant(run), run.holds("is_active", 0)]
+    bus = machine.dram.bus_bytes
+    offset, size = offset_of(run), unsigned(run.at("size", 0))
+    left = unsigned(run.at("run_bytes", 0)) - unsigned(run.at("consumed", 0))
+    last = offset + size - 1
+    same_page = offset & -BURST_BOUNDARY_BYTES == last & -BURST_BOUNDARY_BYTES
+    first_beat, last_beat = (byte >> (bus - 1).bit_length() for byte in (offset, last))
+    beats = last_beat - first_beat + 1
+    ends_page = (last + 1) & (BURST_BOUNDARY_BYTES - 1) == 0
+    ends_beats = z3.And(beats == BURST_BEATS, (last + 1) & (bus - 1) == 0)
+    return [
+        Goal("size", given, z3.And(size >= 1, size <= left)),
+        Goal("boundary", given, same_page),
+        Goal("beats", given, z3.And(unsigned(run.at("beats", 0)) == beats, beats <= BURST_BEATS)),
+        Goal("longest", given, z3.Or(size == left, ends_page, ends_beats)),
+    ]
+
+
+def region_goals(machine: Machine, run: Run) -> list[Goal]:
+    """A burst is a fault exactly if one of its bytes is outside; one that is not is at the region's base + offset."""
+    given = [invariant(run), run.holds("is_active", 0)]
+    offset, size, region = offset_of(run), unsigned(run.at("size", 0)), run.at("region", 0)
+    regions = run.at("regions", 0)
+    entry = regions.size() // len(REGIONS)
+    limit_bits = machine.dram.offset_bits + 1
+    base, limit = z3.BitVecVal(0, WIDTH), z3.BitVecVal(0, WIDTH)
+    for number in range(len(REGIONS)):
+        low = number * entry
+        chosen = region == number
+        base = z3.If(chosen, unsigned(z3.Extract(low + entry - limit_bits - 1, low, regions)), base)
+        limit = z3.If(chosen, unsigned(z3.Extract(low + entry - 1, low + entry - limit_bits, regions)), limit)
+    inside = z3.And(offset >= 0, offset + size <= limit)
+    address = run.at("request", 0)
+    bits = entry - limit_bits
+    return [
+        Goal("fault", given, run.holds("fault", 0) == z3.Not(inside)),
+        Goal(
+            "address",
+            [*given, inside],
+            z3.Extract(bits - 1, 0, address) == z3.Extract(bits - 1, 0, base + offset),
+        ),
+    ]
+
+
+def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
+    """A run starts at its first byte; each burst begins where the one before ended; the run ends with its last byte."""
+    step, start = run.holds("step", 0), run.holds("start", 0)
+    active = run.holds("is_active", 0)
+    given = [invariant(run), active, z3.Not(start), step]
+    size, all_bytes = unsigned(run.at("size", 0)), unsigned(run.at("run_bytes", 0))
+    done, done_next = unsigned(run.at("consumed", 0)), unsigned(run.at("consumed", 1))
+    ends = done + size == all_bytes
+    moves = run.holds("walker.step", 0)
+    follows = z3.And(
+        z3.Not(moves), done_next == done + size, offset_of(run, 1) == offset_of(run) + size, run.holds("is_active", 1)
+    )
+    next_run = z3.And(moves, done_next == 0, run.holds("is_active", 1) == z3.Not(run.holds("walker.last", 0)))
+    known = z3.Or(*(is_format(of, run) for of in bursts.formats))
+    idle = [z3.Not(start), z3.Not(step)]
+    stays = z3.And(*(run.at(name, 1) == run.at(name, 0) for name in ("consumed", "run_bytes", "walker.address_run")))
+    return [
+        Goal("next burst", given, z3.If(ends, next_run, follows)),
+        Goal("waiting", idle, stays),
+        Goal("invariant", [invariant(run), z3.Implies(step, active), z3.Implies(start, known)], invariant(run, 1)),
+        Goal("reset", [run.starts_from_reset()], invariant(run)),
+        *(start_goal(machine, of, run) for of in bursts.formats),
+    ]
+
+
+def start_goal(machine: Machine, of: InstructionFormat, run: Run) -> Goal:
+    """At the start of a format's instruction: its runs have all bytes of the innermost loop, or of one word."""
+    word, bits = machine.memories[chip_operand(of).memory].word_bytes, run.at("instruction", 0)
+    operand, innermost = dram_operand(of), of.loops[-1].name
+    stride, trip = of.field(f"{operand.name}.{innermost}"), of.field(f"trip.{innermost}")
+    in_line = signed(z3.Extract(stride.low_bit + stride.type.bits - 1, stride.low_bit, bits)) == word
+    trips = unsigned(z3.Extract(trip.low_bit + trip.type.bits - 1, trip.low_bit, bits)) + 1
+    wanted = z3.And(
+        unsigned(run.at("run_bytes", 1)) == z3.If(in_line, trips * word, z3.BitVecVal(word, WIDTH)),
+        run.holds("walker.collapse", 0) == in_line,
+        run.at("consumed", 1) == 0,
+        run.holds("is_active", 1),
+    )
+    return Goal(f"start of {of.mnemonic}", [run.holds("start", 0), is_format(of, run)], wanted)
+
+
+def is_format(of: InstructionFormat, run: Run) -> z3.BoolRef:
+    """The instruction at the input has a format's opcode; dispatch lets no other through."""
+    opcode = of.field(OPCODE)
+    high = opcode.low_bit + opcode.type.bits - 1
+    return z3.Extract(high, opcode.low_bit, run.at("instruction", 0)) == of.opcode

@@ -1,0 +1,215 @@
+"""The vector datapath equals the statements: for every input, whatever other instructions run before and after."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import z3
+
+from isa.encoding import InstructionFormat
+from isa.machine import Machine
+from isa.memory import Element
+from isa.numeric import IntegerType, Interval
+from isa.statement import Expr, Op, walk
+from isa.timing import OPERATOR_STAGES, statement_stages, vec_stages
+from rtl.datapath import VectorDatapath
+from rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
+from rtl.proof.netlist import Netlist, Run, netlist
+from rtl.proof.product import PRODUCT, abstracted
+from rtl.proof.result import Goal, Proof, prove
+from rtl.schedule import Unit
+
+LANES = 1
+"""Lanes that are proved. Each lane is the same hardware on its own bits of the words; they share control only."""
+
+
+def one_lane(machine: Machine) -> Machine:
+    return dataclasses.replace(machine, lanes=LANES)
+
+
+def datapath_key(machine: Machine) -> tuple[object, ...]:
+    """Machines with equal keys have the same lane: statements, types, places of operands, rounding."""
+    return tuple(
+        (
+            of.statement.expr,
+            tuple((operand.name, operand.element) for operand in of.sources),
+            of.destination.element,
+            tuple(of.immediates.items()),
+        )
+        for of in machine.formats_of("vec")
+    )
+
+
+def prove_datapath(machine: Machine) -> list[Proof]:
+    """A proof for each vector instruction."""
+    lane = VectorDatapath(one_lane(machine))
+    of = without_products(netlist(lane))
+    return [prove_format(machine, lane, of, position) for position in range(len(lane.formats))]
+
+
+def prove_format(machine: Machine, lane: VectorDatapath, of: Netlist, position: int) -> Proof:
+    format_ = lane.formats[position]
+    multiplies = any(node.op is Op.MUL for node in walk(format_.statement.expr))
+    reduces = format_.statement.reduction is not None
+    method = "all inputs" + (", products by their laws" if multiplies else "") + (", inductive" if reduces else "")
+    question = _Question(lane, of, position)
+    return prove(f"datapath: {format_.mnemonic}", method, question.goals)
+
+
+class _Question:
+    """One iteration of one format: it enters at cycle `enters`, so that its result comes in cycle `leaves`.
+
+    All registers are free in cycle 0, all inputs in every cycle, but for this iteration's format and `valid`. What is
+    assumed of the others is what `VectorDatapath` asks of its user: none of them gives a result in the same cycle.
+    """
+
+    def __init__(self, lane: VectorDatapath, of: Netlist, position: int) -> None:
+        self.lane = lane
+        self.position = position
+        self.format = lane.formats[position]
+        self.expr = self.format.statement.expr
+        self.leaves = vec_stages(lane.machine)
+        self.enters = self.leaves - statement_stages(self.expr)
+        self.fixed: dict[tuple[str, int], int | z3.BitVecRef] = {
+            ("format", self.enters): position,
+            ("valid", self.enters): 1,
+        }
+        self.run = Run(of, self.fixed)
+        self.given: list[z3.BoolRef] = []
+
+    def goals(self) -> list[Goal]:
+        """Operator by operator: each register holds its operator's value of the registers before it.
+
+        A register that is proved counts from then on as any number in its expression's range.
+        """
+        meaning = Meaning(self.inputs(), PRODUCT)
+        goals = [goal for node in self.operators() for goal in self.operator_goals(meaning, node)]
+        value, result = meaning.of(self.expr), self.run.at("result", self.leaves)
+        element = self.format.destination.element
+        equal = z3.Extract(element.bits - 1, 0, value) == z3.Extract(element.bits - 1, 0, result)
+        return [*goals, Goal("the result", [*self.given, *self.alone()], equal)]
+
+    def operators(self) -> list[Expr]:
+        return [node for node in dict.fromkeys(walk(self.expr)) if OPERATOR_STAGES[node.op]]
+
+    def operator_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
+        unit, name = self.unit_of(node), self.register(node)
+        cycle = self.enters + unit.done_stage
+        given, goals = list(self.given), []
+        register = as_integer(self.run.at(name, cycle), unit.range.is_signed)
+        if node.op in REDUCE:
+            value = self.step(meaning, node, name, cycle)
+            # Over a group of any length that the trip counts allow, the value is in the reduction's range.
+            given.append(within(value, node.range))
+            idle = Run(self.run.of, {("valid", self.enters): 0})
+            kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
+            goals.append(Goal(f"{node} keeps its value without an iteration", [], kept))
+        else:
+            value = meaning.of(node)
+        if node.op is Op.MUL:
+            in_range, laws = self.product_laws(meaning, node)
+            goals.append(Goal(f"the factors of {node}", given, in_range))
+            given += laws
+        goals.append(Goal(f"the value of {node}", given, z3.And(register == value, within(value, node.range))))
+        self.cut(meaning, node, name, cycle)
+        return goals
+
+    def step(self, meaning: Meaning, node: Expr, name: str, cycle: int) -> z3.BitVecRef:
+        """A reduction's value after this iteration, from any value of its register before."""
+        old = as_integer(self.run.at(name, cycle - 1), node.range.is_signed)
+        value = meaning.of(node.args[0])
+        return z3.If(self.run.holds("is_first", self.enters), value, REDUCE[node.op](old, value))
+
+    def cut(self, meaning: Meaning, node: Expr, name: str, cycle: int) -> None:
+        """From here on a node's register, and the node in the statement, is any one number in the node's range."""
+        unit = self.unit_of(node)
+        number = z3.BitVec(f"{name}.value", unit.range.bits)
+        self.fixed[name, cycle] = number
+        self.run = Run(self.run.of, self.fixed)
+        meaning.known[node] = as_integer(number, unit.range.is_signed)
+        self.given.append(within(meaning.known[node], node.range))
+
+    def inputs(self) -> dict[tuple[str, str], z3.BitVecRef]:
+        """The integers that sources and immediates hold in this iteration, in lane 0."""
+        found = {}
+        for slot, operand in enumerate(self.format.sources):
+            word = self.run.at(f"source_{slot}", self.enters)
+            for name, low, type_ in _fields(operand.element):
+                found[operand.name, name] = _typed(word, low, type_)
+        immediates, low = self.run.at("immediates", self.enters), 0
+        for name, type_ in self.format.immediates.items():
+            found[name, ""] = _typed(immediates, low, type_)
+            low += type_.bits
+        return found
+
+    def register(self, node: Expr) -> str:
+        """The output register of the unit that computes a node."""
+        return f"lane0_{node.op.name.lower()}_{self.lane.units.index(self.unit_of(node))}"
+
+    def unit_of(self, node: Expr) -> Unit:
+        wanted = (self.position, node)
+        return next(u for u in self.lane.units if any((each.format, each.expr) == wanted for each in u.operations))
+
+    def alone(self) -> list[z3.BoolRef]:
+        """No other iteration gives a result together with this one."""
+        apart = []
+        for position, other in enumerate(self.lane.formats):
+            cycle = self.leaves - statement_stages(other.statement.expr)
+            if cycle != self.enters:
+                meets = z3.And(self.run.holds("valid", cycle), self.run.at("format", cycle) == position)
+                apart.append(z3.Not(meets))
+        return apart
+
+    def product_laws(self, meaning: Meaning, node: Expr) -> tuple[z3.BoolRef, list[z3.BoolRef]]:
+        """That the factors are in their ranges, and the laws that follow, the wider cut where the hardware cuts it."""
+        bits = [self.unit_of(node).argument_range(i).bits for i in range(2)]
+        wide, narrow = (0, 1) if bits[0] >= bits[1] else (1, 0)
+        x, y = (meaning.of(node.args[i]) for i in (wide, narrow))
+        ranges = [node.args[i].range for i in (wide, narrow)]
+        in_range = z3.And(within(x, ranges[0]), within(y, ranges[1]))
+        return in_range, [meaning.of(node) == PRODUCT(x, y), *split(x, y, bits[wide] // 2, ranges[0], ranges[1])]
+
+
+def without_products(of: Netlist) -> Netlist:
+    return dataclasses.replace(
+        of,
+        after={register: abstracted(value) for register, value in of.after.items()},
+        nets={name: abstracted(value) for name, value in of.nets.items()},
+    )
+
+
+def split(x: z3.BitVecRef, y: z3.BitVecRef, at: int, range_x: Interval, range_y: Interval) -> list[z3.BoolRef]:
+    """Laws of x·y for factors in their ranges: with x = low + high·2**at, x·y = low·y + high·y·2**at.
+
+    Besides: the order of factors does not matter, and the bounds of all three products.
+    """
+    low, high = x & integer((1 << at) - 1), x >> at
+    parts = PRODUCT(low, y), PRODUCT(high, y)
+    return [
+        PRODUCT(x, y) == parts[0] + (parts[1] << at),
+        PRODUCT(y, low) == parts[0],
+        PRODUCT(y, high) == parts[1],
+        within(PRODUCT(x, y), products(range_x, range_y)),
+        within(parts[0], products(Interval(0, (1 << at) - 1), range_y)),
+        within(parts[1], products(Interval(range_x.low >> at, range_x.high >> at), range_y)),
+    ]
+
+
+def products(a: Interval, b: Interval) -> Interval:
+    """A product is greatest and least at the ends of its factors' intervals."""
+    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Interval(min(corners), max(corners))
+
+
+def within(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
+    return z3.And(value >= integer(interval.low), value <= integer(interval.high))
+
+
+def _fields(element: Element) -> list[tuple[str, int, IntegerType]]:
+    if element.type is not None:
+        return [("", 0, element.type)]
+    return [(field.name, field.low_bit, field.type) for field in element.fields]
+
+
+def _typed(bits: z3.BitVecRef, low: int, type_: IntegerType) -> z3.BitVecRef:
+    return as_integer(z3.Extract(low + type_.bits - 1, low, bits), type_.is_signed)

@@ -1,0 +1,108 @@
+"""What a statement means, as bit-vector terms wide enough that they are integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import z3
+
+from isa.numeric import MAX_INTEGER_BITS, Rounding
+from isa.statement import REDUCTIONS, Expr, Op
+
+WIDTH = 2 * MAX_INTEGER_BITS + 2
+"""A value of a statement, shifted left by any count that the language allows, still fits with its sign."""
+
+Product = Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]
+
+
+def integer(value: int) -> z3.BitVecRef:
+    return z3.BitVecVal(value, WIDTH)
+
+
+def as_integer(bits: z3.BitVecRef, is_signed: bool) -> z3.BitVecRef:
+    extend = z3.SignExt if is_signed else z3.ZeroExt
+    return extend(WIDTH - bits.size(), bits)
+
+
+def flag(condition: z3.BoolRef) -> z3.BitVecRef:
+    return z3.If(condition, integer(1), integer(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Evaluates expressions over integers: `leaves` gives sources (by operand and field) and immediates (by name, "").
+
+    `reduction` stands for the value of the reduction over the reduce loops; `product` multiplies.
+    """
+
+    leaves: Mapping[tuple[str, str], z3.BitVecRef]
+    product: Product
+    reduction: z3.BitVecRef | None = None
+    known: dict[Expr, z3.BitVecRef] = field(default_factory=dict)
+
+    def of(self, expr: Expr) -> z3.BitVecRef:
+        if expr not in self.known:
+            self.known[expr] = self.evaluate(expr)
+        return self.known[expr]
+
+    def evaluate(self, expr: Expr) -> z3.BitVecRef:
+        if expr.op is Op.CONST:
+            return integer(expr.value)
+        if expr.op in (Op.SOURCE, Op.IMMEDIATE):
+            return self.leaves[expr.name, expr.field]
+        if expr.op in REDUCTIONS:
+            assert self.reduction is not None
+            return self.reduction
+        args = [self.of(arg) for arg in expr.args]
+        match expr.op:
+            case Op.MUL:
+                return self.product(args[0], args[1])
+            case Op.WRAP:
+                assert expr.type is not None
+                return as_integer(z3.Extract(expr.type.bits - 1, 0, args[0]), expr.type.is_signed)
+            case Op.ROUND_SHIFT:
+                return rounded(args[0], args[1], expr.rounding)
+        return _PLAIN[expr.op](*args)
+
+
+_PLAIN: Mapping[Op, Callable[..., z3.BitVecRef]] = {
+    Op.ADD: lambda a, b: a + b,
+    Op.SUB: lambda a, b: a - b,
+    Op.SHIFT_LEFT: lambda a, n: a << n,
+    Op.SHIFT_RIGHT: lambda a, n: a >> n,
+    Op.LESS: lambda a, b: flag(a < b),
+    Op.LESS_EQUAL: lambda a, b: flag(a <= b),
+    Op.EQUAL: lambda a, b: flag(a == b),
+    Op.NOT_EQUAL: lambda a, b: flag(a != b),
+    Op.MIN: lambda a, b: z3.If(a <= b, a, b),
+    Op.MAX: lambda a, b: z3.If(a >= b, a, b),
+    Op.ABS: lambda a: z3.If(a >= 0, a, -a),
+    Op.WHERE: lambda condition, a, b: z3.If(condition != 0, a, b),
+}
+
+REDUCE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
+    Op.SUM: lambda total, value: total + value,
+    Op.MAX_OVER: _PLAIN[Op.MAX],
+    Op.MIN_OVER: _PLAIN[Op.MIN],
+}
+"""A reduction's value after one more iteration."""
+
+
+def rounded(x: z3.BitVecRef, n: z3.BitVecRef, rounding: Rounding) -> z3.BitVecRef:
+    """The integer nearest to x / 2**n: of the two neighbours that with the smaller distance, by the rule if equal.
+
+    Distances are in units of 2**-n: 7 / 2 lies 1 above 3 and 1 below 4, a tie.
+    """
+    one = integer(1) << n
+    low = x >> n
+    above = x - (low << n)
+    below = one - above
+    match rounding:
+        case Rounding.EVEN:
+            takes_high = (low & 1) == 1
+        case Rounding.UP:
+            takes_high = z3.BoolVal(True)
+        case Rounding.AWAY:
+            takes_high = x > 0
+    return z3.If(above < below, low, z3.If(above > below, low + 1, z3.If(takes_high, low + 1, low)))

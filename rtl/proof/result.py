@@ -1,0 +1,57 @@
+"""A proof's outcome, and the question to the solver behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import z3
+
+TIMEOUT_SECONDS = 120
+"""Of one question; a proof that takes longer has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was claimed, how it was shown, and the counterexample if it is false ("" if it holds)."""
+
+    claim: str
+    method: str
+    counterexample: str
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        return not self.counterexample
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Whatever satisfies all of `given` satisfies `then`."""
+
+    name: str
+    given: Sequence[z3.BoolRef]
+    then: z3.BoolRef
+
+
+def prove(claim: str, method: str, goals: Callable[[], Sequence[Goal]]) -> Proof:
+    """Decide all goals of a claim; the time includes making them."""
+    start = time.perf_counter()
+    refuted = [text for goal in goals() if (text := refute(goal))]
+    return Proof(claim, method, refuted[0] if refuted else "", time.perf_counter() - start)
+
+
+def refute(goal: Goal) -> str:
+    """A counterexample in words, or nothing when there is none."""
+    solver = z3.SolverFor("QF_UFBV")
+    solver.set("timeout", 1000 * TIMEOUT_SECONDS)
+    solver.add(*goal.given, z3.Not(goal.then))
+    match solver.check():
+        case z3.unsat:
+            return ""
+        case z3.sat:
+            model = solver.model()
+            values = sorted(f"{d.name()} = {model[d]}" for d in model.decls() if d.arity() == 0)
+            return f"{goal.name}: false, for example with {', '.join(values)[:400]}"
+    return f"{goal.name}: no answer in {TIMEOUT_SECONDS} seconds"

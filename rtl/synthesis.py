@@ -1,0 +1,98 @@
+"""Counts the cells of the vector datapath, with shared operators and without: python -m rtl.synthesis base16."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isa.encoding import InstructionFormat
+from isa.errors import IsaError
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.statement import Op, walk
+from rtl.datapath import VectorDatapath
+from rtl.schedule import Operation, Unit, bind, schedule
+from rtl.yosys import run_yosys
+
+FINE = "synth -flatten -noabc -noshare\ntee -o out stat -json"
+COARSE = "proc\nflatten\nopt -full\ntee -o out stat -json"
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """One lane of a datapath: its multipliers, as units and as Yosys cells (`$mul`, two each), and its logic cells."""
+
+    name: str
+    multipliers: int
+    mul_cells: int
+    gates: int  # Yosys's gates of one or two inputs, and multiplexers
+    flip_flops: int
+
+
+def areas(machine: Machine) -> list[Area]:
+    """All vector instructions merged, the same without sharing, and each alone.
+
+    Counted on one lane, because lanes are alike; a machine's datapath has `lanes` of them.
+    """
+    formats = machine.formats_of("vec")
+    return [
+        area("merged", machine, formats, bind(schedule(formats))),
+        area("unmerged", machine, formats, unshared(schedule(formats))),
+        *(area(of.mnemonic, machine, (of,), bind(schedule((of,)))) for of in formats),
+    ]
+
+
+def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:
+    others = {key: of for key, of in machine.formats.items() if of.engine != "vec"}
+    one_lane = dataclasses.replace(machine, lanes=1, formats={**others, **{of.mnemonic: of for of in formats}})
+    datapath = VectorDatapath(one_lane)
+    datapath.units = tuple(units)
+    coarse, fine = cells(datapath, COARSE), cells(datapath, FINE)
+    flip_flops = sum(count for cell, count in fine.items() if "DFF" in cell.upper())
+    multipliers = sum(unit.op is Op.MUL for unit in units)
+    return Area(name, multipliers, coarse.get("$mul", 0), sum(fine.values()) - flip_flops, flip_flops)
+
+
+def unshared(operations: Sequence[Operation]) -> tuple[Unit, ...]:
+    """A unit of its own for every operation."""
+    units = [Unit(each.expr.op, each.stage, (each,)) for each in operations]
+    return tuple(sorted(units, key=lambda unit: unit.stage))
+
+
+def cells(datapath: VectorDatapath, script: str) -> dict[str, int]:
+    """Cells of each type, as Yosys counts them."""
+    counts = json.loads(run_yosys(datapath, script))["design"]["num_cells_by_type"]
+    return {str(cell): int(count) for cell, count in counts.items()}
+
+
+def most_multipliers(machine: Machine) -> int:
+    """Multiplications of the statement that has most of them."""
+    formats = machine.formats_of("vec")
+    return max(sum(node.op is Op.MUL for node in set(walk(of.statement.expr))) for of in formats)
+
+
+def table(rows: Sequence[Area]) -> str:
+    """The areas as text, a line each."""
+    head = f"{'vector datapath, one lane':28} {'multipliers':>11} {'$mul cells':>10} {'gates':>8} {'flip-flops':>10}"
+    lines = [f"{r.name:28} {r.multipliers:11} {r.mul_cells:10} {r.gates:8} {r.flip_flops:10}" for r in rows]
+    return "\n".join([head, *lines])
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table of the machine that is named."""
+    parser = argparse.ArgumentParser(prog="python -m rtl.synthesis", description=__doc__)
+    parser.add_argument("machine", help="a shipped machine or a YAML file")
+    try:
+        print(table(areas(load_machine(parser.parse_args(arguments).machine))))
+    except IsaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""The datapath proofs hold for what ships, and fail for hardware that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from amaranth.hdl import Module, Mux, Signal, Value
+
+import rtl.datapath
+import rtl.operators
+from isa.loader import load_machine
+from isa.numeric import Rounding
+from isa.statement import Op
+from rtl.datapath import VectorDatapath
+from rtl.proof.datapath import one_lane, prove_format, without_products
+from rtl.proof.netlist import netlist
+from rtl.proof.result import Proof
+
+MACHINE = load_machine("base16")
+
+
+def proof_of(mnemonic: str) -> Proof:
+    lane = VectorDatapath(one_lane(MACHINE))
+    position = [of.mnemonic for of in lane.formats].index(mnemonic)
+    return prove_format(MACHINE, lane, without_products(netlist(lane)), position)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mnemonic", [of.mnemonic for of in MACHINE.formats_of("vec")])
+def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
+    assert proof_of(mnemonic).counterexample == ""
+
+
+@pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill"])
+def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
+    assert proof_of(mnemonic).counterexample == ""
+
+
+@pytest.mark.parametrize("wrong", [Rounding.UP, Rounding.AWAY])
+def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> None:
+    right = rtl.operators.build_round_shift
+
+    def build(m: Module, x: Value, n: Value, rounding: Rounding, quotient: Signal) -> None:
+        right(m, x, n, wrong, quotient)
+
+    monkeypatch.setattr(rtl.operators, "build_round_shift", build)
+    assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift): false")
+
+
+def test_sees_a_product_that_loses_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rtl.operators.build_product
+
+    def build(m: Module, a: Value, b: Value, product: Signal) -> None:
+        right(m, a, b[:-1], product)
+
+    monkeypatch.setattr(rtl.operators, "build_product", build)
+    assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
+
+
+@pytest.mark.parametrize("reduction", [lambda old, new: Mux(old < new, old, new), lambda old, new: new])
+def test_sees_a_wrong_reduction(monkeypatch: pytest.MonkeyPatch, reduction: Callable[[Value, Value], Value]) -> None:
+    monkeypatch.setitem(rtl.operators.REDUCING, Op.MAX_OVER, reduction)  # type: ignore[arg-type]
+    assert proof_of("max_pool").counterexample.startswith("the value of max_over(a): false")
+
+
+def test_sees_a_shared_unit_that_listens_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The multiplexers in front of the shared multiplier choose by the format of the iteration after."""
+    right = rtl.datapath._Lane.control
+
+    def control(self: rtl.datapath._Lane, name: str, stage: int) -> Value:
+        return right(self, name, 0 if (name, stage) == ("format", 1) else stage)
+
+    monkeypatch.setattr(rtl.datapath._Lane, "control", control)
+    assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")

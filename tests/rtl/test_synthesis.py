@@ -1,0 +1,45 @@
+"""The merged datapath has no more multipliers a lane than the instruction that multiplies most."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from isa.loader import load_machine
+from isa.machine import Machine
+from rtl.datapath import VectorDatapath
+from rtl.proof.datapath import one_lane
+from rtl.schedule import bind, schedule
+from rtl.synthesis import COARSE, area, cells, most_multipliers, unshared
+
+
+@pytest.fixture(scope="module", params=["base16", "with requantize_add"])
+def machine(request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    if request.param == "base16":
+        return load_machine("base16")
+    block = re.search(r"```yaml\n(# mine\.yaml.*?)```", (repository / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    path = tmp_path_factory.mktemp("overlay") / "mine.yaml"
+    path.write_text(block[1])
+    return load_machine(path)
+
+
+def test_has_the_multipliers_of_the_most_demanding_instruction(machine: Machine) -> None:
+    # Yosys sees two products for each multiplier: those of the halves of its wider factor.
+    assert cells(VectorDatapath(one_lane(machine)), COARSE)["$mul"] <= 2 * most_multipliers(machine)
+
+
+def test_the_most_demanding_instruction_of_base16_adds_two_products() -> None:
+    assert most_multipliers(load_machine("base16")) == 2
+
+
+@pytest.mark.slow
+def test_sharing_saves_gates_and_multipliers() -> None:
+    machine = load_machine("base16")
+    formats = machine.formats_of("vec")
+    merged = area("merged", machine, formats, bind(schedule(formats)))
+    unmerged = area("unmerged", machine, formats, unshared(schedule(formats)))
+    assert (merged.multipliers, unmerged.multipliers) == (2, 4)
+    assert merged.gates < unmerged.gates

@@ -48,7 +48,9 @@ def fix_shapes(model: onnx.ModelProto, shapes: Shapes, name: str) -> onnx.ModelP
     symbols: dict[str, int] = {}
     for wanted, sizes in shapes.items():
         if wanted not in inputs:
-            raise CompileError(f"{name}: {_option(wanted, sizes)} names no input; there are: {', '.join(inputs)}")
+            raise CompileError(
+                f"{name}: {_option(wanted, sizes)} names no input; there are: {', '.join(map(_on_one_line, inputs))}"
+            )
         _fix(inputs[wanted], sizes, symbols, name)
     for value in inputs.values():
         for dimension in value.type.tensor_type.shape.dim:
@@ -63,7 +65,7 @@ def _fix(value: onnx.ValueInfoProto, sizes: tuple[int, ...], symbols: dict[str, 
     if not of.HasField("shape"):
         for _ in sizes:
             of.shape.dim.add()
-    option, shown = _option(value.name, sizes), ", ".join(map(str, dimensions(value)))
+    option, shown = _option(value.name, sizes), ", ".join(_on_one_line(str(size)) for size in dimensions(value))
     if len(of.shape.dim) != len(sizes):
         raise CompileError(
             f"{name}: {option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(of.shape.dim)}"
@@ -103,10 +105,15 @@ def require_fixed_shape(value: onnx.ValueInfoProto, name: str) -> None:
     # A first size that is open is the batch.
     example = [size if isinstance(size, int) else EXAMPLE_SIZE if axis else 1 for axis, size in enumerate(sizes)]
     raise CompileError(
-        f"{name}: input {value.name!r} has the open shape [{', '.join(map(str, sizes))}]; expected numbers. "
+        f"{name}: input {value.name!r} has the open shape [{', '.join(_on_one_line(str(size)) for size in sizes)}]; expected numbers. "
         f"Say them, as in {_option(value.name, example)}"
     )
 
 
 def _option(name: str, sizes: tuple[int, ...] | list[int]) -> str:
-    return f"--shape {name}={'x'.join(map(str, sizes))}"
+    return f"--shape {_on_one_line(name)}={'x'.join(map(str, sizes))}"
+
+
+def _on_one_line(name: str) -> str:
+    """A name as messages show it; those of damaged files hold control characters."""
+    return repr(name)[1:-1]

@@ -64,8 +64,9 @@ class _Builder:
         self.reader.names.update(rows=rows, cols=cols)
         lanes = self.reader.number(top, "", "lanes", MACHINE_KEYS)
         self.reader.names.update(lanes=lanes)
+        is_read = self.reader.complaint_count == 0
         for side, count in (("rows", rows), ("cols", cols)):
-            if count % lanes:
+            if is_read and count % lanes:
                 self.reader.complain(
                     top["lanes"].where, "lanes", f"array.{side} = {count} is not a multiple of lanes = {lanes}"
                 )

@@ -65,7 +65,7 @@ def _fix(value: onnx.ValueInfoProto, sizes: tuple[int, ...], symbols: dict[str, 
     if not of.HasField("shape"):
         for _ in sizes:
             of.shape.dim.add()
-    option, shown = _option(value.name, sizes), ", ".join(_on_one_line(str(size)) for size in dimensions(value))
+    option, shown = _option(value.name, sizes), _shown(value)
     if len(of.shape.dim) != len(sizes):
         raise CompileError(
             f"{name}: {option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(of.shape.dim)}"
@@ -105,13 +105,17 @@ def require_fixed_shape(value: onnx.ValueInfoProto, name: str) -> None:
     # A first size that is open is the batch.
     example = [size if isinstance(size, int) else EXAMPLE_SIZE if axis else 1 for axis, size in enumerate(sizes)]
     raise CompileError(
-        f"{name}: input {value.name!r} has the open shape [{', '.join(_on_one_line(str(size)) for size in sizes)}]; expected numbers. "
+        f"{name}: input {value.name!r} has the open shape [{_shown(value)}]; expected numbers. "
         f"Say them, as in {_option(value.name, example)}"
     )
 
 
 def _option(name: str, sizes: tuple[int, ...] | list[int]) -> str:
     return f"--shape {_on_one_line(name)}={'x'.join(map(str, sizes))}"
+
+
+def _shown(value: onnx.ValueInfoProto) -> str:
+    return ", ".join(_on_one_line(str(size)) for size in dimensions(value))
 
 
 def _on_one_line(name: str) -> str:

@@ -83,11 +83,19 @@ def random_statements(
     )
     while count > 0:
         text = random_text(rng, rng.randint(1, 4), rng.random() < 0.5)
-        try:
-            yield parse_statement(f"{destination} = wrap({text}, {DESTINATION})", scope)
-        except IsaError:
-            continue
-        count -= 1
+        statement = _parsed(f"{destination} = {text}", scope) or _parsed(
+            f"{destination} = wrap({text}, {DESTINATION})", scope
+        )
+        if statement is not None:
+            yield statement
+            count -= 1
+
+
+def _parsed(text: str, scope: Scope) -> Statement | None:
+    try:
+        return parse_statement(text, scope)
+    except IsaError:
+        return None
 
 
 def random_value(rng: random.Random, of: IntegerType) -> int:

@@ -92,3 +92,15 @@ def test_replace_keeps_the_other_fields() -> None:
     of = load_machine("base16").format("fill")
     changed = make_instruction(of, {"value": 5, "trip.k": 7}).replace({"trip.k": 9})
     assert (changed["value"], changed["trip.k"]) == (5, 9)
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_bases_and_strides_reach_from_any_word_to_any_other(name: str) -> None:
+    machine = load_machine(name)
+    for of in machine.formats.values():
+        for operand in of.operands:
+            if operand.memory in machine.memories:
+                last = machine.memories[operand.memory].depth - 1
+                assert of.field(f"{operand.name}.base").high >= last
+                strides = [of.field(f"{operand.name}.{loop}") for loop in operand.loops]
+                assert all(stride.low <= -last and stride.high >= last for stride in strides)

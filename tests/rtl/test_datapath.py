@@ -171,3 +171,10 @@ def test_computes_every_statement_of_the_shipped_machines(name: str, rounding: s
 def test_computes_every_word_of_the_language(rounding: str) -> None:
     machine = load_machine_text(EVERY_WORD.replace("ROUNDING", rounding), f"words-{rounding}")
     check_statements(machine, rounding, groups=600)
+
+
+def test_ports_are_as_wide_as_the_widest_words() -> None:
+    datapath = VectorDatapath(load_machine("tiny8"))
+    assert len(datapath.source_0) == 8 * 32  # lanes of acc
+    assert len(datapath.source_1) == 8 * 64  # lanes of par
+    assert len(datapath.result) == 8 * 8  # lanes of act

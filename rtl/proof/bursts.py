@@ -1,4 +1,4 @@
-"""A DMA engine's bursts: inside 4 KiB and the region, as long as they may be, and together the bytes of a run in order."""
+"""A DMA engine's bursts: inside 4 KiB and the region, as long as they may be, together a run's bytes in order."""
 
 from __future__ import annotations
 

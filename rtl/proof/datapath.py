@@ -6,7 +6,6 @@ import dataclasses
 
 import z3
 
-from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.memory import Element
 from isa.numeric import IntegerType, Interval

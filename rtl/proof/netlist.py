@@ -20,7 +20,7 @@ State = Mapping[z3.ExprRef, z3.ExprRef]
 class Netlist:
     """Terms over `leaves`, which are constants: the bits of registers and inputs in one cycle.
 
-    `after` holds the registers among them, each with its value in the next cycle; `initial` says what holds after reset.
+    `after` holds the registers among them with their values in the next cycle; `initial` says what holds after reset.
     `nets` are the named signals of the component and its submodules (`queue.level`), as bit vectors.
     """
 
@@ -48,9 +48,7 @@ def netlist(component: wiring.Component) -> Netlist:
     for equation in _conjuncts(transition):
         value, register = equation.arg(0), equation.arg(1)
         after[leaves[register.decl().name()]] = z3.substitute(value, pairs)
-    nets = {
-        name: _bits(z3.substitute(equation.arg(0), pairs)) for name, equation in zip(names, equations, strict=True)
-    }
+    nets = {name: _bits(z3.substitute(equation.arg(0), pairs)) for name, equation in zip(names, equations, strict=True)}
     return Netlist(tuple(leaves.values()), after, z3.substitute(initial, pairs), nets)
 
 

@@ -1,4 +1,4 @@
-"""Products as an unknown function with the laws that are needed of it: a solver need not multiply numbers of 30 bits."""
+"""Products as an unknown function with the laws needed of it: a solver need not multiply numbers of 30 bits."""
 
 from __future__ import annotations
 

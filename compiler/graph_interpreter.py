@@ -137,6 +137,14 @@ def _windows(
     )
 
 
+def _pad(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    value, of = operator.attributes["value"], result.quantization
+    real = value if of is None else (value - of.zero_point) * of.scale
+    top, left, bottom, right = operator.attributes["pads"]
+    image = operands[0].reshape(stored_shape(operands[0].shape))
+    return np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=real)
+
+
 def _add(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     return operands[0] + operands[1]
 
@@ -165,6 +173,7 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "conv": _conv,
     "max_pool": _max_pool,
     "average_pool": _average_pool,
+    "pad": _pad,
     "add": _add,
     "clamp": _clamp,
     "affine": _affine,

@@ -11,9 +11,10 @@ from compiler.simplify.check import require_integer, require_quantized
 from compiler.simplify.fold import FOLD
 from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
+from compiler.simplify.padding import PADDING
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
 
-RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT)
+RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT, PADDING)
 """All rules, in the order in which those of one operator kind are tried."""
 
 

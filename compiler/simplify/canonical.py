@@ -12,6 +12,7 @@ from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
+from compiler.simplify.padding import pad
 from compiler.simplify.pools import global_pool, pool, reduce_mean
 from compiler.simplify.products import conv, gemm, matmul
 from compiler.simplify.qoperators import FORMS, take_apart
@@ -51,12 +52,13 @@ CANONICALIZE = {
     "onnx.Conv": (conv,),
     "onnx.Gemm": (gemm,),
     "onnx.MatMul": (matmul,),
-    # pools
+    # pools and padding
     "onnx.MaxPool": (pool,),
     "onnx.AveragePool": (pool,),
     "onnx.GlobalMaxPool": (global_pool,),
     "onnx.GlobalAveragePool": (global_pool,),
     "onnx.ReduceMean": (reduce_mean,),
+    "onnx.Pad": (pad,),
     # element by element
     "onnx.Relu": (relu,),
     "onnx.Clip": (clip,),

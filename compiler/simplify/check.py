@@ -43,6 +43,8 @@ def _reason(operator: Operator, graph: Graph) -> str:
         return (
             "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
         )
+    if operator.kind == "pad":
+        return _padding(operator, graph)
     for position, name in enumerate(operator.inputs):
         is_parameter = operator.kind == "conv" and position > 0
         reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)
@@ -51,6 +53,15 @@ def _reason(operator: Operator, graph: Graph) -> str:
     if graph.tensors[operator.outputs[0]].quantization is None:
         return "its result is float; expected a QuantizeLinear after it"
     return ""
+
+
+def _padding(operator: Operator, graph: Graph) -> str:
+    of = graph.tensors[operator.outputs[0]]
+    units = "" if of.quantization is None else f" in integers with zero point {of.quantization.zero_point}"
+    return (
+        f"pads with {operator.attributes['value']:g}{units}, which no reader takes as its own padding; expected a Conv "
+        "or AveragePool (padded with real 0) or a MaxPool (padded with the least integer) right after it"
+    )
 
 
 def _parameter(name: str, position: int, graph: Graph) -> str:

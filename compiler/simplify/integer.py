@@ -154,12 +154,12 @@ def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
 def _limits(clamp: Operator, of: TensorType, low: int, high: int) -> dict[str, int]:
     """The integers between which a quantised value stays when its real value is clamped, within low … high."""
     assert of.quantization is not None
-    bounds = [_quantized(clamp.attributes[name], of.quantization, of.limits) for name in ("low", "high")]
+    bounds = [quantized_value(clamp.attributes[name], of.quantization, of.limits) for name in ("low", "high")]
     low = min(max(low, bounds[0]), bounds[1])
     return {"low": low, "high": max(low, min(high, bounds[1]))}
 
 
-def _quantized(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:
+def quantized_value(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:
     """As QuantizeLinear: divided in float32, ties to even, saturated."""
     if math.isinf(value):
         return limits[0] if value < 0 else limits[1]

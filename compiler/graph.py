@@ -9,6 +9,7 @@ canonical operators (see CANONICAL), with every attribute present:
     add(a, b)    clamp(x) {low, high}    reshape(x)    affine(x, scale, offset)     per channel: x · scale + offset
     max_pool(x) {kernel, strides, pads, dilations}
     average_pool(x) {kernel, strides, pads, dilations, counts_padding}
+    transpose(x) {axes}         dimension i of the result is dimension axes[i] of x
     pad(x) {pads, value}        value in the units of x: real, or an integer of its type
     rescale(q) {low, high}      integer → integer of another scale and zero point
 
@@ -40,6 +41,7 @@ CANONICAL: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "affine": ((3,), ()),
     "max_pool": ((1,), WINDOW),
     "average_pool": ((1,), (*WINDOW, "counts_padding")),
+    "transpose": ((1,), ("axes",)),
     "pad": ((1,), ("pads", "value")),
     "rescale": ((1,), ("low", "high")),
 }

@@ -137,6 +137,10 @@ def _windows(
     )
 
 
+def _transpose(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return operands[0].transpose(operator.attributes["axes"])
+
+
 def _pad(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     value, of = operator.attributes["value"], result.quantization
     real = value if of is None else (value - of.zero_point) * of.scale
@@ -174,6 +178,7 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "max_pool": _max_pool,
     "average_pool": _average_pool,
     "pad": _pad,
+    "transpose": _transpose,
     "add": _add,
     "clamp": _clamp,
     "affine": _affine,

@@ -57,16 +57,19 @@ def lower(graph: Graph, machine: Machine) -> NestProgram:
 
 
 def _name_buffers(network: Network) -> None:
-    """Give every quantised tensor its buffer: those the host sees have its names, a reshape shares its input's."""
+    """Give every quantised tensor its buffer: those the host sees have its names, a reshape shares its input's.
+
+    A buffer has the shape in which operators compute it and read it; the host's arrays may have another.
+    """
     graph = network.graph
     roots: dict[str, str] = {name: name for name in graph.inputs}
     for operator in graph.operators:
         source = operator.inputs[0]
         if operator.kind in MOVES:
-            _require_same_storage(operator, network)
             roots |= {operator.outputs[0]: roots[source]} if source in roots else {}
         else:
             roots |= {name: name for name in operator.outputs}
+    shapes = _computed_shapes(roots, network)
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
@@ -74,17 +77,31 @@ def _name_buffers(network: Network) -> None:
         named.setdefault(roots[tensor], name)
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
-        buffer = Buffer(named.get(root, root), network.shape(root), ACTIVATION)
+        shape = shapes[root] if root in shapes else network.shape(root)
+        buffer = Buffer(named.get(root, root), shape, ACTIVATION)
         network.buffers[buffer.name] = buffer
 
 
-def _require_same_storage(operator: Operator, network: Network) -> None:
-    before, after = network.shape(operator.inputs[0]), network.shape(operator.outputs[0])
-    if before != after:
-        raise CompileError(
-            f"{describe(operator)}: the result {list(after)} is laid out otherwise than {list(before)}; expected a "
-            "reshape that keeps [N, C, H, W], or one before a product with constant weights (Gemm, MatMul)"
-        )
+def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tuple[int, int, int, int]]:
+    """The shape in which operators compute and read each buffer; raises CompileError where a reshape lies between."""
+    shapes: dict[str, tuple[int, int, int, int]] = {}
+    for operator in network.graph.operators:
+        for tensor in () if operator.kind in MOVES else (*operator.inputs, *operator.outputs):
+            shape = network.shape(tensor) if tensor in roots else (0, 0, 0, 0)
+            if tensor in roots and shapes.setdefault(roots[tensor], shape) != shape:
+                raise CompileError(
+                    f"{describe(_reshape_before(tensor, network))}: the result {list(shape)} is laid out otherwise "
+                    f"than {list(shapes[roots[tensor]])}; expected a reshape that keeps [N, C, H, W], or one before a "
+                    "product with constant weights (Gemm, MatMul)"
+                )
+    return shapes
+
+
+def _reshape_before(tensor: str, network: Network) -> Operator:
+    """The operator that gave a tensor another shape."""
+    producer = network.graph.producers[tensor]
+    is_reshape = network.shape(producer.inputs[0]) != network.shape(tensor)
+    return producer if is_reshape else _reshape_before(producer.inputs[0], network)
 
 
 def _output_copies(network: Network) -> list[Nest]:
@@ -94,8 +111,9 @@ def _output_copies(network: Network) -> list[Nest]:
         held = network.buffer_of[tensor]
         if held == name:
             continue
-        network.buffers[name] = Buffer(name, network.shape(tensor), ACTIVATION)
-        loops = result_loops(network.shape(tensor))
+        shape = network.buffers[held].shape
+        network.buffers[name] = Buffer(name, shape, ACTIVATION)
+        loops = result_loops(shape)
         reads = {"a": Access(held, identity_index())}
         nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), activation("a"), 0))
     return nests
@@ -115,7 +133,12 @@ def _input_tensor(name: str, network: Network) -> Tensor:
     else:
         raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
     scale, zero = network.quantization(quantized)
-    return Tensor(name, of.shape, network.shape(name), of.dtype, scale, zero, 0, 0)
+    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0)
+
+
+def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
+    n, c, h, w = network.buffers[name].shape
+    return n, c, h, w
 
 
 def _require_full_range(operator: Operator, of: TensorType) -> None:
@@ -128,4 +151,4 @@ def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
     quantized = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else tensor
     of = network.graph.tensors[tensor]
     scale, zero = network.quantization(quantized)
-    return Tensor(name, of.shape, network.shape(tensor), of.dtype, scale, zero, 0, 0)
+    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0)

@@ -13,8 +13,9 @@ from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
 from compiler.simplify.padding import PADDING
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
+from compiler.simplify.transposes import TRANSPOSES
 
-RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT, PADDING)
+RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT, PADDING, TRANSPOSES)
 """All rules, in the order in which those of one operator kind are tried."""
 
 

@@ -18,6 +18,7 @@ from compiler.simplify.products import conv, gemm, matmul
 from compiler.simplify.qoperators import FORMS, take_apart
 from compiler.simplify.quantizers import dequantize_linear, quantize_linear
 from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.transposes import transpose
 
 
 def identity(operator: Operator, view: View) -> Replacement | None:
@@ -74,5 +75,6 @@ CANONICALIZE = {
     "onnx.Reshape": (reshape,),
     "onnx.Squeeze": (reshape,),
     "onnx.Unsqueeze": (reshape,),
+    "onnx.Transpose": (transpose,),
 }
 """ONNX operator → its rule. A rule returns None where the operands are not (yet) what it can take."""

@@ -45,6 +45,12 @@ def _reason(operator: Operator, graph: Graph) -> str:
         )
     if operator.kind == "pad":
         return _padding(operator, graph)
+    if operator.kind == "transpose":
+        axes, shape = list(operator.attributes["axes"]), list(graph.tensors[operator.inputs[0]].shape)
+        return (
+            f"moves dimensions {axes} of {shape}, and no other Transpose undoes it; export the model with "
+            "[N, C, H, W] inputs and outputs"
+        )
     for position, name in enumerate(operator.inputs):
         is_parameter = operator.kind == "conv" and position > 0
         reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)

@@ -14,7 +14,7 @@ import numpy as np
 from compiler.graph import Operator, Quantization, TensorType
 from compiler.simplify.rewrite import Replacement, View
 
-MONOTONE = ("reshape", "max_pool")
+MONOTONE = ("reshape", "max_pool", "transpose")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
 
 EXACT_GRID = 1e-6
@@ -25,7 +25,7 @@ EXACT_GRID = 1e-6
 
 
 def before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """reshape(dequantize(q)) → dequantize(reshape(q)); the same for max_pool."""
+    """reshape(dequantize(q)) → dequantize(reshape(q)); the same for max_pool and transpose."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None:
         return None
@@ -80,7 +80,7 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantize_before(operator: Operator, view: View) -> Replacement | None:
-    """quantize(reshape(x)) → reshape(quantize(x)); the same for max_pool."""
+    """quantize(reshape(x)) → reshape(quantize(x)); the same for max_pool and transpose."""
     before = view.producer(operator.inputs[0], *MONOTONE)
     if before is None:
         return None
@@ -170,6 +170,7 @@ def quantized_value(value: float, quantization: Quantization, limits: tuple[int,
 INTEGER = {
     # dequantize moves down
     "reshape": (before_dequantize,),
+    "transpose": (before_dequantize,),
     "max_pool": (before_dequantize,),
     "clamp": (clamp_before_dequantize,),
     # quantize moves up

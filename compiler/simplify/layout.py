@@ -26,8 +26,8 @@ def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
 
 
 def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
-    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape meets who may absorb it."""
-    before = view.producer(operator.inputs[0], "reshape")
+    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it."""
+    before = view.producer(operator.inputs[0], "reshape", "transpose")
     if before is None:
         return None
     source, result = before.inputs[0], operator.outputs[0]

@@ -354,7 +354,8 @@ def test_asymmetric_weights_are_refused() -> None:
 
 def test_a_reshape_in_the_middle_is_refused() -> None:
     builder = ModelBuilder(np.random.default_rng(3))
-    x = builder.quantize(builder.input("x", [1, 4, 4, 4]), 0.1, name="x.q")
+    x = builder.quantize(builder.input("x", [1, 4, 8, 8]), 0.1, name="x.q")
+    x = builder.node("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
     shape = builder.constant("shape", np.array([1, 16, 2, 2], np.int64))
     y = builder.node("Reshape", [x, shape], name="reshape")
     builder.output(builder.quantize(builder.node("GlobalAveragePool", [y]), 0.1))
@@ -364,6 +365,21 @@ def test_a_reshape_in_the_middle_is_refused() -> None:
         "node 'reshape' (reshape): the result [1, 16, 2, 2] is laid out otherwise than [1, 4, 4, 4]; expected a "
         "reshape that keeps [N, C, H, W], or one before a product with constant weights (Gemm, MatMul)"
     )
+
+
+def test_a_reshape_at_the_ends_is_the_hosts() -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", [4, 4, 8]), 0.0912345, name="x.q")
+    x = builder.node("Reshape", [x, builder.constant("inner", np.array([1, 8, 4, 4], np.int64))], name="first")
+    pooled = builder.node("AveragePool", [x], kernel_shape=[2, 2], strides=[2, 2])
+    y = builder.quantize(pooled, 0.0812347)
+    builder.output(builder.node("Reshape", [y, builder.constant("outer", np.array([2, 16], np.int64))], name="last"))
+    model = builder.build()
+    program = lowered(model)
+    assert (program.inputs[0].stored, program.outputs[0].stored) == ((1, 8, 4, 4), (1, 8, 2, 2))
+    apart = distances(model, lambda inputs: run_nests(program, inputs), count=20)
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.99
 
 
 def test_a_graph_that_is_not_simplified_is_refused() -> None:

@@ -1,0 +1,88 @@
+"""Transposes: pairs that undo each other go, and those that no element moves by or that weights can take over.
+
+Everything on the machine is [N, C, H, W]. Example: Transpose to [N, H, W, C], Relu, Transpose back is Relu. A transpose
+that stays is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import Operator
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
+
+
+def transpose(operator: Operator, view: View) -> Replacement | None:
+    """ONNX's Transpose; without `perm` the dimensions are reversed."""
+    if view.constant(operator.inputs[0]) is not None:
+        return None
+    rank = len(view.type(operator.inputs[0]).shape)
+    with attributes_of(operator) as attributes:
+        axes = attributes.integers("perm") or tuple(reversed(range(rank)))
+    return Replacement((replace(operator, kind="transpose", attributes={"axes": axes}),))
+
+
+def merge_transposes(operator: Operator, view: View) -> Replacement | None:
+    """transpose(transpose(x)) → one transpose."""
+    before = view.producer(operator.inputs[0], "transpose")
+    if before is None:
+        return None
+    axes = tuple(before.attributes["axes"][axis] for axis in operator.attributes["axes"])
+    nodes = before.nodes + operator.nodes
+    return Replacement((replace(operator, inputs=before.inputs, attributes={"axes": axes}, nodes=nodes),))
+
+
+def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
+    """A transpose that keeps the order of all dimensions but those of size 1: [1, 1, H, W] → [1, H, W, 1]."""
+    shape = view.type(operator.inputs[0]).shape
+    moved = [axis for axis in operator.attributes["axes"] if shape[axis] != 1]
+    if moved != sorted(moved):
+        return None
+    return Replacement((replace(operator, kind="reshape", attributes={}),))
+
+
+def transpose_after_add(operator: Operator, view: View) -> Replacement | None:
+    """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it."""
+    a, b = (view.producer(name, "transpose") for name in operator.inputs)
+    if a is None or b is None or a.attributes["axes"] != b.attributes["axes"]:
+        return None
+    result = operator.outputs[0]
+    middle = view.fresh(f"{result}.untransposed")
+    of = view.type(result)
+    shape = tuple(of.shape[axis] for axis in np.argsort(a.attributes["axes"]))
+    add = replace(operator, inputs=(*a.inputs, *b.inputs), outputs=(middle,))
+    after = replace(a, inputs=(middle,), outputs=(result,))
+    return Replacement((add, after), {middle: replace(of, shape=shape)})
+
+
+def transpose_into_product(operator: Operator, view: View) -> Replacement | None:
+    """A convolution whose kernel is the whole image takes it in any layout: the weights are transposed instead.
+
+    Example: [1, 4, 4, 8] as [N, H, W, C], flattened, times [128, 10] is a 4×4 convolution of [1, 8, 4, 4].
+    """
+    before = view.producer(operator.inputs[0], "transpose")
+    weights = constant_weights(operator.inputs[1], view)
+    if before is None or weights is None or before.attributes["axes"][0] != 0 or operator.attributes["group"] != 1:
+        return None
+    of, axes = view.type(operator.inputs[0]), before.attributes["axes"]
+    is_whole = of.shape[1:] == weights.values.shape[1:] and not any(operator.attributes["pads"])
+    quantization = weights.quantization
+    if not is_whole or of.quantization is None or quantization is None or quantization.axis not in (None, 0):
+        return None
+    values = np.ascontiguousarray(weights.values.transpose(*np.argsort(axes)))
+    _, change = stored_weights(Weights(values, quantization), f"{operator.name}.weight", view)
+    name = change.operators[0].inputs[0]
+    nodes = before.nodes + operator.nodes
+    made = replace(operator, inputs=(before.inputs[0], name, *operator.inputs[2:]), nodes=nodes)
+    return replace(change, operators=(made,))
+
+
+TRANSPOSES = {
+    "transpose": (merge_transposes, transpose_to_reshape),
+    "add": (transpose_after_add,),
+    "conv": (transpose_into_product,),
+}

@@ -1,0 +1,100 @@
+"""Transposes between [N, C, H, W] and [N, H, W, C]: gone where they can be, refused with a reason elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.errors import CompileError
+from compiler.nest_interpreter import run_nests
+from tests.compiler.models import ModelBuilder, add_conv, rescaled
+from tests.compiler.pipelines import distances, lowered, simplified
+from tests.compiler.simplify.graphs import kinds
+
+TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+
+
+def start(builder: ModelBuilder, *shape: int) -> str:
+    return builder.quantize(builder.input("x", shape), 0.1, name="x.q")
+
+
+def pair_around_relu(builder: ModelBuilder) -> None:
+    x = add_conv(builder, start(builder, 1, 3, 8, 8), 3, 5, 3, name="conv1")
+    x = builder.node("Relu", [builder.node("Transpose", [x], perm=TO_LAST)])
+    x = builder.node("Transpose", [builder.quantize(x, 1.0)], perm=TO_FIRST)
+    builder.output(add_conv(builder, x, 5, 4, 3, scale_in=0.5, name="conv2"))
+
+
+def pairs_around_add(builder: ModelBuilder) -> None:
+    x = start(builder, 1, 4, 6, 6)
+    y = add_conv(builder, x, 4, 4, 1)
+    last = [builder.node("Transpose", [tensor], perm=TO_LAST) for tensor in (x, y)]
+    total = builder.quantize(builder.node("Add", last, name="add"), 1.0, name="add.q")
+    builder.output(builder.node("Transpose", [total], perm=TO_FIRST))
+
+
+def flattened_last(builder: ModelBuilder) -> None:
+    x = builder.node("Transpose", [start(builder, 2, 4, 3, 5)], perm=TO_LAST, name="last")
+    weight, _ = builder.weights("gemm", [7, 60])
+    x = builder.node("Gemm", [builder.node("Flatten", [x]), weight], name="gemm", transB=1)
+    builder.output(builder.quantize(x, 1.0))
+
+
+def one_channel_at_the_start(builder: ModelBuilder) -> None:
+    x = builder.node("Transpose", [start(builder, 2, 8, 8, 1)], perm=TO_FIRST)
+    builder.output(add_conv(builder, x, 1, 5, 3))
+
+
+def one_channel_before_quantisation(builder: ModelBuilder) -> None:
+    x = builder.node("Transpose", [builder.input("x", [2, 8, 8, 1])], perm=TO_FIRST)
+    builder.output(add_conv(builder, builder.quantize(x, 0.1), 1, 5, 3))
+
+
+def one_element_at_the_end(builder: ModelBuilder) -> None:
+    x = builder.node("GlobalAveragePool", [start(builder, 2, 6, 5, 5)], name="average")
+    builder.output(builder.node("Transpose", [builder.quantize(x, 0.03)], perm=TO_LAST))
+
+
+def reversed_twice(builder: ModelBuilder) -> None:
+    x = builder.node("Transpose", [builder.node("Transpose", [start(builder, 2, 3, 6, 7)])])
+    builder.output(add_conv(builder, x, 3, 5, 3))
+
+
+REMOVED = [
+    pair_around_relu, pairs_around_add, flattened_last, one_channel_at_the_start, one_channel_before_quantisation,
+    one_element_at_the_end, reversed_twice,
+]  # fmt: skip
+
+
+def model_of(build: Callable[[ModelBuilder], None], activation: type = np.int8) -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(4), activation=activation)
+    build(builder)
+    return rescaled(builder.build())
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+@pytest.mark.parametrize("build", REMOVED)
+def test_is_removed_and_means_the_same(build: Callable[[ModelBuilder], None], activation: type) -> None:
+    model = model_of(build, activation)
+    assert "transpose" not in kinds(simplified(model))
+    program = lowered(model)
+    apart = distances(model, lambda inputs: run_nests(program, inputs), count=12)
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.99
+
+
+def channels_last_at_the_start(builder: ModelBuilder) -> None:
+    x = builder.node("Transpose", [start(builder, 1, 8, 8, 3)], perm=TO_FIRST, name="first")
+    builder.output(add_conv(builder, x, 3, 5, 3))
+
+
+def test_one_that_moves_elements_is_refused() -> None:
+    with pytest.raises(CompileError) as refused:
+        simplified(model_of(channels_last_at_the_start))
+    assert str(refused.value) == (
+        "node 'first' (transpose): moves dimensions [0, 3, 1, 2] of [1, 8, 8, 3], and no other Transpose undoes it; "
+        "export the model with [N, C, H, W] inputs and outputs"
+    )

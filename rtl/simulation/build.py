@@ -40,7 +40,9 @@ BUILD_JOBS = 2
 def build_simulation(machine: Machine) -> Path:
     """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
     bench = {f"{BENCH}.sv": bench_verilog(machine), f"{BENCH}.cpp": _bench_cpp().read_text()}
-    return _built(BENCH, ("clock", "reset", "clear", "dump", "done", "host_*"), {NETLIST: cached_netlist(machine), **bench})
+    return _built(
+        BENCH, ("clock", "reset", "clear", "dump", "done", "host_*"), {NETLIST: cached_netlist(machine), **bench}
+    )
 
 
 def build_bare(machine: Machine) -> Path:

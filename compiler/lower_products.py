@@ -21,7 +21,6 @@ from compiler.lowering_network import (
     kernel_of,
     result_loops,
     target_of,
-    uint8_offset,
     whole,
     window_access,
 )
@@ -92,23 +91,27 @@ def _product_nest(name: str, operator: Operator, product: _Product, macs: int, n
 
 
 def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Integer weights [O, I / group, R, S] with zero point 0, and the scale of each output channel."""
+    """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel.
+
+    Raises CompileError where they leave the machine's int8.
+    """
     name = operator.inputs[1]
     of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
     assert of.quantization is not None
-    offset = uint8_offset(of)
-    zeros = {zero - offset for zero in of.quantization.zero_points}
-    if zeros != {0}:
-        raise CompileError(
-            f"{describe(operator)}: its weights have the zero point {min(zeros) + offset}; expected {offset}: "
-            "quantise weights symmetrically (WeightSymmetric)"
-        )
     if of.quantization.axis not in (None, 0):
         raise CompileError(
             f"{describe(operator)}: its weights have scales along another dimension than the output channels"
         )
+    zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
+    centred = values - zeros
+    least, greatest = int(centred.min()), int(centred.max())
+    if least < WEIGHT.interval.low or greatest > WEIGHT.interval.high:
+        raise CompileError(
+            f"{describe(operator)}: its weights less their zero point are {least} to {greatest}; expected "
+            f"{WEIGHT.interval.low} to {WEIGHT.interval.high}: quantise weights symmetrically (WeightSymmetric)"
+        )
     scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
-    return values - offset, scales
+    return centred, scales
 
 
 def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:

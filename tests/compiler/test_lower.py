@@ -24,6 +24,7 @@ from tests.compiler.models import (
     flatten_gemm_model,
     gemm_model,
     pool_model,
+    rescaled,
     residual_model,
     run_onnx,
     small_cnn,
@@ -340,15 +341,39 @@ def test_narrower_multipliers_are_used_where_the_machine_has_them() -> None:
     assert scales.min() >= 1 << 11 and scales.max() < 1 << 12
 
 
-def test_asymmetric_weights_are_refused() -> None:
+def asymmetric(values: range, zero: int, dtype: type) -> onnx.ModelProto:
+    """A convolution with weights of these values and one zero point."""
     model = conv_model(np.random.default_rng(1), per_channel=False)
-    zero = next(t for t in model.graph.initializer if t.name == "conv.weight_zero")
-    zero.CopyFrom(onnx.numpy_helper.from_array(np.array(3, np.int8), zero.name))
+    weights = np.random.default_rng(2).choice(np.array(values), size=(5, 3, 3, 3)).astype(dtype)
+    weights.flat[:2] = values[0], values[-1]
+    changed = {"conv.weight": weights, "conv.weight_zero": np.array(zero, dtype)}
+    for tensor in model.graph.initializer:
+        if tensor.name in changed:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(changed[tensor.name], tensor.name))
+    del model.graph.value_info[:]
+    return rescaled(model)
+
+
+@pytest.mark.parametrize(
+    ("values", "zero", "dtype"),
+    [(range(3, 256), 128, np.uint8), (range(0, 228), 101, np.uint8), (range(-128, 103), -25, np.int8)],
+)
+def test_asymmetric_weights_that_fit_once_centred(values: range, zero: int, dtype: type) -> None:
+    model = asymmetric(values, zero, dtype)
+    program = lowered(model)
+    weights = program.constants["conv.weight"]
+    assert (weights.min(), weights.max()) == (values[0] - zero, values[-1] - zero)
+    apart = distances(model, lambda inputs: run_nests(program, inputs), count=100)
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.999
+
+
+def test_asymmetric_weights_that_do_not_fit_are_refused() -> None:
     with pytest.raises(CompileError) as caught:
-        lowered(model)
+        lowered(asymmetric(range(256), 131, np.uint8))
     assert str(caught.value) == (
-        "node 'conv' (conv): its weights have the zero point 3; expected 0: quantise weights symmetrically "
-        "(WeightSymmetric)"
+        "node 'conv' (conv): its weights less their zero point are -131 to 124; expected -128 to 127: quantise weights "
+        "symmetrically (WeightSymmetric)"
     )
 
 

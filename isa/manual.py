@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from isa.assembly_line import quoted
+from isa.datapath_schedule import bind, schedule
 from isa.encoding import FieldKind, InstructionField, InstructionFormat, Operand
 from isa.errors import IsaError
 from isa.faults import FaultCode
@@ -182,7 +183,24 @@ def _instruction(of: InstructionFormat, machine: Machine) -> Iterator[str]:
     yield ""
     yield f"Timing: {_timing(of, machine)}"
     yield ""
+    if machine.engines[of.engine].template == "vector":
+        yield from _datapath(of, machine)
     yield from _table(["bits", "field", "type", "values", "meaning"], [_field_row(f, of) for f in of.fields])
+
+
+def _datapath(of: InstructionFormat, machine: Machine) -> Iterator[str]:
+    """The operators of a vector statement by stage, and the instructions that use the same unit."""
+    formats = machine.formats_of(of.engine)
+    rows = []
+    for unit in bind(schedule(formats)):
+        for operation in unit.operations:
+            if formats[operation.format] is of:
+                others = [formats[other.format].mnemonic for other in unit.operations if other is not operation]
+                first, last = unit.stage + 1, unit.done_stage
+                stages = f"{first} to {last}" if first < last else str(last)
+                rows.append([stages, f"`{operation.expr}`", ", ".join(others) or "nobody"])
+    if rows:
+        yield from _table(["stage", "computes", "shares its unit with"], rows)
 
 
 def _meaning(of: InstructionFormat, machine: Machine) -> Iterator[str]:

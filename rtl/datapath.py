@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from isa.datapath_schedule import Unit, bind, schedule
 from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.memory import Element
@@ -15,7 +16,6 @@ from isa.statement import Expr, Op
 from isa.timing import statement_stages
 from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from rtl.operators import REDUCING, build_operator
-from rtl.schedule import Unit, bind, schedule
 
 
 class VectorDatapath(wiring.Component):

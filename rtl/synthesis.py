@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from isa.datapath_schedule import Operation, Unit, bind, schedule
 from isa.encoding import InstructionFormat
 from isa.errors import IsaError
 from isa.loader import load_machine
 from isa.machine import Machine
 from isa.statement import Op, walk
 from rtl.datapath import VectorDatapath
-from rtl.schedule import Operation, Unit, bind, schedule
 from rtl.yosys import run_yosys
 
 FINE = "synth -flatten -noabc -noshare\ntee -o out stat -json"

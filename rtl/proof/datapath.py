@@ -6,6 +6,7 @@ import dataclasses
 
 import z3
 
+from isa.datapath_schedule import Unit
 from isa.machine import Machine
 from isa.memory import Element
 from isa.numeric import IntegerType, Interval
@@ -16,7 +17,6 @@ from rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
 from rtl.proof.netlist import Netlist, Run, netlist
 from rtl.proof.product import PRODUCT, abstracted
 from rtl.proof.result import Goal, Proof, prove
-from rtl.schedule import Unit
 
 LANES = 1
 """Lanes that are proved. Each lane is the same hardware on its own bits of the words; they share control only."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from isa.datapath_schedule import bind, schedule
 from isa.loader import load_machine
 from isa.machine import Machine
 from rtl.datapath import VectorDatapath
 from rtl.proof.datapath import one_lane
-from rtl.schedule import bind, schedule
 from rtl.synthesis import COARSE, area, cells, most_multipliers, unshared
 
 

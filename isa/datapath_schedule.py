@@ -1,4 +1,4 @@
-"""When each operator of the vector statements takes its arguments, and which operators are one piece of hardware."""
+"""When each operator of the vector statements takes its arguments, and which operators are one unit of the datapath."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from compiler.lower import lower
 from compiler.nest_interpreter import run_nest
 from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
-from isa.loader import load_machine
+from isa.loader import load_machine, shipped_machines
 from tests.digits import MODEL, images, labels, reference_logits, reference_tensors
 
 MACHINES = ("base16", "tiny8", "rect")
@@ -31,7 +31,7 @@ def test_top_1_is_that_of_onnx_runtime(isa: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", [*MACHINES, "wide32", "vta16", "tensil8"])
+@pytest.mark.parametrize("isa", shipped_machines())
 def test_all_held_back_images(isa: str) -> None:
     found = logits(tilewright.compile(MODEL, isa), len(images()))
 

@@ -8,6 +8,7 @@ from isa.machine import Machine
 from rtl.proof.bursts import prove_bursts
 from rtl.proof.datapath import datapath_key, prove_datapath
 from rtl.proof.nest import prove_walker
+from rtl.proof.queues import dispatch_key, prove_dispatch, prove_queues
 from rtl.proof.result import Proof
 
 
@@ -19,6 +20,9 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[tuple[str, Proof]]:
         yield from ((names(group, machines), proof) for proof in prove_walker(group[0]))
         for engine in ("load", "store"):
             yield from ((names(group, machines), proof) for proof in prove_bursts(group[0], engine))
+    for group in groups(machines, [dispatch_key(machine) for machine in machines]):
+        proofs = [*prove_queues(group[0]), *prove_dispatch(group[0])]
+        yield from ((names(group, machines), proof) for proof in proofs)
 
 
 def groups(machines: Sequence[Machine], keys: Sequence[Hashable]) -> list[list[Machine]]:

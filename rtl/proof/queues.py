@@ -1,0 +1,255 @@
+"""Queues keep what they hold, in order; dispatch starts an instruction only when its waits have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import z3
+
+from isa.encoding import OPCODE
+from isa.faults import FaultCode
+from isa.machine import ENGINES, Machine
+from rtl.dispatch import Dispatch
+from rtl.fifo import Fifo
+from rtl.interfaces import QueuedInstruction
+from rtl.proof.netlist import Run, netlist
+from rtl.proof.result import Goal, Proof, prove
+
+WIDTH = 40
+"""Bits in which levels, places and counts are integers."""
+
+INDUCTIVE = "all inputs, inductive"
+
+
+def dispatch_key(machine: Machine) -> Hashable:
+    """Machines with equal keys have the same dispatch: widths, opcodes, places of wait counts, depths of queues."""
+    opcodes = tuple((of.opcode, of.engine, of.field(OPCODE)) for of in machine.formats.values())
+    depths = tuple(machine.engines[engine].queue_depth for engine in ENGINES)
+    return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
+
+
+def prove_queues(machine: Machine) -> list[Proof]:
+    """A proof for each depth of an engine's queue, with the machine's instructions as entries."""
+    depths = sorted({machine.engines[engine].queue_depth for engine in ENGINES})
+    return [prove_queue(Fifo(QueuedInstruction(machine), depth)) for depth in depths]
+
+
+def prove_queue(fifo: Fifo) -> Proof:
+    queue = _Queue(fifo, Run(netlist(fifo)))
+    return prove(f"queue of {fifo.depth}: first in, first out", INDUCTIVE, queue.goals)
+
+
+def prove_dispatch(machine: Machine) -> list[Proof]:
+    """What starts, what is counted, what is a fault."""
+    dispatch = _Dispatch(machine, Run(netlist(Dispatch(machine))))
+    return [
+        prove("dispatch: starts when its waits have ended", "all inputs", dispatch.start_goals),
+        prove(
+            "dispatch: completed ≤ started ≤ dispatched", f"{INDUCTIVE}, engines retire what started", dispatch.counts
+        ),
+        prove("dispatch: pushes or faults", "all inputs", dispatch.push_goals),
+    ]
+
+
+def integer(bits: z3.BitVecRef) -> z3.BitVecRef:
+    return z3.ZeroExt(WIDTH - bits.size(), bits)
+
+
+def number(value: int) -> z3.BitVecRef:
+    return z3.BitVecVal(value, WIDTH)
+
+
+def bit(is_one: z3.BoolRef) -> z3.BitVecRef:
+    return z3.If(is_one, number(1), number(0))
+
+
+class _Queue:
+    """The queue is the list of its entries: entry k from the oldest is `entry(k)`, for each k below the level.
+
+    A cycle drops the oldest if it is taken and appends the input if it is put; the proof follows one place, any one.
+    """
+
+    def __init__(self, fifo: Fifo, run: Run) -> None:
+        self.depth = fifo.depth
+        self.run = run
+
+    def level(self, cycle: int) -> z3.BitVecRef:
+        return integer(self.run.at("level", cycle))
+
+    def pointer(self, name: str, cycle: int) -> z3.BitVecRef:
+        """The pointers of a queue of one entry have no bits."""
+        return integer(self.run.at(name, cycle)) if name in self.run.of.nets else number(0)
+
+    def wrapped(self, place: z3.BitVecRef) -> z3.BitVecRef:
+        return z3.If(z3.UGE(place, self.depth), place - self.depth, place)
+
+    def entry(self, place: z3.BitVecRef, cycle: int) -> z3.BitVecRef:
+        row = self.wrapped(self.pointer("head", cycle) + place)
+        value = self.run.at("entries[0]", cycle)
+        for other in range(1, self.depth):
+            value = z3.If(row == other, self.run.at(f"entries[{other}]", cycle), value)
+        return value
+
+    def invariant(self, cycle: int) -> z3.BoolRef:
+        """The level is in 0..depth, the tail is a level behind the head, and the read register stands at the head."""
+        level, head, tail = self.level(cycle), self.pointer("head", cycle), self.pointer("write__addr", cycle)
+        reads = self.pointer("$/entries$rdreg[0]$q", cycle)
+        inside = [z3.ULE(level, self.depth), z3.ULT(head, self.depth), z3.ULT(tail, self.depth)]
+        return z3.And(*inside, tail == self.wrapped(head + level), z3.Implies(level != 0, reads == head))
+
+    def goals(self) -> list[Goal]:
+        given, place = [self.invariant(0)], z3.BitVec("place", WIDTH)
+        is_put = z3.And(self.run.holds("input__valid", 0), self.run.holds("input__ready", 0))
+        is_taken = z3.And(self.run.holds("output__valid", 0), self.run.holds("output__ready", 0))
+        left = self.level(0) - bit(is_taken)
+        offered, given_entry = self.run.at("output__payload", 0), self.run.at("input__payload", 0)
+        kept = self.entry(place, 1) == self.entry(place + bit(is_taken), 0)
+        return [
+            Goal("reset", [self.run.starts_from_reset()], z3.And(self.invariant(0), self.level(0) == 0)),
+            Goal("ready", given, self.run.holds("input__ready", 0) == z3.ULT(self.level(0), self.depth)),
+            Goal("valid", given, self.run.holds("output__valid", 0) == (self.level(0) != 0)),
+            Goal("level", given, self.level(1) == left + bit(is_put)),
+            Goal("invariant", given, self.invariant(1)),
+            Goal("oldest", [*given, self.level(0) != 0], offered == self.entry(number(0), 0)),
+            Goal("kept", [*given, z3.ULT(place, left)], kept),
+            Goal("appended", [*given, is_put], self.entry(left, 1) == given_entry),
+        ]
+
+
+class _Dispatch:
+    """Of an engine, `dispatched` less its queue's level have started; its count is a whole number below 2**wait_bits.
+
+    That it is relies on what a program promises, at most `max_instructions_per_engine`.
+    """
+
+    def __init__(self, machine: Machine, run: Run) -> None:
+        self.machine = machine
+        self.run = run
+
+    def count(self, engine: str, name: str, cycle: int = 0) -> z3.BitVecRef:
+        return integer(self.run.at(f"{engine}_{name}", cycle))
+
+    def level(self, engine: str, cycle: int = 0) -> z3.BitVecRef:
+        return integer(self.run.at(f"{engine}_queue.level", cycle))
+
+    def started(self, engine: str, cycle: int = 0) -> z3.BitVecRef:
+        return self.count(engine, "dispatched", cycle) - self.level(engine, cycle)
+
+    def field(self, bits: z3.BitVecRef, name: str) -> z3.BitVecRef:
+        """Opcode or wait count, which are at the same place in every format."""
+        of = next(iter(self.machine.formats.values())).field(name)
+        return integer(z3.Extract(of.low_bit + of.type.bits - 1, of.low_bit, bits))
+
+    def is_offered(self, engine: str) -> z3.BoolRef:
+        return self.run.holds(f"{engine}_instruction__valid", 0)
+
+    def starts(self, engine: str) -> z3.BoolRef:
+        return z3.And(self.is_offered(engine), self.run.holds(f"{engine}_instruction__ready", 0))
+
+    def put(self, engine: str) -> z3.BoolRef:
+        queue = f"{engine}_queue.input"
+        return z3.And(self.run.holds(f"{queue}__valid", 0), self.run.holds(f"{queue}__ready", 0))
+
+    def start_goals(self) -> list[Goal]:
+        return [goal for engine in ENGINES for goal in self.start_goals_of(engine)]
+
+    def start_goals_of(self, engine: str) -> list[Goal]:
+        """An instruction is offered exactly when no wait is left, and leaves its queue exactly when it starts."""
+        head = self.run.at(f"{engine}_queue.output__payload.bits", 0)
+        ended = [z3.UGE(self.count(of, "completed"), self.field(head, f"wait.{of}")) for of in ENGINES]
+        present, halt = self.run.holds(f"{engine}_queue.output__valid", 0), self.run.holds("halt", 0)
+        is_taken = z3.And(present, self.run.holds(f"{engine}_queue.output__ready", 0))
+        payload = f"{engine}_instruction__payload", f"{engine}_queue.output__payload"
+        return [
+            Goal(f"waits of {engine}", [self.starts(engine)], z3.And(*ended)),
+            Goal(f"offer of {engine}", [], self.is_offered(engine) == z3.And(present, z3.Not(halt), *ended)),
+            Goal(f"take of {engine}", [], is_taken == self.starts(engine)),
+            Goal(f"payload of {engine}", [], self.run.at(payload[0], 0) == self.run.at(payload[1], 0)),
+        ]
+
+    def invariant(self, cycle: int) -> z3.BoolRef:
+        claims = []
+        for engine in ENGINES:
+            dispatched, level = self.count(engine, "dispatched", cycle), self.level(engine, cycle)
+            claims += [
+                z3.ULE(level, self.machine.engines[engine].queue_depth),
+                z3.ULE(level, dispatched),
+                z3.ULE(self.count(engine, "completed", cycle), self.started(engine, cycle)),
+            ]
+        return z3.And(*claims)
+
+    def assumptions(self) -> list[z3.BoolRef]:
+        """No engine retires more than it started, and no program has more instructions of an engine than it may."""
+        most, found = self.machine.max_instructions_per_engine, []
+        for engine in ENGINES:
+            started = self.started(engine) + bit(self.starts(engine))
+            is_owed = z3.ULT(self.count(engine, "completed"), started)
+            found.append(z3.Implies(self.run.holds(f"{engine}_retire", 0), is_owed))
+            found.append(z3.Implies(self.put(engine), z3.ULT(self.count(engine, "dispatched"), most)))
+        return found
+
+    def counts(self) -> list[Goal]:
+        given = [self.invariant(0), *self.assumptions()]
+        empty = z3.And(*(self.level(engine) == 0 for engine in ENGINES))
+        goals = [
+            Goal("reset", [self.run.starts_from_reset()], self.invariant(0)),
+            Goal("invariant", given, self.invariant(1)),
+            Goal("done", [self.invariant(0), self.run.holds("is_done", 0)], empty),
+        ]
+        for engine in ENGINES:
+            retires, puts, starts = self.run.holds(f"{engine}_retire", 0), self.put(engine), self.starts(engine)
+            steps = [
+                self.count(engine, "completed", 1) == self.count(engine, "completed") + bit(retires),
+                self.count(engine, "dispatched", 1) == self.count(engine, "dispatched") + bit(puts),
+                self.started(engine, 1) == self.started(engine) + bit(starts),
+            ]
+            goals.append(Goal(f"steps of {engine}", given, z3.And(*steps)))
+        return goals
+
+    def push_goals(self) -> list[Goal]:
+        """An instruction is a fault of the first kind that applies, or goes to its engine's queue and no other."""
+        bits = self.run.at("assembler.output__payload.bits", 0)
+        is_full = z3.And(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
+        is_error = self.run.holds("assembler.output__payload.error", 0)
+        waits = [self.field(bits, f"wait.{of}") for of in ENGINES]
+        is_above = [z3.UGT(wait, self.count(of, "dispatched")) for of, wait in zip(ENGINES, waits, strict=True)]
+        is_known = self.is_one_of(bits, [of.opcode for of in self.machine.formats.values()])
+        is_fault = z3.And(is_full, z3.Or(is_error, z3.Not(is_known), *is_above))
+        code, address = self.wanted_fault(bits, is_error, is_known, list(zip(is_above, waits, strict=True)))
+        given = [self.run.holds("fault__valid", 0)]
+        goals = [
+            Goal("fault", [], self.run.holds("fault__valid", 0) == is_fault),
+            Goal("code", given, integer(self.run.at("fault__payload.code", 0)) == code),
+            Goal("address", given, self.wide_address() == address),
+        ]
+        for engine in ENGINES:
+            opcodes = [of.opcode for of in self.machine.formats_of(engine)]
+            pushed = z3.And(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
+            queue = f"{engine}_queue.input__"
+            goals.append(Goal(f"push to {engine}", [], self.run.holds(f"{queue}valid", 0) == pushed))
+            goals.append(Goal(f"bits to {engine}", [pushed], self.run.at(f"{queue}payload.bits", 0) == bits))
+        taken = self.run.holds("assembler.output__ready", 0)
+        goals.append(Goal("taken", [is_full], taken == z3.Or(*(self.put(engine) for engine in ENGINES))))
+        return goals
+
+    def wanted_fault(
+        self,
+        bits: z3.BitVecRef,
+        is_error: z3.BoolRef,
+        is_known: z3.BoolRef,
+        waits: Sequence[tuple[z3.BoolRef, z3.BitVecRef]],
+    ) -> tuple[z3.BitVecRef, z3.BitVecRef]:
+        """Code and address of an instruction's fault: the bus before the opcode, then the waits by engine."""
+        address = number(0)
+        for is_above, wait in reversed(waits):
+            address = z3.If(is_above, wait, address)
+        code = z3.If(is_known, number(FaultCode.WAIT), number(FaultCode.OPCODE))
+        address = z3.If(is_known, address, self.field(bits, OPCODE))
+        return z3.If(is_error, number(FaultCode.BUS), code), z3.If(is_error, number(0), address)
+
+    def wide_address(self) -> z3.BitVecRef:
+        address = self.run.at("fault__payload.address", 0)
+        return z3.Extract(WIDTH - 1, 0, address)
+
+    def is_one_of(self, bits: z3.BitVecRef, opcodes: Sequence[int]) -> z3.BoolRef:
+        return z3.Or(*(self.field(bits, OPCODE) == opcode for opcode in opcodes))

@@ -10,7 +10,7 @@ from amaranth.lib import wiring
 
 from rtl.yosys import TOP, run_yosys
 
-SCRIPT = "proc\nflatten\nopt_clean\nmemory_map\nopt_clean\nwrite_smt2 -wires out"
+SCRIPT = "proc\nflatten\nopt_clean\nmemory_map\nopt_expr\nopt_clean\nwrite_smt2 -wires out"
 
 State = Mapping[z3.ExprRef, z3.ExprRef]
 """Leaf (register or input) → its term in one cycle."""

@@ -1,8 +1,8 @@
 """Tile programs as text and back: level 3 in MLIR's generic syntax.
 
-    %act3 = "tile.buffer"() {place = "act", size = 64, alignment = 1} : () -> memref<64x16xi8>
-    "tile.load_act"(%input, %act3) {operands = ["d", "y"], offsets = [0, 0], fields = {trip.k = 64, …}, layer = 0}
-        : (memref<1024xi8>, memref<64x16xi8>) -> ()
+%act3 = "tile.buffer"() {place = "act", size = 64, alignment = 1} : () -> memref<64x16xi8>
+"tile.load_act"(%input, %act3) {operands = ["d", "y"], offsets = [0, 0], fields = {trip.k = 64, …}, layer = 0}
+    : (memref<1024xi8>, memref<64x16xi8>) -> ()
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.mlir import Block, Operation, parse_operation, print_operation, shaped_type
+from compiler.text_attributes import attribute, entry, parse_tensor, tensor_attribute
 from compiler.tile import BufferAddress, TileBuffer, TileOperation, TileProgram
 from isa.machine import Machine
-from isa.program import Layer, Tensor
+from isa.program import Layer
 
 DIALECT = "tile."
 PROGRAM = DIALECT + "program"
@@ -32,8 +33,8 @@ def print_tiles(program: TileProgram) -> str:
         "name": program.name,
         "machine": program.machine.name,
         "machine_hash": program.machine.hash,
-        "inputs": tuple(_tensor_attribute(tensor) for tensor in program.inputs),
-        "outputs": tuple(_tensor_attribute(tensor) for tensor in program.outputs),
+        "inputs": tuple(tensor_attribute(tensor) for tensor in program.inputs),
+        "outputs": tuple(tensor_attribute(tensor) for tensor in program.outputs),
         "input_bytes": program.input_bytes,
         "output_bytes": program.output_bytes,
         "layers": tuple({"name": of.name, "nodes": of.nodes, "macs": of.macs} for of in program.layers),
@@ -51,23 +52,23 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
     whole = parse_operation(text)
     if whole.name != PROGRAM or whole.region is None:
         raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
-    if _attribute(whole, "machine_hash", str) != machine.hash:
-        name = _attribute(whole, "machine", str)
+    if attribute(whole, "machine_hash", str) != machine.hash:
+        name = attribute(whole, "machine", str)
         raise CompileError(f"the text is for machine {name}, whose description differs from {machine.name}'s")
     inside = whole.region.operations
     buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
     operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
     return TileProgram(
-        name=_attribute(whole, "name", str),
+        name=attribute(whole, "name", str),
         machine=machine,
         buffers=buffers,
         operations=operations,
-        weights=_attribute(whole, "weights", np.ndarray).tobytes(),
-        inputs=tuple(_parse_tensor(value) for value in _attribute(whole, "inputs", tuple)),
-        outputs=tuple(_parse_tensor(value) for value in _attribute(whole, "outputs", tuple)),
-        input_bytes=_attribute(whole, "input_bytes", int),
-        output_bytes=_attribute(whole, "output_bytes", int),
-        layers=tuple(_parse_layer(value) for value in _attribute(whole, "layers", tuple)),
+        weights=attribute(whole, "weights", np.ndarray).tobytes(),
+        inputs=tuple(parse_tensor(value) for value in attribute(whole, "inputs", tuple)),
+        outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
+        input_bytes=attribute(whole, "input_bytes", int),
+        output_bytes=attribute(whole, "output_bytes", int),
+        layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
     )
 
 
@@ -99,75 +100,33 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
     return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=of_types)
 
 
-def _tensor_attribute(tensor: Tensor) -> dict[str, Any]:
-    return {
-        "name": tensor.name,
-        "shape": tensor.shape,
-        "stored": tensor.stored,
-        "dtype": tensor.dtype,
-        "scale": float(tensor.scale),
-        "zero_point": tensor.zero_point,
-        "offset": tensor.offset,
-        "lanes": tensor.lanes,
-    }
-
-
 # -- parsing -----------------------------------------------------------------------------------------------------------
-
-
-def _attribute(operation: Operation, name: str, kind: type) -> Any:
-    return _entry(operation.attributes, name, kind, operation.name)
-
-
-def _entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
-    if name not in values:
-        raise CompileError(f"{where}: attribute {name} is missing")
-    value = values[name]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise CompileError(f"{where}: attribute {name} is {value!r}; expected {kind.__name__}")
-    return value
 
 
 def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
     if len(operation.results) != 1:
         raise CompileError(f"{BUFFER} gives {len(operation.results)} values; expected one")
     name = operation.results[0]
-    offset = _attribute(operation, "offset", int) if "offset" in operation.attributes else None
-    size, alignment = _attribute(operation, "size", int), _attribute(operation, "alignment", int)
-    return name, TileBuffer(name, _attribute(operation, "place", str), size, alignment, offset)
+    offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
+    size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
+    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset)
 
 
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     mnemonic = operation.name.removeprefix(DIALECT)
     expected = tuple(operand.name for operand in machine.format(mnemonic).operands)
-    names = _attribute(operation, "operands", tuple)
-    offsets = _attribute(operation, "offsets", tuple)
+    names = attribute(operation, "operands", tuple)
+    offsets = attribute(operation, "offsets", tuple)
     if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
         raise CompileError(f"{operation.name}: operands are {', '.join(names)}; expected {', '.join(expected)}")
     bases = {
         name: BufferAddress(buffer, offset)
         for name, buffer, offset in zip(names, operation.operands, offsets, strict=True)
     }
-    fields = _attribute(operation, "fields", dict)
-    return TileOperation(mnemonic, dict(fields), bases, _attribute(operation, "layer", int))
-
-
-def _parse_tensor(value: Mapping[str, Any]) -> Tensor:
-    def entry(name: str, kind: type) -> Any:
-        return _entry(value, name, kind, "tensor")
-
-    return Tensor(
-        name=entry("name", str),
-        shape=entry("shape", tuple),
-        stored=entry("stored", tuple),
-        dtype=entry("dtype", str),
-        scale=entry("scale", float),
-        zero_point=entry("zero_point", int),
-        offset=entry("offset", int),
-        lanes=entry("lanes", int),
-    )
+    fields = attribute(operation, "fields", dict)
+    return TileOperation(mnemonic, dict(fields), bases, attribute(operation, "layer", int))
 
 
 def _parse_layer(value: Mapping[str, Any]) -> Layer:
-    nodes = _entry(value, "nodes", tuple, "layer")
-    return Layer(_entry(value, "name", str, "layer"), 0, nodes, _entry(value, "macs", int, "layer"))
+    nodes = entry(value, "nodes", tuple, "layer")
+    return Layer(entry(value, "name", str, "layer"), 0, nodes, entry(value, "macs", int, "layer"))

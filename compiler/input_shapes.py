@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 
@@ -27,6 +27,17 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not (name and equals) or not all(map(_is_size, parts)):
         raise CompileError(f"--shape {text}: expected an input's name and its sizes, such as image=1x3x224x224")
     return name, tuple(map(int, parts))
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Sizes by input, from one text each; raises CompileError when an input is named twice."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, sizes = parse_shape(text)
+        if name in shapes:
+            raise CompileError(f"--shape {text}: the sizes of input {name!r} are already given; keep one")
+        shapes[name] = sizes
+    return shapes
 
 
 def _is_size(text: str) -> bool:

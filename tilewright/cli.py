@@ -78,7 +78,7 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile an ONNX model for a machine."""
-    from compiler.input_shapes import parse_shape
+    from compiler.input_shapes import parse_shapes
     from compiler.pipeline import Options, compile_model, pass_names
     from isa.loader import load_machine
     from tilewright.api import Program
@@ -93,7 +93,7 @@ def compile_command(
             )
     if output is None and not wanted and report_folder is None:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
-    options = Options(shapes=dict(map(parse_shape, shape or ())))
+    options = Options(shapes=parse_shapes(shape or ()))
     machine = load_machine(isa, tuple(set or ()))
     stages: list[tuple[str, str]] = []
     keeps = bool(wanted or report_folder)

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 
 from compiler.errors import CompileError
-from compiler.input_shapes import Shapes, parse_shape
+from compiler.input_shapes import Shapes, parse_shape, parse_shapes
 from compiler.onnx_import import import_onnx
 from compiler.pipeline import Options, compile_model
 from isa.elf_writer import to_bytes
@@ -98,3 +98,10 @@ def test_an_open_size_is_named_with_the_option() -> None:
         "the ONNX model: input 'x' has the open shape [N, 3, height, ?]; expected numbers. Say them, as in "
         "--shape x=1x3x224x224"
     )
+
+
+def test_an_input_is_given_sizes_once() -> None:
+    assert parse_shapes(["a=1x2", "b=3"]) == {"a": (1, 2), "b": (3,)}
+    with pytest.raises(CompileError) as caught:
+        parse_shapes(["a=1x2", "a=1x3"])
+    assert str(caught.value) == "--shape a=1x3: the sizes of input 'a' are already given; keep one"

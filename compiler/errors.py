@@ -1,8 +1,23 @@
 """The compiler's exceptions; each message names the node, what was expected, what came, and what to do."""
 
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+
 class CompileError(Exception):
-    """A model that cannot be compiled for a machine, or is not what it should be."""
+    """A model that cannot be compiled for a machine, or is not what it should be.
+
+    `nodes` are the ONNX nodes at fault, where they are known.
+    """
+
+    nodes: tuple[str, ...] = ()
+
+
+class DamagedModel(CompileError):
+    """A model that no machine could compile: its own numbers make no sense."""
 
 
 class DoesNotFit(CompileError):
@@ -18,3 +33,31 @@ class DoesNotFit(CompileError):
         self.needed = needed
         self.available = available
         self.layer = layer
+
+
+class Blame:
+    """Knows which ONNX nodes an error is of: raises it with their names, or collects it in `faults` and goes on.
+
+    What makes no sense on any machine (DamagedModel) is always raised.
+    """
+
+    def __init__(self, collects: bool = False) -> None:
+        self._collects = collects
+        self.faults: dict[str, CompileError] = {}
+        """Of each node at fault, the first error."""
+
+    @contextmanager
+    def on(self, nodes: Sequence[str]) -> Iterator[None]:
+        """An error of the body is of these nodes, unless it names others itself."""
+        try:
+            yield
+        except CompileError as error:
+            error.nodes = error.nodes or tuple(nodes)
+            if not self._collects or not error.nodes or isinstance(error, DamagedModel):
+                raise
+            for node in error.nodes:
+                self.faults.setdefault(node, error)
+
+
+RAISING = Blame()
+"""Raises the first error; the ordinary way."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from compiler.errors import CompileError
+from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.lower_elements import lower_add, lower_max_pool, lower_rescale
 from compiler.lower_products import lower_average_pool, lower_conv
@@ -30,13 +30,17 @@ MOVES = ("quantize", "dequantize", "reshape")
 """Operators that compute nothing here: they name a buffer in another way."""
 
 
-def lower(graph: Graph, machine: Machine) -> NestProgram:
-    """The nests of a simplified graph; raises CompileError for what no nest or number of the machine can express."""
+def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram:
+    """The nests of a simplified graph; raises CompileError for what no nest or number of the machine can express.
+
+    If `blame` collects, what comes back is complete only when it found nothing.
+    """
     network = Network(graph, number_format(machine))
     _name_buffers(network)
     for operator in graph.operators:
         if operator.kind in LOWERINGS:
-            network.nests += LOWERINGS[operator.kind](operator, network)
+            with blame.on(operator.nodes):
+                network.nests += LOWERINGS[operator.kind](operator, network)
         elif operator.kind not in MOVES:
             raise CompileError(
                 f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
@@ -89,11 +93,13 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
         for tensor in () if operator.kind in MOVES else (*operator.inputs, *operator.outputs):
             shape = network.shape(tensor) if tensor in roots else (0, 0, 0, 0)
             if tensor in roots and shapes.setdefault(roots[tensor], shape) != shape:
-                raise CompileError(
-                    f"{describe(_reshape_before(tensor, network))}: the result {list(shape)} is laid out otherwise "
-                    f"than {list(shapes[roots[tensor]])}; expected a reshape that keeps [N, C, H, W], or one before a "
-                    "product with constant weights (Gemm, MatMul)"
-                )
+                reshape = _reshape_before(tensor, network)
+                with RAISING.on(reshape.nodes):
+                    raise CompileError(
+                        f"{describe(reshape)}: the result {list(shape)} is laid out otherwise than "
+                        f"{list(shapes[roots[tensor]])}; expected a reshape that keeps [N, C, H, W], or one before a "
+                        "product with constant weights (Gemm, MatMul)"
+                    )
     return shapes
 
 
@@ -124,10 +130,14 @@ def _input_tensor(name: str, network: Network) -> Tensor:
     of = graph.tensors[name]
     quantizers = [o for o in graph.operators if o.kind == "quantize" and o.inputs[0] == name]
     if of.dtype == "float32" and len(quantizers) > 1:
-        raise CompileError(f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point")
+        with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
+            raise CompileError(
+                f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point"
+            )
     if of.dtype == "float32" and quantizers:
         quantized = quantizers[0].outputs[0]
-        _require_full_range(quantizers[0], graph.tensors[quantized])
+        with RAISING.on(quantizers[0].nodes):
+            _require_full_range(quantizers[0], graph.tensors[quantized])
     elif of.quantization is not None:
         quantized = name
     else:

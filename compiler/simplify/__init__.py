@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compiler.errors import RAISING, Blame
 from compiler.graph import Graph
 from compiler.simplify.affine import AFFINE
 from compiler.simplify.canonical import CANONICALIZE
@@ -19,7 +20,7 @@ RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT, PADDING, 
 """All rules, in the order in which those of one operator kind are tried."""
 
 
-def simplify(graph: Graph) -> Graph:
+def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
@@ -28,9 +29,9 @@ def simplify(graph: Graph) -> Graph:
     graph = drop_dead_code(graph)
     require_quantized(graph)
     graph = merge_equal_operators(graph)
-    graph = rewrite(graph, merged(RULES))
+    graph = rewrite(graph, merged(RULES), blame)
     graph = merge_equal_operators(graph)
-    require_integer(graph)
+    require_integer(graph, blame)
     return graph
 
 

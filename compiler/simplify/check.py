@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.errors import CompileError
+from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, describe
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.qoperators import FORMS
@@ -19,17 +19,18 @@ def require_quantized(graph: Graph) -> None:
         )
 
 
-def require_integer(graph: Graph) -> None:
-    """Raise CompileError for the first operator that did not become an integer one."""
+def require_integer(graph: Graph, blame: Blame = RAISING) -> None:
+    """Raise CompileError for the first operator that did not become an integer one; or `blame` collects them all."""
     for operator in graph.operators:
         if operator.kind == "quantize" and operator.inputs[0] in graph.inputs:
             continue
         if operator.kind == "dequantize" and set(operator.outputs) <= set(graph.outputs.values()):
             if graph.uses.get(operator.outputs[0], 0) == list(graph.outputs.values()).count(operator.outputs[0]):
                 continue
-        reason = _reason(operator, graph)
-        if reason:
-            raise CompileError(f"{describe(operator)}: {reason}")
+        with blame.on(operator.nodes):
+            reason = _reason(operator, graph)
+            if reason:
+                raise CompileError(f"{describe(operator)}: {reason}")
 
 
 def _reason(operator: Operator, graph: Graph) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
+from compiler.errors import CompileError, DamagedModel
 from compiler.graph import Operator, Quantization, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.rewrite import Replacement, View
@@ -79,7 +79,7 @@ def _quantization(operator: Operator, axis: int, view: View) -> Quantization:
     if scale is None or zero is None:
         raise CompileError(f"{describe(operator)}: its scale or zero point is computed; expected constants")
     if not np.all(np.isfinite(scale)) or np.any(scale < 0):
-        raise CompileError(f"{describe(operator)}: its scale is {scale.min()}; expected positive numbers")
+        raise DamagedModel(f"{describe(operator)}: its scale is {scale.min()}; expected positive numbers")
     scales, zeros = tuple(map(float, scale.ravel())), tuple(map(int, zero.ravel()))
     if len(zeros) != len(scales):
         raise CompileError(f"{describe(operator)}: {len(scales)} scales and {len(zeros)} zero points; expected as many")
@@ -98,7 +98,7 @@ def _require_one_scale(operator: Operator, quantization: Quantization) -> None:
     if quantization.axis is not None:
         raise CompileError(f"{describe(operator)}: an activation has a scale for each channel; expected one scale")
     if quantization.scale <= 0:
-        raise CompileError(f"{describe(operator)}: its scale is {quantization.scale}; expected a positive number")
+        raise DamagedModel(f"{describe(operator)}: its scale is {quantization.scale}; expected a positive number")
 
 
 def _arrays(quantization: Quantization, rank: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
+from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType
 
 MAX_SWEEPS = 1000
@@ -96,18 +96,18 @@ Rules = Mapping[str, tuple[Rule, ...]]
 """Operator kind → its rules, tried in order; those of `*` are tried on every operator, after its own."""
 
 
-def rewrite(graph: Graph, rules: Rules) -> Graph:
+def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING) -> Graph:
     """The graph to which no rule applies any more, without dead code."""
     for _ in range(MAX_SWEEPS):
         graph = drop_dead_code(graph)
-        changed = _sweep(graph, rules)
+        changed = _sweep(graph, rules, blame)
         if changed is None:
             return graph
         graph = changed
     raise CompileError(f"{graph.name}: simplification does not come to an end")
 
 
-def _sweep(graph: Graph, rules: Rules) -> Graph | None:
+def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
     """Try the rules once on every operator, in order; None when none applied."""
     view = View(graph)
     aliases: dict[str, str] = {}
@@ -118,7 +118,9 @@ def _sweep(graph: Graph, rules: Rules) -> Graph | None:
         if inputs != operator.inputs:
             operator = replace(operator, inputs=inputs)
             view._accept(Replacement((operator,)))
-        change = _first_match(operator, view, rules)
+        change = None
+        with blame.on(operator.nodes):
+            change = _first_match(operator, view, rules)
         if change is None:
             kept.append(operator)
             continue

@@ -231,7 +231,7 @@ class NestLowering:
     def _weights_view(self, memory: str, units: range, box: Box) -> tuple[BufferAddress, dict[str, int]]:
         """The weights of some units in a box, loaded if they are not there; rows of tiles, summed blocks innermost."""
         assert self._weights is not None
-        rows = int(self._weights.tiles.shape[-2])
+        rows = self._weights.rows
         key = (units, box)
         name = f"{self._nest.name}.w"
         words = rows * len(units) * int(np.prod([len(r) for r in box]))

@@ -40,12 +40,11 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     weights, w_scales = _symmetric_weights(operator, network)
     taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
     macs = taps * result[0] * result[2] * result[3]
-    dense = _block_diagonal(weights, operator.attributes["group"])
     units = x_scale * w_scales
-    bias = _integer_bias(operator, units, network) - x_zero * dense.sum(axis=(1, 2, 3))
-    w_name = network.add_constant(f"{operator.name}.weight", dense, WEIGHT)
-    weight_access = Access(w_name, tuple(affine((name, 1)) for name in ("o", "i", "r", "s")))
-    product = _Product(whole(result), dense.shape[1:], weight_access, bias, units / y_scale, _sum_bounds(dense))
+    bias = _integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
+    reduce = (network.shape(x)[1], *weights.shape[2:])
+    access = _weight_access(operator, weights, network)
+    product = _Product(whole(result), reduce, access, bias, units / y_scale, _sum_bounds(weights))
     return [_product_nest(operator.name, operator, product, macs, network)]
 
 
@@ -74,7 +73,7 @@ def _product_nest(name: str, operator: Operator, product: _Product, macs: int, n
         "shift": (shifts, IntegerType(number.shift_bits, False)),
     }
     reads = {"x": window_access(x, "i", operator, box, network, outside=x_zero), "w": product.weights}
-    leaves = {"w": source("w", network.values(product.weights.tensor))}
+    leaves = {"w": source("w", _read_values(product.weights, network))}
     for part, (values, of) in parameters.items():
         constant = network.add_constant(f"{name}.{part}", values, of)
         reads[part] = Access(constant, (affine(("o", 1)),))
@@ -88,6 +87,12 @@ def _product_nest(name: str, operator: Operator, product: _Product, macs: int, n
     corner = (0, 0, box.y, box.x)
     index = tuple(affine((loop, 1), constant=first) for loop, first in zip(SPACE, corner, strict=True))
     return Nest(name, operator.nodes, loops, reads, Access(network.buffer_of[y], index), expr, macs)
+
+
+def _read_values(access: Access, network: Network) -> Interval:
+    """The values that an access of a constant can give."""
+    values, outside = network.values(access.tensor), access.outside or 0
+    return values if access.outside is None else Interval(min(values.low, outside), max(values.high, outside))
 
 
 def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -112,6 +117,20 @@ def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np
         )
     scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
     return centred, scales
+
+
+def _weight_access(operator: Operator, weights: NDArray[np.int64], network: Network) -> Access:
+    """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
+
+    With one output channel a group it is a band, and stays as small as the model has it.
+    """
+    group = operator.attributes["group"]
+    taps = (affine(("r", 1)), affine(("s", 1)))
+    if group > 1 and weights.shape[0] == group:
+        name = network.add_constant(f"{operator.name}.weight", weights, WEIGHT)
+        return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
+    name = network.add_constant(f"{operator.name}.weight", _block_diagonal(weights, group), WEIGHT)
+    return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 
 def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
@@ -178,8 +197,8 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
         for top, height, rows in _count_runs(operator, 0, network)
         for left, width, columns in _count_runs(operator, 1, network)
     ]
-    w_name = network.add_constant(f"{operator.name}.weight", np.eye(channels)[:, :, None, None], WEIGHT)
-    weights = Access(w_name, (affine(("o", 1)), affine(("i", 1)), affine(), affine()))
+    w_name = network.add_constant(f"{operator.name}.weight", np.ones((channels, 1, 1, 1)), WEIGHT)
+    weights = Access(w_name, (affine(("o", 1)), affine(("o", -1), ("i", 1)), affine(), affine()), outside=0)
     taps = kernel[0] * kernel[1]
     bounds = np.array([[ACTIVATION.interval.low], [ACTIVATION.interval.high]]) * np.full(channels, taps)
     bias = np.full(channels, -x_zero * taps, np.int64)

@@ -159,8 +159,7 @@ class _Lowering:
         is_on_chip = result in residency.layouts
         lanes, density = self._machine.lanes, 1.0
         if weights is not None:
-            used = sum(_volume(box) for box in weights.boxes)
-            density = used / max(1, weights.units * _volume(weights.tiles.shape[1:-2]))
+            density = weights.density
         return NestShape(
             cover=cover,
             lanes=lanes,
@@ -363,13 +362,6 @@ def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:
     """How many rows of a tensor, from its first, a nest's first tile reads; at least 1."""
     index = access.index[2]
     return max(1, index.constant + 1 + sum(max(0, by * (choice.sizes[loop] - 1)) for loop, by in index.terms))
-
-
-def _volume(extents: Sequence[range] | Sequence[int]) -> int:
-    volume = 1
-    for extent in extents:
-        volume *= len(extent) if isinstance(extent, range) else extent
-    return volume
 
 
 def _cover_lines(cover: Cover) -> Iterator[str]:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from compiler.graph import Graph, Operator, TensorType, stored_shape
-from compiler.nest import Access, Affine, Buffer, Nest, NestLoop
+from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from compiler.nest_expressions import Target, source
 from compiler.number_format import NumberFormat
 from isa.numeric import IntegerType, Interval
@@ -34,13 +33,13 @@ class Network:
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
-    constants: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
 
     def add_constant(self, name: str, values: NDArray[Any], of: IntegerType) -> str:
         while name in self.constants or name in self.buffers:
             name += "'"
-        self.constants[name] = values.astype(np.int64)
+        self.constants[name] = values.astype(stored_dtype(of))
         self.constant_types[name] = of
         return name
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,12 @@ from numpy.typing import NDArray
 from isa.numeric import IntegerType
 from isa.program import Tensor
 from isa.statement import Expr
+
+
+def stored_dtype(of: IntegerType) -> np.dtype[Any]:
+    """numpy's smallest integer type that holds a type."""
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
+    return np.dtype(f"{'int' if of.is_signed else 'uint'}{bits}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class Access:
     """Where a nest reads or writes a tensor, per iteration; `outside` is the value of elements outside its bounds.
 
     A read with `outside` None never leaves the bounds. A dimension whose index names no loop stays put: a weight that
-    is the same for every tap, an operand that is broadcast. A result whose index has constants, or whose loops are
+    is the same for every tap, an operand that is broadcast. `i - o` with `outside` 0 is a diagonal: the weights of a
+    depthwise convolution. A result whose index has constants, or whose loops are
     shorter than the buffer, is a part of the buffer; other nests write the rest.
     """
 
@@ -82,14 +90,15 @@ class Nest:
 class NestProgram:
     """A whole network: nests in an order that computes every buffer before it is read.
 
-    `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]); `inputs` and `outputs`
+    `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]), each of the smallest
+    integer type of numpy that holds its type; `inputs` and `outputs`
     describe buffers of the same names as the host sees them (`offset` and `lanes` are 0 at this level).
     """
 
     name: str
     nests: tuple[Nest, ...]
     buffers: Mapping[str, Buffer]
-    constants: Mapping[str, NDArray[np.int64]]
+    constants: Mapping[str, NDArray[Any]]
     constant_types: Mapping[str, IntegerType]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]

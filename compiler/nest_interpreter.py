@@ -58,13 +58,13 @@ def gather(access: Access, nest: Nest, tensor: Values) -> Values:
     """The value that a read has in every iteration: one axis for each loop, of length 1 where it does not matter."""
     index = _index_arrays(access, nest)
     if access.outside is None:
-        return tensor[index]
+        return tensor[index].astype(np.int64)
     is_inside = np.ones((1,) * len(nest.loops), bool)
     clipped = []
     for position, size in zip(index, tensor.shape, strict=True):
         is_inside = is_inside & (position >= 0) & (position < size)
         clipped.append(np.clip(position, 0, size - 1))
-    return np.where(is_inside, tensor[tuple(clipped)], access.outside)
+    return np.where(is_inside, tensor[tuple(clipped)], np.int64(access.outside))
 
 
 def _index_arrays(access: Access, nest: Nest) -> tuple[NDArray[np.int64], ...]:

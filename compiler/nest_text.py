@@ -21,7 +21,7 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.mlir import Block, Operation, parse_operation, print_operation, shaped_type, split_shaped_type
-from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
 from compiler.nest_expressions import scope_of_rounding
 from compiler.onnx_node import parse_nodes, print_nodes
 from compiler.text_attributes import attribute, parse_tensor, strings, tensor_attribute
@@ -64,7 +64,7 @@ def parse_nests(text: str) -> NestProgram:
     for operation in whole.region.operations:
         match operation:
             case Operation(name="nest.constant", results=(name,), result_types=(of,)):
-                constants[name] = attribute(operation, "value", np.ndarray).astype(np.int64)
+                constants[name] = attribute(operation, "value", np.ndarray)
                 _, types[name] = _parse_memref(of)
             case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
                 buffers[name] = Buffer(name, *_parse_memref(of))
@@ -101,8 +101,7 @@ def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
 
 def _print_constant(name: str, program: NestProgram) -> Operation:
     values, of = program.constants[name], program.constant_types[name]
-    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
-    stored = values.astype(f"{'int' if of.is_signed else 'uint'}{bits}")
+    stored = values.astype(stored_dtype(of))
     return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(_memref(values.shape, of),))
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 
 from compiler.errors import CompileError
 from compiler.nest import Access, Nest, NestProgram
-from compiler.select.space import NO_LOOP, NestSpace, coefficient, describe, is_lane_walk, nest_space
+from compiler.select.space import NO_LOOP, NestSpace, coefficient, describe, is_band, is_lane_walk, nest_space
 from compiler.select.transfer import Transfers, find_transfers
 from compiler.select.unify import Match, Unifier
 from isa.encoding import InstructionFormat, Operand
@@ -269,9 +269,10 @@ class _Search:
             return False
         if any(coefficient(index, self.space.lane) for index in access.index) or summed in self.space.points:
             return False
-        loops = [index.terms[0][0] for index in weights.index if index.terms]
+        loops = [index.terms[-1][0] for index in weights.index if index.terms]
         is_plain = all(
-            len(index.terms) <= 1 and index.constant == 0 and all(by == 1 for _, by in index.terms)
+            is_band(index, self.space.lane, summed)
+            or (len(index.terms) <= 1 and index.constant == 0 and all(by == 1 for _, by in index.terms))
             for index in weights.index
         )
         return is_plain and len(set(loops)) == len(loops) and set(loops) <= {self.space.lane, *self.space.reduce}

@@ -77,6 +77,13 @@ def is_lane_walk(access: Access, loop: str, step: int) -> bool:
     return len(access.index) == 4 and moves_alone and is_unit and channels.constant % step == 0
 
 
+def is_band(index: Affine, lane: str, summed: str) -> bool:
+    """Whether an index of a matrix counts the summed channels from a multiple of the result's channel on."""
+    return index.constant == 0 and [loop for loop, _ in index.terms] == [lane, summed] and (
+        index.terms[0][1] < 0 and index.terms[1][1] == 1
+    )
+
+
 def _only_loop(index: Affine) -> str | None:
     """The one loop of an index, NO_LOOP without any, None with several."""
     if not index.terms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from compiler.layout import DramLayout
 from compiler.nest import Access
@@ -23,9 +24,18 @@ def weights(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(1, 100, (20, 8, 3, 2))
 
 
+def matrix(found: WeightTiles) -> np.ndarray:
+    """Every tile of every unit, [unit, r, s, block, row, column], zeros outside the boxes."""
+    blocks = found.extent // 6
+    full = np.zeros((found.units, 3, 2, blocks, 16, 16), np.int64)
+    for unit, ((i, r, s), tiles) in enumerate(zip(found.boxes, found.tiles, strict=True)):
+        full[unit, r.start : r.stop, s.start : s.stop, i.start : i.stop] = tiles
+    return full
+
+
 def test_puts_every_weight_in_its_tile() -> None:
     values = weights(np.random.default_rng(0))
-    tiles = cut(values).tiles
+    tiles = matrix(cut(values))
     assert tiles.shape == (2, 3, 2, 1, 16, 16)
     for o, i, r, s in np.ndindex(20, 8, 3, 2):
         assert tiles[o // 16, r, s, 0, i, o % 16] == values[o, i, r, s]
@@ -35,7 +45,27 @@ def test_puts_every_weight_in_its_tile() -> None:
 def test_follows_the_access_and_not_the_order_of_dimensions() -> None:
     values = weights(np.random.default_rng(0))
     turned = values.transpose(3, 1, 0, 2)
-    np.testing.assert_array_equal(cut(turned, "sior").tiles, cut(values).tiles)
+    np.testing.assert_array_equal(matrix(cut(turned, "sior")), matrix(cut(values)))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_cuts_a_band_like_the_matrix_that_it_stands_for(width: int) -> None:
+    rng = np.random.default_rng(width)
+    values = rng.integers(1, 100, (20, width, 3, 2))
+    dense = np.zeros((20, 20 * width, 3, 2), np.int64)
+    for o in range(20):
+        dense[o, o * width : (o + 1) * width] = values[o]
+    trips = {**TRIPS, "i": 20 * width}
+    band = Access("w", (axis(("o", 1)), axis(("o", -width), ("i", 1)), axis(("r", 1)), axis(("s", 1))), outside=0)
+    plain = Access("w", tuple(axis((loop, 1)) for loop in "oirs"))
+    found, wanted = (
+        cut_weights(v, access, trips, "o", "i", ("r", "s"), rows=16, cols=16)
+        for v, access in ((values, band), (dense, plain))
+    )
+    assert found.boxes == wanted.boxes
+    np.testing.assert_array_equal(matrix(found), matrix(wanted))
+    kept = sum(tiles.size for tiles in found.tiles)
+    assert kept <= 2 * (width + 1) * 6 * 256  # no more than the diagonal's tiles
 
 
 def test_finds_the_box_of_weights_that_are_not_zero() -> None:
@@ -49,7 +79,7 @@ def test_finds_the_box_of_weights_that_are_not_zero() -> None:
 def test_writes_tiles_row_by_row() -> None:
     found = cut(weights(np.random.default_rng(0)))
     content = found.bytes(range(1, 2), (range(0, 1), range(2, 3), range(0, 2)), integer_element(IntegerType(8, True)))
-    assert content == b"".join(found.tiles[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
+    assert content == b"".join(matrix(found)[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
 
 
 def test_packs_fields_from_bit_0_on() -> None:

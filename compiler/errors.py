@@ -1,6 +1,5 @@
 """The compiler's exceptions; each message names the node, what was expected, what came, and what to do."""
 
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

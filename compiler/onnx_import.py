@@ -40,18 +40,43 @@ def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Gra
     Raises CompileError for anything that is not right: a damaged file, an opset that is too old or too new, an unknown
     operator or attribute, a size that is not known.
     """
+    model, name = read_onnx(source, shapes)
+    opset = opset_of(model)
+    for node_name, node in named_nodes(model):
+        check_node(node_name, node, opset)
+    return _build(*finish_onnx(model, name))
+
+
+def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple[onnx.ModelProto, str]:
+    """A file's model with its open sizes as `shapes` says, and what messages call it. Its operators are not looked at.
+
+    Raises CompileError.
+    """
     model, name = _read(source)
     _check_texts(model, name)
     model = fix_shapes(model, shapes or {}, name)
-    opset = _check_opset(model, name)
-    for node_name, node in _named_nodes(model):
-        _check_node(node_name, node, opset)
+    _check_opset(model, name)
+    return model, name
+
+
+def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int]:
+    """A model that `read_onnx` gave, checked, in an opset that is read here, with all shapes; and that opset.
+
+    Raises CompileError.
+    """
     for value in model.graph.input:
         require_fixed_shape(value, name)
     _check_model(model, name)
+    opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
         model, opset = _convert(model, name), CONVERTED_OPSET
-    return _build(_infer_shapes(model, name), opset)
+    return _infer_shapes(model, name), opset
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators that a model uses."""
+    version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
+    return version
 
 
 def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
@@ -96,7 +121,7 @@ def _check_texts(model: onnx.ModelProto, name: str) -> None:
             raise CompileError(f"{name}: a damaged ONNX file: {text[:20]!r} is not a name")
 
 
-def _check_opset(model: onnx.ModelProto, name: str) -> int:
+def _check_opset(model: onnx.ModelProto, name: str) -> None:
     newest = onnx.defs.onnx_opset_version()
     versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
     if len(versions) != 1:
@@ -106,10 +131,9 @@ def _check_opset(model: onnx.ModelProto, name: str) -> int:
             f"{name}: uses opset {versions[0]}; expected {OLDEST_OPSET} to {newest}. "
             "Export the model anew with one of these"
         )
-    return versions[0]
 
 
-def _named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
     """Every node with a name of its own: the file's, or one made from its operator and position."""
     taken: set[str] = set()
     for position, node in enumerate(model.graph.node):
@@ -120,7 +144,7 @@ def _named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]
         yield name, node
 
 
-def _check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
+def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
     if node.domain == DOMAIN and node.op_type in FUNCTIONS:
         return  # no schema; simplify refuses what it does not read
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
@@ -180,9 +204,9 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
     inputs = tuple(value.name for value in model.graph.input if value.name not in constants)
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        types.setdefault(value.name, _tensor_type(value))
+        types.setdefault(value.name, tensor_type(value))
     operators = []
-    for name, node in _named_nodes(model):
+    for name, node in named_nodes(model):
         if node.op_type == "Constant":
             continue
         for output in filter(None, node.output):
@@ -212,7 +236,7 @@ def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
             constants[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError, KeyError) as error:
             raise CompileError(f"initialiser {tensor.name!r} is damaged: {_first_line(error)}") from error
-    for name, node in _named_nodes(model):
+    for name, node in named_nodes(model):
         if node.op_type == "Constant":
             constants[node.output[0]] = _constant_value(name, node.attribute)
     return constants
@@ -236,7 +260,7 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
     )
 
 
-def _tensor_type(value: onnx.ValueInfoProto) -> TensorType:
+def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
     """The type of an inferred value; raises CompileError unless it is a tensor of fixed shape."""
     of = value.type.tensor_type
     try:

@@ -1,0 +1,248 @@
+"""Writes ONNX networks layer by layer: float nodes, opset 17, random weights that keep activations alive.
+
+Every layer is named by its caller, and its weights depend on the network's seed and that name alone. A convolution
+carries what training would have folded into it: a batch normalisation is a bias here, and counts as one in
+`folded_channels`, because papers count two parameters for each normalised channel.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 17
+IR_VERSION = 8
+
+RELU_GAIN = 2.0
+"""He's gain: what a relu takes of the variance, the weights in front of it give."""
+
+LINEAR_GAIN = 1.0
+BIAS_DEVIATION = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor between layers: its name and shape, which is [1, channels, height, width] or [1, features]."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def channels(self) -> int:
+        return self.shape[1]
+
+
+class Builder:
+    """Collects the nodes and weights of one network."""
+
+    def __init__(self, name: str, seed: int = 0) -> None:
+        self.name = name
+        self.folded_channels = 0
+        self._seed = seed
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: dict[str, NDArray[Any]] = {}
+        self._inputs: list[onnx.ValueInfoProto] = []
+
+    # -- ends ----------------------------------------------------------------------------------------------------------
+
+    def input(self, name: str, *shape: int) -> Value:
+        """An input of the network, batch 1: `input("image", 3, 224, 224)` is [1, 3, 224, 224]."""
+        full = (1, *shape)
+        self._inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, full))
+        return Value(name, full)
+
+    def model(self, **outputs: Value) -> onnx.ModelProto:
+        """The network with these outputs, renamed to the names given; checked, shapes inferred."""
+        renamed = {value.name: name for name, value in outputs.items()}
+        for node in self._nodes:
+            node.output[:] = [renamed.get(name, name) for name in node.output]
+            node.input[:] = [renamed.get(name, name) for name in node.input]
+        made = [helper.make_tensor_value_info(n, TensorProto.FLOAT, value.shape) for n, value in outputs.items()]
+        weights = [numpy_helper.from_array(array, name) for name, array in self._weights.items()]
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, made, weights)
+        opset = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="programs.networks")
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def conv(
+        self,
+        name: str,
+        source: Value,
+        channels: int,
+        kernel: int | tuple[int, int] = 1,
+        *,
+        stride: int = 1,
+        padding: str = "symmetric",
+        groups: int = 1,
+        gain: float = RELU_GAIN,
+        is_normalised: bool = True,
+        has_bias: bool = True,
+    ) -> Value:
+        """A convolution with bias. `padding`: `symmetric` (half the kernel), `same` (TensorFlow's) or `valid`."""
+        window = (kernel, kernel) if isinstance(kernel, int) else kernel
+        begins, ends = _pads(padding, source.shape[2:], window, stride)
+        size = [
+            (length + begin + end - taps) // stride + 1
+            for length, begin, end, taps in zip(source.shape[2:], begins, ends, window, strict=True)
+        ]
+        shape = (channels, source.channels // groups, *window)
+        inputs = [source.name, self._normal(f"{name}.weight", shape, gain, shape[1] * window[0] * window[1])]
+        if has_bias:
+            inputs.append(self._bias(name, channels))
+        if is_normalised:
+            self.folded_channels += channels
+        attributes = {"kernel_shape": list(window), "strides": [stride] * 2, "pads": [*begins, *ends], "group": groups}
+        return self._node("Conv", name, inputs, (1, channels, *size), **attributes)
+
+    def depthwise(
+        self, name: str, source: Value, kernel: int = 3, *, stride: int = 1, padding: str = "symmetric"
+    ) -> Value:
+        """A convolution of each channel by itself."""
+        return self.conv(name, source, source.channels, kernel, stride=stride, padding=padding, groups=source.channels)
+
+    def up_conv(self, name: str, source: Value, channels: int) -> Value:
+        """A transposed 2×2 convolution with stride 2: twice the height and width."""
+        weight = self._normal(f"{name}.weight", (source.channels, channels, 2, 2), LINEAR_GAIN, source.channels)
+        height, width = source.shape[2:]
+        inputs = [source.name, weight, self._bias(name, channels)]
+        shape = (1, channels, 2 * height, 2 * width)
+        return self._node("ConvTranspose", name, inputs, shape, kernel_shape=[2, 2], strides=[2, 2])
+
+    def dense(self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN) -> Value:
+        """A fully connected layer on [1, features]."""
+        fan_in = source.shape[1]
+        weight = self._normal(f"{name}.weight", (features, fan_in), gain, fan_in)
+        return self._node("Gemm", name, [source.name, weight, self._bias(name, features)], (1, features), transB=1)
+
+    # -- element by element --------------------------------------------------------------------------------------------
+
+    def relu(self, source: Value) -> Value:
+        return self._unary("Relu", "relu", source)
+
+    def relu6(self, source: Value) -> Value:
+        limits = [self._scalar("relu6.low", 0.0), self._scalar("relu6.high", 6.0)]
+        return self._node("Clip", f"{source.name}.relu6", [source.name, *limits], source.shape)
+
+    def leaky_relu(self, source: Value, slope: float) -> Value:
+        return self._unary("LeakyRelu", "leaky", source, alpha=slope)
+
+    def hard_swish(self, source: Value) -> Value:
+        return self._unary("HardSwish", "hardswish", source)
+
+    def hard_sigmoid(self, source: Value) -> Value:
+        """relu6(x + 3) / 6."""
+        return self._unary("HardSigmoid", "hardsigmoid", source, alpha=1 / 6, beta=0.5)
+
+    def sigmoid(self, source: Value) -> Value:
+        return self._unary("Sigmoid", "sigmoid", source)
+
+    def add(self, name: str, left: Value, right: Value) -> Value:
+        return self._node("Add", name, [left.name, right.name], left.shape)
+
+    def mul(self, name: str, left: Value, right: Value) -> Value:
+        """A product; `right` may be [1, channels, 1, 1], the same for all positions."""
+        return self._node("Mul", name, [left.name, right.name], left.shape)
+
+    def batch_norm(self, name: str, source: Value) -> Value:
+        """A batch normalisation that stays a node, with statistics near those of a trained one."""
+        channels, random = source.channels, self._random(name)
+        around_one = 1.0 + 0.1 * random.standard_normal((2, channels))
+        near_zero = 0.1 * random.standard_normal((2, channels))
+        statistics = {"scale": around_one[0], "shift": near_zero[0], "mean": near_zero[1], "variance": around_one[1]}
+        inputs = [
+            self._keep(f"{name}.{part}", np.abs(v) if part == "variance" else v) for part, v in statistics.items()
+        ]
+        return self._node("BatchNormalization", name, [source.name, *inputs], source.shape, epsilon=1e-3)
+
+    # -- pools and layout ----------------------------------------------------------------------------------------------
+
+    def max_pool(
+        self, name: str, source: Value, kernel: int, *, stride: int, padding: str = "valid", is_ceil: bool = False
+    ) -> Value:
+        begins, ends = _pads(padding, source.shape[2:], (kernel, kernel), stride)
+        size = []
+        for length, begin, end in zip(source.shape[2:], begins, ends, strict=True):
+            rest = length + begin + end - kernel
+            size.append((-(-rest // stride) if is_ceil else rest // stride) + 1)
+        attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [*begins, *ends]}
+        return self._node(
+            "MaxPool", name, [source.name], (1, source.channels, *size), **attributes, ceil_mode=int(is_ceil)
+        )
+
+    def average_pool(self, name: str, source: Value, kernel: tuple[int, int]) -> Value:
+        """The average of windows that do not overlap."""
+        size = [length // taps for length, taps in zip(source.shape[2:], kernel, strict=True)]
+        shape = (1, source.channels, *size)
+        return self._node("AveragePool", name, [source.name], shape, kernel_shape=[*kernel], strides=[*kernel])
+
+    def global_average(self, name: str, source: Value) -> Value:
+        return self._node("GlobalAveragePool", name, [source.name], (1, source.channels, 1, 1))
+
+    def flatten(self, source: Value) -> Value:
+        return self._node("Flatten", f"{source.name}.flat", [source.name], (1, int(np.prod(source.shape[1:]))))
+
+    def concat(self, name: str, *sources: Value) -> Value:
+        """Channels one after another."""
+        channels = sum(source.channels for source in sources)
+        shape = (1, channels, *sources[0].shape[2:])
+        return self._node("Concat", name, [source.name for source in sources], shape, axis=1)
+
+    def upsample(self, name: str, source: Value) -> Value:
+        """Every pixel becomes 2×2 pixels."""
+        scales = self._keep("upsample.scales", np.array([1, 1, 2, 2]))
+        height, width = source.shape[2:]
+        attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        shape = (1, source.channels, 2 * height, 2 * width)
+        return self._node("Resize", name, [source.name, "", scales], shape, **attributes)
+
+    # -- helpers -------------------------------------------------------------------------------------------------------
+
+    def _unary(self, op_type: str, suffix: str, source: Value, **attributes: float) -> Value:
+        return self._node(op_type, f"{source.name}.{suffix}", [source.name], source.shape, **attributes)
+
+    def _node(self, op_type: str, name: str, inputs: list[str], shape: tuple[int, ...], **attributes: Any) -> Value:
+        self._nodes.append(helper.make_node(op_type, inputs, [name], name, **attributes))
+        return Value(name, shape)
+
+    def _normal(self, name: str, shape: tuple[int, ...], gain: float, fan_in: int) -> str:
+        values = self._random(name).standard_normal(shape, np.float32)
+        return self._keep(name, values * np.float32(np.sqrt(gain / fan_in)))
+
+    def _bias(self, name: str, channels: int) -> str:
+        values = self._random(f"{name}.bias").standard_normal(channels, np.float32)
+        return self._keep(f"{name}.bias", values * np.float32(BIAS_DEVIATION))
+
+    def _scalar(self, name: str, value: float) -> str:
+        return self._keep(name, np.array(value))
+
+    def _keep(self, name: str, values: NDArray[Any]) -> str:
+        self._weights[name] = values.astype(np.float32)
+        return name
+
+    def _random(self, name: str) -> np.random.Generator:
+        return np.random.default_rng((self._seed, zlib.crc32(self.name.encode()), zlib.crc32(name.encode())))
+
+
+def _pads(
+    padding: str, size: tuple[int, ...], window: tuple[int, int], stride: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Zeros in front and behind, per axis. Example: `same`, 96 pixels, 3 taps, stride 2: 0 in front, 1 behind."""
+    if padding == "valid":
+        return (0, 0), (0, 0)
+    if padding == "symmetric":
+        half = tuple(taps // 2 for taps in window)
+        return half, half
+    assert padding == "same"
+    totals = [
+        max((-(-length // stride) - 1) * stride + taps - length, 0) for length, taps in zip(size, window, strict=True)
+    ]
+    return tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -77,7 +77,7 @@ def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Progr
         _check_frame(image)
         _check_checksums(image)
         content = _read_content(image)
-        program = _build(content, _machine_of(content, machine))
+        program = _build(content, machine_of(content.notes, machine))
         if to_bytes(program, content.tool) != image:
             raise IsaError("headers or symbols do not agree with the content; compile the program again")
         return program
@@ -154,7 +154,7 @@ class _Content:
 
     @property
     def tool(self) -> str:
-        return _decoded(self.notes[NOTE_TOOL], "tool version")
+        return decoded(self.notes[NOTE_TOOL], "tool version")
 
 
 def _read_content(image: bytes) -> _Content:
@@ -165,7 +165,8 @@ def _read_content(image: bytes) -> _Content:
         if missing:
             raise IsaError(f"section {missing[0]} is missing")
         sizes = {region: int(sections[name]["sh_size"]) for region, name in SIZES.items()}
-        notes = _read_notes(cast(NoteSection, sections[NOTES]))
+        kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE)
+        notes = read_notes(cast(NoteSection, sections[NOTES]), kinds)
         return _Content(sections[TEXT].data(), sections[RODATA].data(), sizes, notes)
     except IsaError:
         raise
@@ -173,28 +174,30 @@ def _read_content(image: bytes) -> _Content:
         raise IsaError(f"not a readable ELF file: {error}") from error
 
 
-def _read_notes(section: NoteSection) -> dict[int, bytes]:
+def read_notes(section: NoteSection, kinds: Sequence[int]) -> dict[int, bytes]:
+    """Our notes by type; raises IsaError when one of these kinds is missing."""
     notes: dict[int, bytes] = {}
     for note in section.iter_notes():
         if note["n_name"] == OWNER.rstrip(b"\0").decode():
             notes[int(note["n_type"])] = bytes(note["n_descdata"])
-    for kind in (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE):
+    for kind in kinds:
         if kind not in notes:
             raise IsaError(f"section {NOTES}: the note of type {kind} is missing")
     return notes
 
 
-def _decoded(text: bytes, what: str) -> str:
+def decoded(text: bytes, what: str) -> str:
+    """UTF-8 text; raises IsaError for other bytes."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:
         raise IsaError(f"the {what} is not UTF-8 text: {error}") from error
 
 
-def _machine_of(content: _Content, given: Machine | None) -> Machine:
+def machine_of(notes: Mapping[int, bytes], given: Machine | None) -> Machine:
     """The given machine if the program was built for it, otherwise the one that the file describes."""
-    expected = _decoded(content.notes[NOTE_HASH], "machine's hash")
-    text = _decoded(content.notes[NOTE_TEXT], "machine's text")
+    expected = decoded(notes[NOTE_HASH], "machine's hash")
+    text = decoded(notes[NOTE_TEXT], "machine's text")
     if hashlib.sha256(text.encode()).hexdigest() != expected:
         raise IsaError("the machine's text does not have the machine's hash; compile the program again")
     if given is not None:

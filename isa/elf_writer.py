@@ -72,7 +72,9 @@ def tool_version() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
+    """A section of an ELF file before it has its place."""
+
     name: str
     kind: int
     flags: int
@@ -101,7 +103,7 @@ def to_bytes(program: Program, tool: str | None = None) -> bytes:
     image[HEADER.size : CHECKSUMS_OFFSET] = _segments(sections, offsets)
     names = sections[-1].content
     image[table + SECTION.size :] = b"".join(
-        _section_header(section, offset, names) for section, offset in zip(sections, offsets, strict=True)
+        section_header(section, offset, names) for section, offset in zip(sections, offsets, strict=True)
     )
     for section, offset in zip(sections, offsets, strict=True):
         image[offset : offset + len(section.content)] = section.content
@@ -129,26 +131,26 @@ def check_sizes(program: Program) -> None:
             )
 
 
-def _sections(program: Program, tool: str) -> list[_Section]:
+def _sections(program: Program, tool: str) -> list[Section]:
     """The sections of ORDER with their contents."""
     bases, limits = place_regions(program.limits), program.limits
     symbols, strings = _symbols(program, bases["program"])
     body = [
-        _Section(NOTES, NOTE, 0, _notes(program, tool), alignment=4),
-        _Section(TEXT, PROGBITS, ALLOC | EXECUTE, program.text, bases["program"], alignment=REGION_ALIGNMENT_BYTES),
-        _Section(RODATA, PROGBITS, ALLOC, program.weights, bases["weights"], alignment=REGION_ALIGNMENT_BYTES),
+        Section(NOTES, NOTE, 0, _notes(program, tool), alignment=4),
+        Section(TEXT, PROGBITS, ALLOC | EXECUTE, program.text, bases["program"], alignment=REGION_ALIGNMENT_BYTES),
+        Section(RODATA, PROGBITS, ALLOC, program.weights, bases["weights"], alignment=REGION_ALIGNMENT_BYTES),
         *(
-            _Section(name, NOBITS, ALLOC | WRITE, b"", bases[region], limits[region], alignment=REGION_ALIGNMENT_BYTES)
+            Section(name, NOBITS, ALLOC | WRITE, b"", bases[region], limits[region], alignment=REGION_ALIGNMENT_BYTES)
             for region, name in SIZES.items()
         ),
-        _Section(".symtab", SYMTAB, 0, symbols, link=_number(".strtab"), info=1, alignment=8, entry_bytes=SYMBOL.size),
-        _Section(".strtab", STRTAB, 0, strings),
+        Section(".symtab", SYMTAB, 0, symbols, link=_number(".strtab"), info=1, alignment=8, entry_bytes=SYMBOL.size),
+        Section(".strtab", STRTAB, 0, strings),
     ]
     names = b"\0" + b"".join(name.encode() + b"\0" for name in ORDER)
-    body.append(_Section(".shstrtab", STRTAB, 0, names))
+    body.append(Section(".shstrtab", STRTAB, 0, names))
     by_name = {section.name: section.content for section in body}
     digests = bytes(DIGEST_BYTES) + b"".join(hashlib.sha256(by_name[name]).digest() for name in HASHED)
-    sections = [_Section(CHECKSUMS, NOTE, 0, _note(NOTE_CHECKSUMS, digests), alignment=4), *body]
+    sections = [Section(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
     assert tuple(section.name for section in sections) == ORDER
     return sections
 
@@ -158,7 +160,7 @@ def _number(section: str) -> int:
     return ORDER.index(section) + 1
 
 
-def _offsets(sections: Sequence[_Section]) -> list[int]:
+def _offsets(sections: Sequence[Section]) -> list[int]:
     """File offset of each section; content is on 16-byte boundaries, after the fixed place of the checksums."""
     offsets, position = [], CHECKSUMS_OFFSET
     for section in sections:
@@ -186,7 +188,7 @@ def _header(table: int, sections: int) -> bytes:
     )
 
 
-def _segments(sections: Sequence[_Section], offsets: Sequence[int]) -> bytes:
+def _segments(sections: Sequence[Section], offsets: Sequence[int]) -> bytes:
     headers = []
     for section, offset in zip(sections, offsets, strict=True):
         if section.flags & ALLOC:
@@ -210,7 +212,8 @@ def _segments(sections: Sequence[_Section], offsets: Sequence[int]) -> bytes:
     return b"".join(headers)
 
 
-def _section_header(section: _Section, offset: int, names: bytes) -> bytes:
+def section_header(section: Section, offset: int, names: bytes) -> bytes:
+    """An entry of the section header table; `names` is the content of .shstrtab."""
     return SECTION.pack(
         names.index(b"\0" + section.name.encode() + b"\0") + 1,
         section.kind,
@@ -246,7 +249,7 @@ def _symbols(program: Program, base: int) -> tuple[bytes, bytes]:
 def _notes(program: Program, tool: str) -> bytes:
     machine = program.machine
     return b"".join(
-        _note(kind, content)
+        note(kind, content)
         for kind, content in (
             (NOTE_HASH, machine.hash.encode()),
             (NOTE_TEXT, machine.text.encode()),
@@ -265,7 +268,8 @@ def _provenance(program: Program) -> bytes:
     return np.array(program.provenance, "<u4").tobytes()
 
 
-def _note(kind: int, content: bytes) -> bytes:
+def note(kind: int, content: bytes) -> bytes:
+    """A note of ours."""
     return struct.pack("<III", len(OWNER), len(content), kind) + _padded(OWNER) + _padded(content)
 
 

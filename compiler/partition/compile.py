@@ -1,0 +1,181 @@
+"""Compiles a network whose every node need not run on the machine: what cannot, runs on the host, and says why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import onnx
+
+from compiler.errors import CompileError, DamagedModel
+from compiler.partition.faults import find_faults
+from compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
+from compiler.partition.source import Source, read_source, reads
+from compiler.pipeline import Dump, Model, Options, compile_model
+from compiler.simplify.check import QUANTIZERS as QUANTIZER_KINDS
+from isa.machine import Machine
+from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from isa.program import Program
+
+MOVES = (*QUANTIZERS, "Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""
+
+NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
+FLOAT = "works on float tensors; expected QuantizeLinear and DequantizeLinear around it"
+
+
+def compile_partitioned(
+    model: Model,
+    machine: Machine,
+    options: Options | None = None,
+    dump: Dump | None = None,
+    host_floats: bool = False,
+) -> Program | Partitioned:
+    """Compile an ONNX model; a Program if the machine can do all of it, otherwise in parts on machine and host.
+
+    Raises CompileError for a model that is wrong, and for one of which nothing can run on the machine unless
+    `host_floats`: then it runs on the host as a whole.
+    """
+    options = options or Options()
+    dumped: list[tuple[str, str]] = []
+    keep = None if dump is None else lambda name, text: dumped.append((name, text))
+    try:
+        program = compile_model(model, machine, options, keep)
+    except DamagedModel:
+        raise
+    except CompileError as error:
+        return _compile_in_parts(model, machine, options, dump, host_floats, error)
+    for name, text in dumped:
+        assert dump is not None
+        dump(name, text)
+    return program
+
+
+def _compile_in_parts(
+    model: Model, machine: Machine, options: Options, dump: Dump | None, host_floats: bool, whole: CompileError
+) -> Partitioned:
+    """`whole` is why the machine cannot do all of it."""
+    source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
+    search = _Search(source, machine, replace(options, shapes={}))
+    parts, reasons = search.parts()
+    if not any(part.on_machine for part in parts) and not host_floats:
+        raise whole
+    segments = [
+        search.npu_segment(part, dump) if part.on_machine else _host_segment(source, part, parts, reasons)
+        for part in parts
+    ]
+    return Partitioned(
+        machine,
+        tuple(segments),
+        tuple(_value(source, name) for name in source.inputs),
+        tuple(_value(source, name) for name in source.outputs),
+        {"model": source.model.graph.name or "model"},
+    )
+
+
+class _Search:
+    """Finds nodes for the host until the compiler takes every part of the machine's."""
+
+    def __init__(self, source: Source, machine: Machine, options: Options) -> None:
+        self._source = source
+        self._machine = machine
+        self._options = options
+        self._reasons: dict[str, str] = {name: _reason(name, error) for name, error in source.refused.items()}
+        self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
+
+    def parts(self) -> tuple[tuple[Part, ...], Mapping[str, str]]:
+        """The parts, all of whose programs are compiled, and why each node of the host is there."""
+        while True:
+            parts = cut_into_parts(self._source, self._reasons)
+            wrong = [self._faults(part) for part in parts if part.on_machine]
+            if not any(wrong):
+                return parts, self._reasons
+            for faults in wrong:
+                self._reasons |= faults
+
+    def npu_segment(self, part: Part, dump: Dump | None) -> NpuSegment:
+        program, dumped = self._compiled[part]
+        for name, text in dumped:
+            if dump is not None:
+                dump(name, text)
+        return NpuSegment(program)
+
+    def _faults(self, part: Part) -> Mapping[str, str]:
+        """Why nodes of a part cannot run on the machine; empty when it is compiled."""
+        if part in self._compiled:
+            return {}
+        operators = {self._source.nodes[name].op_type for name in part.nodes}
+        if operators <= set(MOVES):
+            return dict.fromkeys(part.nodes, NOT_WORTH)
+        model = part_model(self._source, part)
+        if not any(f"onnx.{node.op_type}" in QUANTIZER_KINDS for node in model.graph.node):
+            return dict.fromkeys(part.nodes, FLOAT)
+        found = find_faults(model, self._machine) or self._compile(part, model)
+        reasons = {name: _reason(name, error) for name, error in found.items() if name in self._source.nodes}
+        if not found or not reasons.keys() <= self._reasons.keys():
+            return reasons
+        error = next(iter(found.values()))
+        return {name: _reason(name, error) for name in part.nodes}
+
+    def _compile(self, part: Part, model: onnx.ModelProto) -> Mapping[str, CompileError]:
+        """Compile a part; the nodes of an error, if it says which. Raises CompileError for one that does not."""
+        dumped: list[tuple[str, str]] = []
+        try:
+            program = compile_model(model, self._machine, self._options, lambda name, text: dumped.append((name, text)))
+        except DamagedModel:
+            raise
+        except CompileError as error:
+            if not error.nodes:
+                raise
+            return dict.fromkeys(error.nodes, error)
+        self._compiled[part] = program, dumped
+        return {}
+
+
+def _reason(name: str, error: CompileError) -> str:
+    """An error's text without the node that it begins with, and without the list of all operators."""
+    text = re.sub(rf"^node {re.escape(repr(name))} \([\w.]+\): ", "", str(error))
+    return text.partition("; those that have: ")[0]
+
+
+# -- the host's parts --------------------------------------------------------------------------------------------------
+
+
+def _host_segment(source: Source, part: Part, parts: Iterable[Part], reasons: Mapping[str, str]) -> Segment:
+    from_machine = {name for other in parts if other.on_machine for name in other.outputs}
+    to_machine = {name for other in parts if other.on_machine for name in other.inputs}
+    nodes = tuple(
+        HostNode(name, source.nodes[name].op_type, reasons[name], _transfers(source, name, from_machine, to_machine))
+        for name in part.nodes
+        if name in reasons
+    )
+    model = part_model(source, part)
+    return HostSegment(model.SerializeToString(deterministic=True), part.inputs, part.outputs, nodes)
+
+
+def _transfers(source: Source, name: str, from_machine: set[str], to_machine: set[str]) -> int:
+    """Bytes that pass between a node and the machine; a tensor passes as the integers next to the node."""
+    node = source.nodes[name]
+    read = {_dequantized(source, tensor) for tensor in reads(node)} & from_machine
+    made = {of for tensor in node.output for of in (tensor, *_quantized(source, tensor))} & to_machine
+    return sum(map(source.bytes, read | made))
+
+
+def _dequantized(source: Source, tensor: str) -> str:
+    maker = source.producers.get(tensor)
+    if maker is not None and source.nodes[maker].op_type == "DequantizeLinear":
+        return source.nodes[maker].input[0]
+    return tensor
+
+
+def _quantized(source: Source, tensor: str) -> list[str]:
+    readers = (source.nodes[reader] for reader in source.readers.get(tensor, ()))
+    return [node.output[0] for node in readers if node.op_type == "QuantizeLinear"]
+
+
+def _value(source: Source, name: str) -> Value:
+    of = source.types[name].type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in of.shape.dim)
+    return Value(name, dtype, sizes)

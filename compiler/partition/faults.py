@@ -1,0 +1,49 @@
+"""What keeps a model's nodes off a machine: the compiler's own errors, for all nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from compiler.errors import Blame, CompileError, DamagedModel
+from compiler.fuse import fuse
+from compiler.graph import Graph
+from compiler.lower import lower
+from compiler.lower_tiles import select
+from compiler.onnx_import import import_onnx
+from compiler.select.cover import Selector
+from compiler.simplify import simplify
+from isa.machine import Machine
+
+
+def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, CompileError]:
+    """Of each node that the machine cannot do as it stands in this model, the compiler's error; empty if there is none.
+
+    More may appear once these are gone. An error that is of no node in particular is of all of them. Raises
+    DamagedModel.
+    """
+    blame = Blame(collects=True)
+    try:
+        graph = simplify(import_onnx(model.SerializeToString()), blame)
+        if not blame.faults:
+            _find_uncovered(graph, machine, blame)
+    except DamagedModel:
+        raise
+    except CompileError as error:
+        return blame.faults | {node: error for node in error.nodes or [node.name for node in model.graph.node]}
+    return blame.faults
+
+
+def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:
+    """Faults of a simplified graph: numbers that the machine lacks, and nests that none of its instructions cover."""
+    nests = lower(graph, machine, blame)
+    if blame.faults:
+        return
+    nests = fuse(nests)
+    selector = Selector(machine, nests)
+    for nest in nests.nests:
+        with blame.on(nest.nodes):
+            selector.cover(nest)
+    if not blame.faults:
+        select(nests, machine)

@@ -1,0 +1,194 @@
+"""Cuts a model into parts that run one after the other, on the machine and on the host in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from compiler.partition.source import Source, reads
+
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Nodes that run together, in the model's order, and the tensors that come in and go out."""
+
+    on_machine: bool
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def cut_into_parts(source: Source, host: Container[str]) -> tuple[Part, ...]:
+    """All nodes but free ones, in the fewest parts of a greedy walk: all that is ready on one side, then on the other.
+
+    `host` are nodes that the machine cannot do. A quantisation is done where its operand is made.
+    """
+    sides = _sides(source, host)
+    walks = [_walk(source, sides, starts_on_machine) for starts_on_machine in (True, False)]
+    groups = min(walks, key=len)
+    return _with_tensors(source, groups)
+
+
+def part_model(source: Source, part: Part) -> onnx.ModelProto:
+    """A part as a model of its own, with copies of the free nodes that it reads."""
+    included = _with_free_nodes(source, part)
+    nodes = [node for name, node in source.nodes.items() if name in included]
+    read = dict.fromkeys(tensor for node in nodes for tensor in reads(node))
+    wanted = [*read, *part.outputs]
+    initializers = [source.initializers[name] for name in dict.fromkeys(wanted) if name in source.initializers]
+    made = {output for node in nodes for output in node.output}
+    known = [source.types[name] for name in made if name in source.types and name not in part.outputs]
+    graph = onnx.helper.make_graph(
+        nodes,
+        source.model.graph.name or "model",
+        [source.types[name] for name in part.inputs],
+        [_output_info(source, name) for name in part.outputs],
+        initializers,
+        value_info=sorted(known, key=lambda value: value.name),
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=source.model.opset_import, ir_version=source.model.ir_version, producer_name="tilewright"
+    )
+
+
+def _output_info(source: Source, name: str) -> onnx.ValueInfoProto:
+    return source.types[name] if name in source.types else onnx.ValueInfoProto(name=name)
+
+
+# -- which side, in which order ----------------------------------------------------------------------------------------
+
+
+def _sides(source: Source, host: Container[str]) -> dict[str, bool]:
+    """For every node that is not free: whether it runs on the machine."""
+    sides: dict[str, bool] = {}
+    for name, node in source.nodes.items():
+        if _is_free(source, host, name):
+            continue
+        sides[name] = name not in host
+        maker = source.producers.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+        if maker in sides:
+            sides[name] = sides[name] and sides[maker]
+    for name, node in source.nodes.items():
+        if sides.get(name) and node.op_type == "QuantizeLinear" and node.input[0] in source.inputs:
+            readers = list(_readers(source, host, node.output))
+            sides[name] = not readers or any(sides[reader] for reader in readers)
+    return sides
+
+
+def _is_free(source: Source, host: Container[str], name: str) -> bool:
+    return name in source.free and name not in host
+
+
+def _readers(source: Source, host: Container[str], tensors: Iterable[str]) -> Iterable[str]:
+    """The nodes that read tensors, also through free nodes."""
+    for tensor in tensors:
+        for reader in source.readers.get(tensor, ()):
+            if _is_free(source, host, reader):
+                yield from _readers(source, host, source.nodes[reader].output)
+            else:
+                yield reader
+
+
+def _walk(source: Source, sides: dict[str, bool], on_machine: bool) -> list[tuple[bool, tuple[str, ...]]]:
+    before = {name: _makers(source, sides, reads(source.nodes[name])) for name in sides}
+    groups: list[tuple[bool, tuple[str, ...]]] = []
+    done: set[str] = set()
+    left = list(sides)
+    while left:
+        taken = []
+        for name in left:
+            if sides[name] == on_machine and before[name] <= done:
+                done.add(name)
+                taken.append(name)
+        if taken:
+            groups.append((on_machine, tuple(taken)))
+        left = [name for name in left if name not in done]
+        on_machine = not on_machine
+    return groups
+
+
+def _makers(source: Source, sides: Container[str], tensors: Iterable[str]) -> set[str]:
+    """The nodes with a side that make tensors, also through free nodes."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    left = list(tensors)
+    while left:
+        tensor = left.pop()
+        maker = source.producers.get(tensor)
+        if maker is None or tensor in seen:
+            continue
+        seen.add(tensor)
+        if maker in sides:
+            found.add(maker)
+        else:
+            left += reads(source.nodes[maker])
+    return found
+
+
+# -- what passes between parts -----------------------------------------------------------------------------------------
+
+
+def _with_tensors(source: Source, groups: Sequence[tuple[bool, tuple[str, ...]]]) -> tuple[Part, ...]:
+    sided = {name for _, nodes in groups for name in nodes}
+    made = [{output for name in nodes for output in source.nodes[name].output} for _, nodes in groups]
+    finished = [_finished(source, mine, sided) for mine in made]
+    read = [
+        _roots(source, sided, [*outputs, *(tensor for name in nodes for tensor in reads(source.nodes[name]))]) - mine
+        for (_, nodes), mine, outputs in zip(groups, made, finished, strict=True)
+    ]
+    wanted = set().union(*read)
+    parts = [
+        Part(
+            on_machine,
+            nodes,
+            _in_order(source, inputs),
+            tuple(dict.fromkeys([*outputs, *_in_order(source, wanted & mine)])),
+        )
+        for (on_machine, nodes), inputs, mine, outputs in zip(groups, read, made, finished, strict=True)
+    ]
+    left = tuple(name for name in source.outputs if not any(name in part.outputs for part in parts))
+    if left:  # constants, and inputs handed on
+        parts.append(Part(False, (), _in_order(source, _roots(source, sided, left)), left))
+    return tuple(parts)
+
+
+def _in_order(source: Source, tensors: set[str]) -> tuple[str, ...]:
+    """Tensors that are not constant in the model's order."""
+    return tuple(name for name in (*source.inputs, *source.producers) if name in tensors)
+
+
+def _finished(source: Source, made: set[str], sided: Container[str]) -> list[str]:
+    """The model's outputs that a part makes: itself, or through free nodes from what it makes."""
+    roots = {name: _roots(source, sided, [name]) for name in source.outputs}
+    return [name for name, of in roots.items() if name in made or (of and of <= made)]
+
+
+def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set[str]:
+    """The tensors, neither constant nor made by free nodes, that tensors come from."""
+    found: set[str] = set()
+    left = list(tensors)
+    while left:
+        tensor = left.pop()
+        maker = source.producers.get(tensor)
+        if maker is not None and maker not in sided:
+            left += reads(source.nodes[maker])
+        elif tensor not in source.initializers:
+            found.add(tensor)
+    return found
+
+
+def _with_free_nodes(source: Source, part: Part) -> set[str]:
+    """A part's nodes and the free ones that they read, and that its outputs come from."""
+    included = set(part.nodes)
+    left = [*part.outputs, *(tensor for name in part.nodes for tensor in reads(source.nodes[name]))]
+    while left:
+        tensor = left.pop()
+        maker = source.producers.get(tensor)
+        if maker is not None and maker not in included and tensor not in part.inputs:
+            included.add(maker)
+            left += reads(source.nodes[maker])
+    return included

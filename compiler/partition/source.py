@@ -1,0 +1,189 @@
+"""A model as the partition sees it: nodes with names of their own, what reads and makes each tensor, what is constant.
+
+Some nodes belong to no side. Those whose operands are all constant (dequantised weights, shape arithmetic), and those
+that dequantise an activation, are *free*: each part of a cut network gets its own copy of those that it reads, so that
+a tensor crosses between parts as integers and weights never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.inliner import inline_local_functions
+
+from compiler.errors import CompileError
+from compiler.graph import TensorType
+from compiler.input_shapes import Shapes
+from compiler.onnx_import import (
+    check_node,
+    finish_onnx,
+    named_nodes,
+    opset_of,
+    read_onnx,
+    tensor_type,
+)
+
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+"""Operators whose results are not constant though their operands are."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A whole model. Nodes are in an order that computes each tensor before it is read."""
+
+    model: onnx.ModelProto  # every node named, constants as initialisers
+    nodes: Mapping[str, onnx.NodeProto]  # by name
+    producers: Mapping[str, str]  # tensor → node
+    readers: Mapping[str, tuple[str, ...]]  # tensor → nodes
+    types: Mapping[str, onnx.ValueInfoProto]  # of tensors whose type is known
+    initializers: Mapping[str, onnx.TensorProto]
+    free: frozenset[str]  # nodes that every part may have its own copy of
+    refused: Mapping[str, CompileError]  # nodes that the compiler does not even read
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(value.name for value in self.model.graph.input if value.name not in self.initializers)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(value.name for value in self.model.graph.output)
+
+    def tensor_type(self, tensor: str) -> TensorType | None:
+        """None for what is no tensor of fixed shape."""
+        if tensor not in self.types:
+            return None
+        try:
+            return tensor_type(self.types[tensor])
+        except CompileError:
+            return None
+
+    def bytes(self, tensor: str) -> int:
+        """Of a tensor of fixed shape; 0 for others."""
+        of = self.tensor_type(tensor)
+        if of is None:
+            return 0
+        value = self.types[tensor].type.tensor_type.elem_type
+        return prod(of.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
+
+
+def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Source:
+    """Read and check a model; raises CompileError for what is wrong with the file, not for what its operators are."""
+    model, name = read_onnx(source, shapes)
+    if model.functions:
+        model = inline_local_functions(model)
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    for node, (node_name, _) in zip(named.graph.node, list(named_nodes(model)), strict=True):
+        node.name = node_name
+    inferred, _ = finish_onnx(named, name)
+    del inferred.functions[:]  # those that shape inference needed
+    for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
+        node.name = node_name  # converting to another opset adds nodes
+    return index_model(_with_constants(inferred))
+
+
+def index_model(model: onnx.ModelProto) -> Source:
+    """What `read_source` finds in a model whose nodes have names and whose shapes are inferred."""
+    graph = model.graph
+    nodes = {node.name: node for node in graph.node}
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+    producers = {output: node.name for node in graph.node for output in node.output if output}
+    readers: dict[str, tuple[str, ...]] = {}
+    for node in graph.node:
+        for tensor in dict.fromkeys(reads(node)):
+            readers[tensor] = (*readers.get(tensor, ()), node.name)
+    opset = opset_of(model)
+    refused = {name: error for name, node in nodes.items() if (error := _refusal(node, opset, types)) is not None}
+    free = _free_nodes(model, initializers, refused)
+    return Source(model, nodes, producers, readers, types, initializers, free, refused)
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """The tensors that a node reads, those of its subgraphs too that are made outside of them."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            made = {value.name for value in (*graph.input, *graph.initializer)}
+            made |= {output for inner in graph.node for output in inner.output}
+            for inner in graph.node:
+                yield from (name for name in reads(inner) if name not in made)
+            yield from (value.name for value in graph.output if value.name not in made)
+
+
+def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Constant nodes as initialisers, where they hold a tensor, and shapes that are known too."""
+    types = {value.name: value for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
+    types |= {t.name: _value_info(t) for t in model.graph.initializer}
+    kept = []
+    for node in model.graph.node:
+        value = _constant_of(node, types)
+        if value is None:
+            kept.append(node)
+        else:
+            value.name = node.output[0]
+            model.graph.initializer.append(value)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return model
+
+
+def _value_info(tensor: onnx.TensorProto) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+
+
+def _constant_of(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> onnx.TensorProto | None:
+    """What a Constant holds or a Shape gives, if it is known."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    value = onnx.TensorProto()
+    if node.op_type == "Constant" and set(attributes) == {"value"}:
+        value.CopyFrom(attributes["value"].t)
+        return value
+    if node.op_type == "Shape" and node.input[0] in types:
+        try:
+            shape = tensor_type(types[node.input[0]]).shape
+        except CompileError:
+            return None
+        first = attributes["start"].i if "start" in attributes else 0
+        last = attributes["end"].i if "end" in attributes else None
+        value.CopyFrom(numpy_helper.from_array(np.array(shape, np.int64)[first:last]))
+        return value
+    return None
+
+
+def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInfoProto]) -> CompileError | None:
+    """Why the compiler does not even read a node."""
+    try:
+        check_node(node.name, node, opset)
+        for output in filter(None, node.output):
+            if output not in types:
+                raise CompileError(
+                    f"node {node.name!r} ({node.op_type}): the shape of its result {output!r} depends on data; "
+                    "expected fixed sizes"
+                )
+            tensor_type(types[output])
+    except CompileError as error:
+        return error
+    return None
+
+
+def _free_nodes(
+    model: onnx.ModelProto, initializers: Mapping[str, onnx.TensorProto], refused: Mapping[str, CompileError]
+) -> frozenset[str]:
+    constant = set(initializers)
+    free = set()
+    for node in model.graph.node:
+        if node.name in refused or any(a.HasField("g") or a.graphs for a in node.attribute):
+            continue
+        if all(name in constant for name in node.input if name) and node.op_type not in RANDOM:
+            constant.update(node.output)
+            free.add(node.name)
+        elif node.op_type == "DequantizeLinear" and all(name in constant for name in node.input[1:] if name):
+            free.add(node.name)
+    return frozenset(free)

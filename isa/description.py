@@ -45,72 +45,76 @@ def read_description(text: bytes) -> Description:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise IsaError(f"the description is not JSON: {error}") from error
-    top = _mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
+    top = mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
     return Description(
-        inputs=_list(top["inputs"], "inputs", _tensor),
-        outputs=_list(top["outputs"], "outputs", _tensor),
-        layers=_list(top["layers"], "layers", _layer),
-        metadata=_texts(top["metadata"], "metadata"),
+        inputs=list_of(top["inputs"], "inputs", _tensor),
+        outputs=list_of(top["outputs"], "outputs", _tensor),
+        layers=list_of(top["layers"], "layers", _layer),
+        metadata=texts(top["metadata"], "metadata"),
     )
 
 
 def _tensor(value: Any, path: str) -> Tensor:
-    keys = _mapping(value, path, ("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"))
-    shape = _list(keys["shape"], f"{path}.shape", _positive)
-    stored = _list(keys["stored"], f"{path}.stored", _positive)
+    keys = mapping(value, path, ("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"))
+    shape = list_of(keys["shape"], f"{path}.shape", _positive)
+    stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
         raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
-    dtype = _text(keys["dtype"], f"{path}.dtype")
+    dtype = text(keys["dtype"], f"{path}.dtype")
     if dtype not in DTYPES:
         raise IsaError(f"{path}.dtype: expected {', '.join(DTYPES)}, not {dtype!r}")
     scale = keys["scale"]
     if not isinstance(scale, float | int) or isinstance(scale, bool) or not 0 < scale < float("inf"):
         raise IsaError(f"{path}.scale: expected a positive number, not {scale!r}")
     return Tensor(
-        name=_text(keys["name"], f"{path}.name"),
+        name=text(keys["name"], f"{path}.name"),
         shape=shape,
         stored=(stored[0], stored[1], stored[2], stored[3]),
         dtype=dtype,
         scale=scale,
         zero_point=_integer(keys["zero_point"], f"{path}.zero_point", -128, 127),
-        offset=_natural(keys["offset"], f"{path}.offset"),
+        offset=natural(keys["offset"], f"{path}.offset"),
         lanes=_positive(keys["lanes"], f"{path}.lanes"),
     )
 
 
 def _layer(value: Any, path: str) -> Layer:
-    keys = _mapping(value, path, ("name", "first_instruction", "nodes", "macs"))
+    keys = mapping(value, path, ("name", "first_instruction", "nodes", "macs"))
     return Layer(
-        name=_text(keys["name"], f"{path}.name"),
-        first_instruction=_natural(keys["first_instruction"], f"{path}.first_instruction"),
-        nodes=_list(keys["nodes"], f"{path}.nodes", _text),
-        macs=_natural(keys["macs"], f"{path}.macs"),
+        name=text(keys["name"], f"{path}.name"),
+        first_instruction=natural(keys["first_instruction"], f"{path}.first_instruction"),
+        nodes=list_of(keys["nodes"], f"{path}.nodes", text),
+        macs=natural(keys["macs"], f"{path}.macs"),
     )
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _mapping(value: Any, path: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+def mapping(value: Any, path: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    """A mapping with just these keys; raises IsaError that names `path`."""
     if not isinstance(value, dict) or sorted(value) != sorted(keys):
         came = ", ".join(value) if isinstance(value, dict) else repr(value)
         raise IsaError(f"{path}: expected the keys {', '.join(keys)}, not {came}")
     return value
 
 
-def _list(value: Any, path: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+def list_of(value: Any, path: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+    """A list, each item read by `read`; raises IsaError that names `path`."""
     if not isinstance(value, list):
         raise IsaError(f"{path}: expected a list, not {value!r}")
     return tuple(read(item, f"{path}[{number}]") for number, item in enumerate(value))
 
 
-def _texts(value: Any, path: str) -> Mapping[str, str]:
+def texts(value: Any, path: str) -> Mapping[str, str]:
+    """Texts by name; raises IsaError that names `path`."""
     if not isinstance(value, dict):
         raise IsaError(f"{path}: expected texts by name, not {value!r}")
-    return {key: _text(item, f"{path}.{key}") for key, item in value.items()}
+    return {key: text(item, f"{path}.{key}") for key, item in value.items()}
 
 
-def _text(value: Any, path: str) -> str:
+def text(value: Any, path: str) -> str:
+    """A text; raises IsaError that names `path`."""
     if not isinstance(value, str):
         raise IsaError(f"{path}: expected a text, not {value!r}")
     return value
@@ -122,7 +126,8 @@ def _integer(value: Any, path: str, low: int, high: int) -> int:
     return value
 
 
-def _natural(value: Any, path: str) -> int:
+def natural(value: Any, path: str) -> int:
+    """An integer from 0 on; raises IsaError that names `path`."""
     return _integer(value, path, 0, (1 << 63) - 1)
 
 

@@ -117,9 +117,12 @@ class Builder:
         shape = (1, channels, 2 * height, 2 * width)
         return self._node("ConvTranspose", name, inputs, shape, kernel_shape=[2, 2], strides=[2, 2])
 
-    def dense(self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN) -> Value:
+    def dense(
+        self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN, is_normalised: bool = False
+    ) -> Value:
         """A fully connected layer on [1, features]."""
         fan_in = source.shape[1]
+        self.folded_channels += features * is_normalised
         weight = self._normal(f"{name}.weight", (features, fan_in), gain, fan_in)
         return self._node("Gemm", name, [source.name, weight, self._bias(name, features)], (1, features), transB=1)
 
@@ -141,6 +144,10 @@ class Builder:
     def hard_sigmoid(self, source: Value) -> Value:
         """relu6(x + 3) / 6."""
         return self._unary("HardSigmoid", "hardsigmoid", source, alpha=1 / 6, beta=0.5)
+
+    def softmax(self, name: str, source: Value) -> Value:
+        """Over the features of [1, features]."""
+        return self._node("Softmax", name, [source.name], source.shape, axis=1)
 
     def sigmoid(self, source: Value) -> Value:
         return self._unary("Sigmoid", "sigmoid", source)

@@ -18,6 +18,9 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 
 Feed = Mapping[str, NDArray[np.float32]]
 
+KEEP_PARAMETERS = {"BatchNormalization"}
+"""Operators whose parameters stay float, as the quantiser leaves them by itself; their neighbours quantise around."""
+
 CALIBRATION_SAMPLES = 2
 COARSE = 8
 """Random images are made of patches, one for this many pixels a side, so that averages differ between images."""
@@ -45,7 +48,7 @@ def quantise(model: onnx.ModelProto) -> onnx.ModelProto:
                 path,
                 _Feeds(feeds),
                 quant_format=QuantFormat.QDQ,
-                op_types_to_quantize=sorted({node.op_type for node in model.graph.node}),
+                op_types_to_quantize=sorted({node.op_type for node in model.graph.node} - KEEP_PARAMETERS),
                 per_channel=True,
                 activation_type=QuantType.QInt8,
                 weight_type=QuantType.QInt8,

@@ -1,39 +1,49 @@
-"""The table of networks: how each is built, and what its paper says of it."""
+"""The table of networks: how each is built, and what is published of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import onnx
 
 from programs.networks.builder import Builder
-from programs.networks.mobilenet import mobilenet_v1, mobilenet_v1_025, mobilenet_v2
+from programs.networks.efficientnet_lite import efficientnet_lite0
+from programs.networks.mlperf_tiny import autoencoder, ds_cnn
+from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
+from programs.networks.mobilenet_v2 import mobilenet_v2
+from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
 from programs.networks.quantise import quantise
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
+from programs.networks.resnet_v2 import resnet20_v2
+from programs.networks.squeezenet import squeezenet_1_0, squeezenet_1_1
+from programs.networks.unet import unet
+from programs.networks.yolo import yolov3_tiny
 
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A network that can be made."""
-
-    build: Callable[[Builder], onnx.ModelProto]
-
-
-NETWORKS = {
-    "resnet8": Network(resnet8),
-    "resnet18": Network(resnet18),
-    "resnet50": Network(resnet50),
-    "resnet50v1.5": Network(resnet50_v1_5),
-    "mobilenetv1-0.25": Network(mobilenet_v1_025),
-    "mobilenetv1": Network(mobilenet_v1),
-    "mobilenetv2": Network(mobilenet_v2),
+NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
+    "autoencoder": autoencoder,
+    "ds-cnn": ds_cnn,
+    "efficientnet-lite0": efficientnet_lite0,
+    "mobilenetv1": mobilenet_v1,
+    "mobilenetv1-0.25": mobilenet_v1_025,
+    "mobilenetv2": mobilenet_v2,
+    "mobilenetv3-large": mobilenet_v3_large,
+    "mobilenetv3-small": mobilenet_v3_small,
+    "resnet8": resnet8,
+    "resnet18": resnet18,
+    "resnet20v2": resnet20_v2,
+    "resnet50": resnet50,
+    "resnet50v1.5": resnet50_v1_5,
+    "squeezenet1.0": squeezenet_1_0,
+    "squeezenet1.1": squeezenet_1_1,
+    "unet": unet,
+    "yolov3-tiny": yolov3_tiny,
 }
+"""Name on the command line → its builder."""
 
 
 def float_network(name: str) -> onnx.ModelProto:
     """A network of the table, in float32."""
-    return NETWORKS[name].build(Builder(name))
+    return NETWORKS[name](Builder(name))
 
 
 def int8_network(name: str) -> onnx.ModelProto:

@@ -34,7 +34,7 @@ def resnet8(builder: Builder) -> onnx.ModelProto:
     x = builder.input("image", 3, 32, 32)
     x = builder.relu(builder.conv("conv", x, 16, 3))
     for stage, channels in enumerate((16, 32, 64), 1):
-        x = _basic(builder, f"layer{stage}", x, channels, _stride(stage, 0), padding="same")
+        x = _basic(builder, f"layer{stage}", x, channels, _stride(stage, 0), is_tiny=True)
     return _head(builder, x, 10)
 
 
@@ -56,26 +56,32 @@ def _stride(stage: int, block: int) -> int:
     return 2 if stage > 1 and block == 0 else 1
 
 
-def _basic(builder: Builder, name: str, source: Value, channels: int, stride: int, padding: str = "symmetric") -> Value:
+def _basic(builder: Builder, name: str, source: Value, channels: int, stride: int, is_tiny: bool = False) -> Value:
+    """Figure 5, left. MLPerf Tiny's has TensorFlow's padding, and no normalisation in its shortcuts."""
+    padding = "same" if is_tiny else "symmetric"
     x = builder.relu(builder.conv(f"{name}.conv1", source, channels, 3, stride=stride, padding=padding))
     x = builder.conv(f"{name}.conv2", x, channels, 3, gain=BRANCH_GAIN)
-    shortcut = _shortcut(builder, name, source, channels, stride, padding)
+    shortcut = _shortcut(builder, name, source, channels, stride, is_normalised=not is_tiny)
     return builder.relu(builder.add(f"{name}.add", x, shortcut))
 
 
 def _bottleneck(builder: Builder, name: str, source: Value, channels: int, stride: int, stride_in_3x3: bool) -> Value:
+    """Figure 5, right."""
     first, second = (1, stride) if stride_in_3x3 else (stride, 1)
     x = builder.relu(builder.conv(f"{name}.conv1", source, channels, 1, stride=first))
     x = builder.relu(builder.conv(f"{name}.conv2", x, channels, 3, stride=second))
     x = builder.conv(f"{name}.conv3", x, 4 * channels, 1, gain=BRANCH_GAIN)
-    shortcut = _shortcut(builder, name, source, 4 * channels, stride, "symmetric")
+    shortcut = _shortcut(builder, name, source, 4 * channels, stride)
     return builder.relu(builder.add(f"{name}.add", x, shortcut))
 
 
-def _shortcut(builder: Builder, name: str, source: Value, channels: int, stride: int, padding: str) -> Value:
+def _shortcut(
+    builder: Builder, name: str, source: Value, channels: int, stride: int, is_normalised: bool = True
+) -> Value:
     if stride == 1 and source.channels == channels:
         return source
-    return builder.conv(f"{name}.shortcut", source, channels, 1, stride=stride, padding=padding, gain=LINEAR_GAIN)
+    name = f"{name}.shortcut"
+    return builder.conv(name, source, channels, stride=stride, gain=LINEAR_GAIN, is_normalised=is_normalised)
 
 
 def _head(builder: Builder, source: Value, classes: int) -> onnx.ModelProto:

@@ -8,18 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from isa.checker import Finding, check
-from isa.elf import load, save
 from isa.loader import load_machine
 from isa.machine import Machine
+from isa.partitioned import HostNode, Partitioned, Value
+from isa.partitioned_elf import load_any, save_any
 from isa.program import Layer, Tensor
 from isa.program import Program as Binary
 from tilewright.errors import InputError
-from tilewright.execute import EXECUTORS, Executor, executor
-from tilewright.host import dram_image, read_outputs
+from tilewright.execute import EXECUTORS
+from tilewright.segments import Segments, zeros
 
 if TYPE_CHECKING:
     import onnx
@@ -41,15 +41,22 @@ def compile(  # noqa: A001
     isa: str | Path | Machine,
     overrides: Sequence[str] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    host: bool = True,
+    host_floats: bool = False,
 ) -> Program:
     """Compile an int8 ONNX model for a machine: the name of a shipped one, a YAML file, or a `Machine`.
 
     `overrides` are `key.path=value` settings on a machine given by name or path; `shapes` are the sizes of inputs that
-    the model leaves open. Raises CompileError or IsaError.
+    the model leaves open. What the machine cannot do runs on the host, unless `host` is false; `host_floats` lets the
+    host run even a model of which the machine can do nothing. Raises CompileError or IsaError.
     """
+    from compiler.partition.compile import compile_partitioned
     from compiler.pipeline import Options, compile_model
 
-    return Program(compile_model(model, machine_of(isa, overrides), Options(shapes=shapes or {})))
+    machine, options = machine_of(isa, overrides), Options(shapes=shapes or {})
+    if not host:
+        return Program(compile_model(model, machine, options))
+    return Program(compile_partitioned(model, machine, options, host_floats=host_floats))
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:
@@ -62,40 +69,58 @@ def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Mach
 
 
 class Program:
-    """A compiled program, ready to run any number of times."""
+    """A compiled network, ready to run any number of times: one program, or several with the host's work in between."""
 
-    def __init__(self, binary: Binary) -> None:
-        self.binary = binary
-        self._executors: dict[str, Executor] = {}
+    def __init__(self, network: Binary | Partitioned) -> None:
+        self.network = network
+        self._segments = Segments(network)
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
         """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`."""
-        return cls(load(path, machine))
+        return cls(load_any(path, machine))
 
     def save(self, path: str | Path) -> None:
         """Write the ELF file in one step; raises IsaError when it cannot be written."""
-        save(self.binary, path)
+        save_any(self.network, path)
 
     @property
     def machine(self) -> Machine:
-        return self.binary.machine
+        return self.network.machine
+
+    @property
+    def programs(self) -> tuple[Binary, ...]:
+        """What runs on the machine, in order; one program if the machine does all."""
+        return self.network.programs if isinstance(self.network, Partitioned) else (self.network,)
+
+    @property
+    def binary(self) -> Binary:
+        """The one program of a network that the machine does whole; raises InputError for one in parts."""
+        if isinstance(self.network, Partitioned):
+            raise InputError(f"the network is in parts: {len(self.programs)} programs, and host nodes in between")
+        return self.network
+
+    @property
+    def host_nodes(self) -> tuple[HostNode, ...]:
+        """What runs on the host, and why."""
+        return self.network.host_nodes if isinstance(self.network, Partitioned) else ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        return self.binary.layers
+        """The layers of all programs; each counts its own program's instructions."""
+        return tuple(layer for program in self.programs for layer in program.layers)
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return self.binary.inputs
+    def inputs(self) -> tuple[Tensor, ...] | tuple[Value, ...]:
+        return self.network.inputs
 
     @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        return self.binary.outputs
+    def outputs(self) -> tuple[Tensor, ...] | tuple[Value, ...]:
+        return self.network.outputs
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        return check(self.binary)
+        return tuple(finding for program in self.programs for finding in check(program))
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run."""
@@ -108,21 +133,20 @@ class Program:
         the machine stops.
         """
         self._require_checked(unchecked)
-        image = dram_image(self.binary, inputs)
-        outcome = self._executor(on).run(image)
-        return Result(read_outputs(self.binary, outcome.state.dram), outcome.profile)
+        outputs, profile = self._segments.run(inputs, on)
+        return Result(outputs, profile)
 
     def profile(self, on: str = "sim", unchecked: bool = False) -> Mapping[str, Any]:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
         self._require_checked(unchecked)
-        profile = self._executor(on).profile()
+        profile = self._segments.profile(on)
         if profile is None:
             raise InputError(f"{on!r} has no clock; profile on: {', '.join(n for n in EXECUTORS if n != on)}")
         return profile
 
     def zero_inputs(self) -> dict[str, NDArray[Any]]:
         """Inputs of the right names, shapes and dtypes that are all zero."""
-        return {tensor.name: np.zeros(tensor.shape, tensor.dtype) for tensor in self.inputs}
+        return zeros(self.inputs)
 
     def _require_checked(self, unchecked: bool) -> None:
         if unchecked or not self._findings:
@@ -131,8 +155,3 @@ class Program:
         raise InputError(
             f"{self._findings[0]}{rest}\nthe checker refuses this program; run it unchecked to see what it does"
         )
-
-    def _executor(self, on: str) -> Executor:
-        if on not in self._executors:
-            self._executors[on] = executor(on, self.binary)
-        return self._executors[on]

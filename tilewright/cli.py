@@ -75,10 +75,14 @@ def compile_command(
     report_folder: Annotated[
         Path | None, typer.Option("--report", metavar="DIR", help="Write every pass's result and the profile here.")
     ] = None,
+    no_host: Annotated[
+        bool, typer.Option("--no-host", help="Refuse a model of which the machine cannot do every node.")
+    ] = False,
     json: Json = None,
 ) -> None:
-    """Compile an ONNX model for a machine."""
+    """Compile an ONNX model for a machine; what the machine cannot do runs on the host."""
     from compiler.input_shapes import parse_shapes
+    from compiler.partition.compile import compile_partitioned
     from compiler.pipeline import Options, compile_model, pass_names
     from isa.loader import load_machine
     from tilewright.api import Program
@@ -100,7 +104,8 @@ def compile_command(
     start = perf_counter()
     with progress(f"compiling {model.name}"):
         keep = (lambda name, text: stages.append((name, text))) if keeps else None
-        program = Program(compile_model(model, machine, options, keep))
+        compile_ = compile_model if no_host else compile_partitioned
+        program = Program(compile_(model, machine, options, keep))
     seconds = perf_counter() - start
     for name, text in stages:
         if name in wanted:
@@ -170,6 +175,7 @@ def profile(
     json: Json = None,
 ) -> None:
     """Cycles, utilisation and DRAM bytes, by layer and by engine."""
+    from tilewright.compile_report import print_host_nodes
     from tilewright.progress import progress
     from tilewright.tables import print_profile
 
@@ -178,6 +184,7 @@ def profile(
         found = loaded.profile(on=on, unchecked=unchecked)
     if report(found, json):
         print_profile(found)
+        print_host_nodes(found["host_nodes"])
 
 
 @app.command()
@@ -192,7 +199,7 @@ def check(program: ProgramFile, isa: OptionalIsa = None, set: Set = None, json: 
     if report({"program": str(program), "findings": value}, json):
         for finding in findings:
             typer.echo(str(finding))
-        count = len(loaded.binary.instructions)
+        count = sum(len(binary.instructions) for binary in loaded.programs)
         typer.echo(f"{program}: {count} instructions, {len(findings) or 'no'} finding{'s' * (len(findings) != 1)}")
     if findings:
         raise typer.Exit(1)
@@ -206,14 +213,21 @@ def disassemble(
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
-    """A program as assembly text, which `assemble` turns back into the same bytes."""
+    """A program as assembly text, which `assemble` turns back into the same bytes.
+
+    A network with nodes on the host gives the text of each of its programs, under a heading.
+    """
     from isa.disassembler import disassemble as to_text
     from isa.disassembler import format_instruction
 
-    binary = _load(program, isa, set).binary
-    text = to_text(binary)
-    lines = [format_instruction(instruction) for instruction in binary.instructions]
-    if report({"machine": binary.machine.name, "instructions": lines}, json):
+    loaded = _load(program, isa, set)
+    binaries = loaded.programs
+    if loaded.host_nodes:
+        text = "\n".join(f"# program {number} of {len(binaries)}\n{to_text(b)}" for number, b in enumerate(binaries, 1))
+    else:
+        text = to_text(loaded.binary)
+    lines = [format_instruction(instruction) for binary in binaries for instruction in binary.instructions]
+    if report({"machine": loaded.machine.name, "instructions": lines}, json):
         write_or_print(text, output)
 
 

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from isa.machine import ENGINES
+from isa.memory import REGIONS
+from isa.program import Program as Binary
 from tilewright.api import Program
 from tilewright.files import write_file, write_json
-from tilewright.tables import print_tables
+from tilewright.tables import print_table, print_tables
 
 
 def region_sizes(program: Program) -> dict[str, int]:
-    """Bytes of each DRAM region."""
-    return dict(program.binary.limits)
+    """Bytes of each DRAM region, of all programs together."""
+    return {region: sum(binary.limits[region] for binary in program.programs) for region in REGIONS}
 
 
 def compile_summary(program: Program, seconds: float) -> dict[str, Any]:
-    """The program in figures: instructions by layer and engine, bytes by region."""
-    binary = program.binary
-    layers = [
-        {"name": layer.name, "nodes": list(layer.nodes), "macs": layer.macs, "instructions": dict.fromkeys(ENGINES, 0)}
-        for layer in binary.layers
-    ]
-    for instruction, layer in zip(binary.instructions, binary.provenance, strict=True):
-        counts: dict[str, int] = layers[layer]["instructions"]  # type: ignore[assignment]
-        counts[instruction.engine] += 1
+    """The network in figures: instructions by layer and engine, bytes by region, and what the host does."""
     return {
         "isa": program.machine.name,
         "isa_hash": program.machine.hash,
         "seconds": round(seconds, 3),
-        "instructions": len(binary.instructions),
-        "macs": sum(layer.macs for layer in binary.layers),
+        "instructions": sum(len(binary.instructions) for binary in program.programs),
+        "macs": sum(layer.macs for layer in program.layers),
         "bytes": region_sizes(program),
-        "layers": layers,
+        "layers": [layer for binary in program.programs for layer in _layers(binary)],
+        "host_nodes": [asdict(node) for node in program.host_nodes],
     }
+
+
+def _layers(binary: Binary) -> list[dict[str, Any]]:
+    counts = [dict.fromkeys(ENGINES, 0) for _ in binary.layers]
+    for instruction, layer in zip(binary.instructions, binary.provenance, strict=True):
+        counts[layer][instruction.engine] += 1
+    return [
+        {"name": layer.name, "nodes": list(layer.nodes), "macs": layer.macs, "instructions": of}
+        for layer, of in zip(binary.layers, counts, strict=True)
+    ]
 
 
 def print_compile_summary(summary: Mapping[str, Any]) -> None:
@@ -44,6 +50,16 @@ def print_compile_summary(summary: Mapping[str, Any]) -> None:
     title = f"{summary['instructions']} instructions for {summary['isa']}, compiled in {summary['seconds']:.2f} s"
     layers = (title, ("layer", "MACs", *ENGINES), [*rows, total])
     print_tables([layers, ("DRAM", ("region", "bytes"), summary["bytes"].items())])
+    print_host_nodes(summary["host_nodes"])
+
+
+def print_host_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each node that the host computes: what it costs in transfers, and why it is there."""
+    if nodes:
+        rows = [(f"{node['name']} ({node['op_type']})", node["transfer_bytes"], node["reason"]) for node in nodes]
+        count = f"{len(nodes)} node{'s' * (len(nodes) != 1)}"
+        print()
+        print_table(f"{count} on the host", ("node", "bytes", "reason"), rows)
 
 
 def write_report(folder: Path, program: Program, stages: Sequence[tuple[str, str]]) -> None:

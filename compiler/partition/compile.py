@@ -56,7 +56,10 @@ def _compile_in_parts(
     model: Model, machine: Machine, options: Options, dump: Dump | None, host_floats: bool, whole: CompileError
 ) -> Partitioned:
     """`whole` is why the machine cannot do all of it."""
-    source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
+    try:
+        source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
+    except CompileError:
+        raise whole from None  # a model that is wrong
     search = _Search(source, machine, replace(options, shapes={}))
     parts, reasons = search.parts()
     if not any(part.on_machine for part in parts) and not host_floats:

@@ -1,0 +1,140 @@
+"""Runs the segments of a network one after the other, and adds up what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.machine import ENGINES, Machine
+from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from isa.program import Program as Binary
+from tilewright.errors import InputError
+from tilewright.execute import Executor, executor
+from tilewright.host import dram_image, read_outputs
+from tilewright.host_model import HostModel
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Segments:
+    """The segments of a binary with what runs each; a program is one segment."""
+
+    def __init__(self, binary: Binary | Partitioned) -> None:
+        self._binary = binary
+        self._segments: tuple[Segment, ...] = (
+            binary.segments if isinstance(binary, Partitioned) else (NpuSegment(binary),)
+        )
+        self._executors: dict[tuple[str, int], Executor] = {}
+        self._hosts: dict[int, HostModel] = {}
+
+    def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], Mapping[str, Any] | None]:
+        """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
+        if isinstance(self._binary, Partitioned):
+            _require_inputs(self._binary.inputs, inputs)
+        tensors, profiles = dict(inputs), []
+        for position, segment in enumerate(self._segments):
+            if isinstance(segment, HostSegment):
+                tensors |= self._host(position, segment).run(segment.outputs, _of(tensors, segment.inputs))
+                continue
+            given = _of(tensors, segment.inputs) if isinstance(self._binary, Partitioned) else tensors
+            outcome = self._executor(on, position, segment).run(dram_image(segment.program, given))
+            profiles.append(outcome.profile)
+            tensors |= read_outputs(segment.program, outcome.state.dram)
+        return _of(tensors, [of.name for of in self._binary.outputs]), self._sum(profiles)
+
+    def profile(self, on: str) -> Mapping[str, Any] | None:
+        """What a run costs on the machine; None if the executor has no clock."""
+        return self._sum(
+            [
+                self._executor(on, position, segment).profile()
+                for position, segment in enumerate(self._segments)
+                if isinstance(segment, NpuSegment)
+            ]
+        )
+
+    def _executor(self, on: str, position: int, segment: NpuSegment) -> Executor:
+        if (on, position) not in self._executors:
+            self._executors[on, position] = executor(on, segment.program)
+        return self._executors[on, position]
+
+    def _host(self, position: int, segment: HostSegment) -> HostModel:
+        return self._hosts.setdefault(position, HostModel(segment.onnx))
+
+    def _sum(self, profiles: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+        if not isinstance(self._binary, Partitioned):
+            return profiles[0]
+        known = [profile for profile in profiles if profile is not None]
+        if len(known) < len(profiles):
+            return None
+        return summed_profile(known, self._binary.machine, self._binary.host_nodes)
+
+
+def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    return {name: tensors[name] for name in names}
+
+
+def _require_inputs(values: Sequence[Value], inputs: Arrays) -> None:
+    wanted = [value.name for value in values]
+    takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
+    for name in inputs:
+        if name not in wanted:
+            raise InputError(f"unknown input {name!r}; {takes}")
+    for value in values:
+        if value.name not in inputs:
+            raise InputError(f"input {value.name!r} is missing; {takes}, came {', '.join(inputs) or 'nothing'}")
+        array = inputs[value.name]
+        if array.dtype.name != value.dtype and not (value.dtype == "object" and array.dtype.kind in "US"):
+            raise InputError(f"input {value.name!r} is {array.dtype.name}; the model takes {value.dtype}: convert it")
+        if array.shape != value.shape:
+            raise InputError(
+                f"input {value.name!r} has shape {list(array.shape)}; the model takes {list(value.shape)}: reshape it"
+            )
+
+
+# -- the profile of several programs -----------------------------------------------------------------------------------
+
+
+def summed_profile(
+    profiles: Sequence[Mapping[str, Any]], machine: Machine, host_nodes: Sequence[HostNode]
+) -> dict[str, Any]:
+    """One profile for programs that run one after the other; what the host does in between costs no cycles here."""
+    cycles, macs = _sum_of(profiles, "cycles"), _sum_of(profiles, "macs")
+    idle = {"busy": 0, "wait": {}, "stall": {}, "idle": 0}
+    return {
+        "isa": machine.name,
+        "cycles": cycles,
+        "macs": macs,
+        "utilisation": macs / (cycles * machine.rows * machine.cols) if cycles else 0.0,
+        "bound_cycles": _added([profile["bound_cycles"] for profile in profiles]),
+        "dram_bytes": _added([profile["dram_bytes"] for profile in profiles]) or {"read": 0, "written": 0},
+        "layers": [layer for profile in profiles for layer in profile["layers"]],
+        "engines": {
+            name: _added([idle, *(profile["engines"][name] for profile in profiles if name in profile["engines"])])
+            for name in ENGINES
+        },
+        "host_nodes": [asdict(node) for node in host_nodes],
+    }
+
+
+def _sum_of(profiles: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(int(profile[key]) for profile in profiles)
+
+
+def _added(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Sums of equal keys, of counts in counts too."""
+    total: dict[str, Any] = {}
+    for one in counts:
+        for key, value in one.items():
+            total[key] = (
+                _added([total.get(key, {}), value]) if isinstance(value, Mapping) else total.get(key, 0) + value
+            )
+    return total
+
+
+def zeros(values: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """Inputs of the right names, shapes and dtypes that are all zero."""
+    return {value.name: np.zeros(value.shape, value.dtype) for value in values}

@@ -37,33 +37,45 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     x, w = operator.inputs[:2]
     result = network.shape(operator.outputs[0])
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(operator.outputs[0])
-    weights, w_scales = _symmetric_weights(operator, network)
+    weights, w_scales = symmetric_weights(operator, network)
     taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
     macs = taps * result[0] * result[2] * result[3]
     units = x_scale * w_scales
-    bias = _integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
+    bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
     reduce = (network.shape(x)[1], *weights.shape[2:])
-    access = _weight_access(operator, weights, network)
-    product = _Product(whole(result), reduce, access, bias, units / y_scale, _sum_bounds(weights))
-    return [_product_nest(operator.name, operator, product, macs, network)]
+    access = weight_access(operator, weights, network)
+    factors, bounds = units / y_scale, sum_bounds(weights)
+    product = Product(reduce, access, *_window_walk(operator, whole(result), network), bias, factors, bounds)
+    return [product_nest(operator.name, operator, product, macs, network)]
 
 
 @dataclass(frozen=True)
-class _Product:
-    """A sum of products and its requantisation, for a box of the result."""
+class Product:
+    """A sum of products and its requantisation, for a part of the result."""
 
-    box: Box
-    reduce: tuple[int, int, int]  # trips of i, r, s
+    reduce: tuple[int, ...]  # trips of i, r, s
     weights: Access
+    trips: tuple[int, ...]  # of the loops over the part
+    vector: Access
+    result: Access
     bias: NDArray[np.int64]  # of each output channel
     factors: NDArray[np.float64]
     bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
 
 
-def _product_nest(name: str, operator: Operator, product: _Product, macs: int, network: Network) -> Nest:
-    number, box = network.number, product.box
+def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
+    """Trips, read and result of an operator on windows, for a box of its result."""
     x, y = operator.inputs[0], operator.outputs[0]
-    _, x_zero = network.quantization(x)
+    vector = window_access(x, "i", operator, box, network, outside=network.quantization(x)[1])
+    n, o, _, _ = network.shape(y)
+    corner = (0, 0, box.y, box.x)
+    index = tuple(affine((loop, 1), constant=first) for loop, first in zip(SPACE, corner, strict=True))
+    return (n, o, box.height, box.width), vector, Access(network.buffer_of[y], index)
+
+
+def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
+    """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
+    number = network.number
     target = target_of(operator, network)
     bias = _bounded_bias(operator, product, target, number)
     scales, shifts = normalized(product.factors, number, describe(operator))
@@ -72,7 +84,7 @@ def _product_nest(name: str, operator: Operator, product: _Product, macs: int, n
         "scale": (scales, IntegerType(number.scale_bits, False)),
         "shift": (shifts, IntegerType(number.shift_bits, False)),
     }
-    reads = {"x": window_access(x, "i", operator, box, network, outside=x_zero), "w": product.weights}
+    reads = {"x": product.vector, "w": product.weights}
     leaves = {"w": source("w", _read_values(product.weights, network))}
     for part, (values, of) in parameters.items():
         constant = network.add_constant(f"{name}.{part}", values, of)
@@ -81,12 +93,9 @@ def _product_nest(name: str, operator: Operator, product: _Product, macs: int, n
     bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
     total = sum_of_products(activation("x"), leaves["w"], bound)
     expr = requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number)
-    n, o, _, _ = network.shape(y)
     i, r, s = product.reduce
-    loops = result_loops((n, o, box.height, box.width), i=i, r=r, s=s)
-    corner = (0, 0, box.y, box.x)
-    index = tuple(affine((loop, 1), constant=first) for loop, first in zip(SPACE, corner, strict=True))
-    return Nest(name, operator.nodes, loops, reads, Access(network.buffer_of[y], index), expr, macs)
+    loops = result_loops(product.trips, i=i, r=r, s=s)
+    return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
 
 
 def _read_values(access: Access, network: Network) -> Interval:
@@ -95,7 +104,7 @@ def _read_values(access: Access, network: Network) -> Interval:
     return values if access.outside is None else Interval(min(values.low, outside), max(values.high, outside))
 
 
-def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel.
 
     Raises CompileError where they leave the machine's int8.
@@ -119,7 +128,7 @@ def _symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np
     return centred, scales
 
 
-def _weight_access(operator: Operator, weights: NDArray[np.int64], network: Network) -> Access:
+def weight_access(operator: Operator, weights: NDArray[np.int64], network: Network) -> Access:
     """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
 
     With one output channel a group it is a band, and stays as small as the model has it.
@@ -144,7 +153,7 @@ def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]
     return dense.reshape(outputs, group * inputs, height, width)
 
 
-def _sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+def sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
     """[2, O]: the least and greatest sum of products with any activations."""
     low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
     positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
@@ -152,7 +161,7 @@ def _sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([positive * low + negative * high, positive * high + negative * low])
 
 
-def _integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
+def integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
     """The bias of each output channel in units of input scale · weight scale."""
     if len(operator.inputs) < 3:
         return np.zeros(len(units), np.int64)
@@ -163,7 +172,7 @@ def _integer_bias(operator: Operator, units: NDArray[np.float64], network: Netwo
     return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
 
 
-def _bounded_bias(operator: Operator, product: _Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
+def _bounded_bias(operator: Operator, product: Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
     """The biases within the machine's width.
 
     One that does not fit may be replaced by the nearest that does only if every sum is beyond the limits with either:
@@ -205,9 +214,10 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
     nests = []
     for position, (box, count) in enumerate(boxes):
         factors = np.full(channels, x_scale / (y_scale * count))
-        product = _Product(box, (channels, *kernel), weights, bias, factors, bounds)
+        walk = _window_walk(operator, box, network)
+        product = Product((channels, *kernel), weights, *walk, bias, factors, bounds)
         name = operator.name if len(boxes) == 1 else f"{operator.name}.part{position}"
-        nests.append(_product_nest(name, operator, product, 0, network))
+        nests.append(product_nest(name, operator, product, 0, network))
     assert sum(box.height * box.width for box, _ in boxes) == result[2] * result[3]
     return nests
 

@@ -53,7 +53,11 @@ def quantise(model: onnx.ModelProto) -> onnx.ModelProto:
                 activation_type=QuantType.QInt8,
                 weight_type=QuantType.QInt8,
                 calibrate_method=CalibrationMethod.MinMax,
-                extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
+                extra_options={
+                    "ActivationSymmetric": False,
+                    "WeightSymmetric": True,
+                    "ForceQuantizeNoInputCheck": True,
+                },
             )
             return onnx.load(path)
     finally:

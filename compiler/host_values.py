@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from isa.numeric import IntegerType
-from isa.program import Tensor
+from isa.program import Tensor, in_host_order
 
 STORED = IntegerType(8, True)
 UINT8_OFFSET = 128
@@ -31,12 +31,19 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[np.int8]:
             stored = values.astype(np.int64) - UINT8_OFFSET
         case _:
             stored = values
-    return stored.astype(np.int8).reshape(tensor.stored)
+    ordered = stored.astype(np.int8).transpose(tensor.axes or range(stored.ndim))
+    if tensor.windows is None:
+        return ordered.reshape(tensor.stored)
+    content = tensor.windows.pack(
+        ordered.reshape(tensor.stored[0], *tensor.windows.image), tensor.zero_point, tensor.stored[2], 1
+    )
+    gathered: NDArray[np.int8] = tensor.windows.gather(content, tensor.stored)
+    return gathered
 
 
 def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Dequantise as ONNX's DequantizeLinear, or shift back to uint8."""
-    values = stored.astype(np.int64).reshape(tensor.shape)
+    values = in_host_order(stored.astype(np.int64), tensor)
     match tensor.dtype:
         case "float32":
             return (values - tensor.zero_point).astype(np.float32) * np.float32(tensor.scale)

@@ -6,15 +6,19 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
 
 from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
+from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_max_pool, lower_rescale
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
 from compiler.nest import Access, Buffer, Nest, NestProgram
 from compiler.number_format import number_format
+from compiler.vectors import vector_blocks
 from isa.machine import Machine
 from isa.program import Tensor
 
@@ -26,7 +30,7 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "rescale": lower_rescale,
 }
 
-MOVES = ("quantize", "dequantize", "reshape")
+MOVES = ("quantize", "dequantize", "reshape", "transpose")
 """Operators that compute nothing here: they name a buffer in another way."""
 
 
@@ -35,6 +39,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
 
     If `blame` collects, what comes back is complete only when it found nothing.
     """
+    graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
     network = Network(graph, number_format(machine))
     _name_buffers(network)
     for operator in graph.operators:
@@ -52,7 +57,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
         network.buffers,
         network.constants,
         network.constant_types,
-        tuple(_input_tensor(name, network) for name in graph.inputs),
+        tuple(_input_tensor(name, network, windowed.get(name)) for name in graph.inputs),
         tuple(_output_tensor(name, tensor, network) for name, tensor in graph.outputs.items()),
     )
 
@@ -125,9 +130,9 @@ def _output_copies(network: Network) -> list[Nest]:
     return nests
 
 
-def _input_tensor(name: str, network: Network) -> Tensor:
+def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -> Tensor:
     graph = network.graph
-    of = graph.tensors[name]
+    of = graph.tensors[name] if windowed is None else windowed.host
     quantizers = [o for o in graph.operators if o.kind == "quantize" and o.inputs[0] == name]
     if of.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
@@ -143,7 +148,19 @@ def _input_tensor(name: str, network: Network) -> Tensor:
     else:
         raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
     scale, zero = network.quantization(quantized)
-    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0)
+    axes = next((a for a in _transposes_after(name, graph)), ())
+    windows = None if windowed is None else windowed.windows
+    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0, axes, windows)
+
+
+def _transposes_after(name: str, graph: Graph) -> Iterator[tuple[int, ...]]:
+    """The axes of the transposes between a graph's input and what computes with it."""
+    for operator in graph.operators:
+        if operator.inputs[:1] == (name,) and operator.kind in ("quantize", "transpose"):
+            if operator.kind == "transpose":
+                yield operator.attributes["axes"]
+            else:
+                yield from _transposes_after(operator.outputs[0], graph)
 
 
 def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
@@ -157,8 +174,12 @@ def _require_full_range(operator: Operator, of: TensorType) -> None:
 
 
 def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
-    producer = network.graph.producers.get(tensor)
-    quantized = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else tensor
+    axes: tuple[int, ...] = ()
+    quantized = tensor
+    while (producer := network.graph.producers.get(quantized)) and producer.kind in ("dequantize", "transpose"):
+        if producer.kind == "transpose":
+            axes = tuple(int(axis) for axis in np.argsort(producer.attributes["axes"]))
+        quantized = producer.inputs[0]
     of = network.graph.tensors[tensor]
     scale, zero = network.quantization(quantized)
-    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0)
+    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0, axes)

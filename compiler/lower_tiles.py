@@ -21,14 +21,15 @@ from compiler.stage import Stage, one_by_one, pipelined
 from compiler.tile import TileProgram
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, Room, TileChoice, TilingOptions, choose_tile, longest_buffer
+from compiler.vectors import vector_blocks
 from compiler.weight_tiles import WeightTiles as CutWeights
 from compiler.weight_tiles import cut_weights, pack_tensor
-from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.memory import Element
 from isa.program import Layer, Tensor
-from isa.statement import Op, const, walk
+from isa.statement import const
 from isa.timing import BURST_BEATS
+from isa.windows import Windows
 
 WORKSPACE, INPUTS, OUTPUTS = "workspace", "inputs", "outputs"
 
@@ -304,9 +305,9 @@ class _Lowering:
 
     # -- DRAM ----------------------------------------------------------------------------------------------------------
 
-    def _dram_layout(self, shape: Sequence[int], element: Element) -> DramLayout:
+    def _dram_layout(self, shape: Sequence[int], element: Element, windows: Windows | None = None) -> DramLayout:
         lanes = self._machine.lanes
-        return DramLayout(tuple(shape), lanes, lanes * element.bytes)
+        return DramLayout(tuple(shape), lanes, lanes * element.bytes, windows)
 
     def _in_dram(self, tensor: str) -> InDram:
         """A tensor's place in DRAM: where the host has it, among the constants, or in the workspace."""
@@ -317,7 +318,8 @@ class _Lowering:
             memory = self._selector.transfers.home(
                 self._nests.constant_types[tensor] if is_constant else self._nests.buffers[tensor].type
             )
-            layout = self._dram_layout(shape, self._machine.memories[memory].element)
+            windows = next((t.windows for t in self._inputs if t.name == tensor), None)
+            layout = self._dram_layout(shape, self._machine.memories[memory].element, windows)
             self._dram[tensor] = InDram(
                 self._builder.constant(f"{tensor}.data", pack_tensor(values, layout))
                 if values is not None
@@ -343,19 +345,9 @@ class _Lowering:
         for tensor in tensors:
             offset = -(-end // self._burst_bytes) * self._burst_bytes
             memory = self._machine.memories[self._selector.home(tensor.name)]
-            end = offset + self._dram_layout(tensor.stored, memory.element).bytes
+            end = offset + self._dram_layout(tensor.stored, memory.element, tensor.windows).bytes
             placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
         return tuple(placed), end
-
-
-def vector_blocks(machine: Machine) -> int:
-    """Words of one pixel that the machine's matrix product takes in one access; 1 if it has none."""
-    return max((_vector_block(of) for of in machine.formats.values()), default=1)
-
-
-def _vector_block(of: InstructionFormat) -> int:
-    dot = next((node for node in walk(of.statement.expr) if node.op is Op.DOT), None)
-    return of.operand(dot.args[0].name).block if dot is not None else 1
 
 
 def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:

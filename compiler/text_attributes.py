@@ -8,6 +8,7 @@ from typing import Any
 from compiler.errors import CompileError
 from compiler.mlir import Operation
 from isa.program import Tensor
+from isa.windows import Windows
 
 
 def attribute(operation: Operation, name: str, kind: type) -> Any:
@@ -44,6 +45,8 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
         "zero_point": tensor.zero_point,
         "offset": tensor.offset,
         "lanes": tensor.lanes,
+        "axes": tensor.axes,
+        "windows": () if tensor.windows is None else tensor.windows.numbers,
     }
 
 
@@ -54,6 +57,7 @@ def parse_tensor(value: Any) -> Tensor:
     def part(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")
 
+    windows = part("windows", tuple)
     return Tensor(
         name=part("name", str),
         shape=part("shape", tuple),
@@ -63,4 +67,6 @@ def parse_tensor(value: Any) -> Tensor:
         zero_point=part("zero_point", int),
         offset=part("offset", int),
         lanes=part("lanes", int),
+        axes=part("axes", tuple),
+        windows=Windows.of(windows) if windows else None,
     )

@@ -91,10 +91,12 @@ class TileBuilder:
     ) -> None:
         """A load or store: for each lane block from (DRAM byte, word) on, loops of (trip, byte stride, word stride)."""
         inner = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        place = self.buffers[chip].place
         for (first_byte, first_word), over_blocks in affine_runs(blocks):
             outer = [WordLoop(over.trip, _dma_strides(of, *over.strides)) for over in over_blocks]
-            # batch, then blocks, rows, columns: the order in DRAM
-            nest = [*inner[:1], *outer, *inner[1:]]
+            # batch, then blocks, rows, columns: the order in DRAM; of windows the blocks follow each other
+            is_run = len(blocks) > 1 and blocks[1][0] - blocks[0][0] == self.machine.memories[place].word_bytes
+            nest = [*inner, *outer] if is_run else [*inner[:1], *outer, *inner[1:]]
             self.operation(of, _dma_bases(of, dram, first_byte, chip, first_word), nest)
 
     def load_box(

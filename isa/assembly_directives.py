@@ -13,6 +13,7 @@ from isa.memory import Element, integer_element
 from isa.numeric import parse_integer_type
 from isa.program import Tensor
 from isa.statement import did_you_mean
+from isa.windows import Windows
 
 MAX_BYTES = 1 << 40
 """No size, offset or repeat count in a text is larger, whatever the machine's offsets reach."""
@@ -150,9 +151,12 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     shape: tuple[int, ...] = ()
     stored: tuple[int, ...] = ()
     dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.lanes
+    axes: tuple[int, ...] = ()
+    windows: Windows | None = None
     while not line.is_done:
         match line.known_word(
-            "part of a tensor", ("shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes")
+            "part of a tensor",
+            ("shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes", "axes", "windows"),
         ).text:
             case "shape":
                 shape = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
@@ -173,10 +177,33 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
             case "lanes":
                 line.expect("=")
                 lanes = line.integer("lanes", 1, MAX_BYTES - 1)
+            case "axes":
+                axes = _read_axes(line, name, len(shape))
+            case "windows":
+                windows = _read_windows(line, name)
     stored = stored or (*shape, *[1] * (4 - len(shape)))
     if len(stored) != 4:
         raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
-    return Tensor(name, shape, (stored[0], stored[1], stored[2], stored[3]), dtype, scale, zero_point, offset, lanes)
+    sizes = (stored[0], stored[1], stored[2], stored[3])
+    return Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows)
+
+
+def _read_axes(line: AssemblyLine, name: str, rank: int) -> tuple[int, ...]:
+    at = line.peek
+    axes = tuple(line.items(lambda: line.integer("axis", 0, MAX_BYTES - 1)))
+    if sorted(axes) != list(range(rank)):
+        raise LineFault(at.column, f"{name}: axes({', '.join(map(str, axes))}) need each of 0 to {rank - 1} once")
+    return axes
+
+
+def _read_windows(line: AssemblyLine, name: str) -> Windows:
+    """`windows(channels, height, width, top, left, fold, columns, step)`"""
+    at = line.peek
+    numbers = line.items(lambda: line.integer("size", 0, MAX_BYTES - 1))
+    try:
+        return Windows.of(numbers)
+    except IsaError as error:
+        raise LineFault(at.column, f"{name}: {error}") from None
 
 
 _DIRECTIVES: Mapping[str, Callable[[AssemblyLine, Draft], None]] = {

@@ -154,7 +154,7 @@ def _check_tensors(program: Program) -> Iterator[Finding]:
     for region, tensors in (("inputs", program.inputs), ("outputs", program.outputs)):
         limit = program.limits[region]
         for tensor in tensors:
-            end = tensor.offset + _stored_bytes(tensor)
+            end = tensor.offset + tensor.bytes
             if tensor.offset < 0 or end > limit:
                 yield Finding(
                     FindingCode.TENSOR,
@@ -164,17 +164,12 @@ def _check_tensors(program: Program) -> Iterator[Finding]:
                 )
 
 
-def _stored_bytes(tensor: Tensor) -> int:
-    batch, channels, height, width = tensor.stored
-    return batch * -(-channels // tensor.lanes) * height * width * tensor.lanes
-
-
 def _output_bytes(program: Program) -> list[NDArray[np.int64]]:
     """Per output, the byte ranges of its elements; lanes beyond its channels may hold anything."""
     limit = program.limits["outputs"]
     found = []
     for tensor in program.outputs:
-        end = tensor.offset + _stored_bytes(tensor)
+        end = tensor.offset + tensor.bytes
         is_inside = 0 <= tensor.offset < end <= limit
         found.append(_element_ranges(tensor) if is_inside else np.empty((0, 2), np.int64))
     return found

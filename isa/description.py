@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from math import prod
 from typing import Any, TypeVar
 
 from isa.errors import IsaError
 from isa.program import Layer, Program, Tensor
+from isa.windows import Windows
 
 T = TypeVar("T")
 
 DTYPES = ("float32", "int8", "uint8")
+TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,8 @@ class Description:
 def describe(program: Program) -> bytes:
     """Canonical JSON: the same program gives the same bytes. Raises IsaError for a scale that is not finite."""
     content = {
-        "inputs": [asdict(tensor) for tensor in program.inputs],
-        "outputs": [asdict(tensor) for tensor in program.outputs],
+        "inputs": [_tensor_content(tensor) for tensor in program.inputs],
+        "outputs": [_tensor_content(tensor) for tensor in program.outputs],
         "layers": [asdict(layer) for layer in program.layers],
         "metadata": dict(program.metadata),
     }
@@ -54,8 +57,12 @@ def read_description(text: bytes) -> Description:
     )
 
 
+def _tensor_content(tensor: Tensor) -> dict[str, Any]:
+    return {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
+
+
 def _tensor(value: Any, path: str) -> Tensor:
-    keys = mapping(value, path, ("name", "shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes"))
+    keys = mapping(value, path, TENSOR_KEYS)
     shape = list_of(keys["shape"], f"{path}.shape", _positive)
     stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
@@ -66,6 +73,10 @@ def _tensor(value: Any, path: str) -> Tensor:
     scale = keys["scale"]
     if not isinstance(scale, float | int) or isinstance(scale, bool) or not 0 < scale < float("inf"):
         raise IsaError(f"{path}.scale: expected a positive number, not {scale!r}")
+    windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
+    elements = prod(stored) if windows is None else stored[0] * prod(windows.image)
+    if prod(shape) != elements:
+        raise IsaError(f"{path}: the shape {list(shape)} has {prod(shape)} elements, {elements} are stored")
     return Tensor(
         name=text(keys["name"], f"{path}.name"),
         shape=shape,
@@ -75,7 +86,23 @@ def _tensor(value: Any, path: str) -> Tensor:
         zero_point=_integer(keys["zero_point"], f"{path}.zero_point", -128, 127),
         offset=natural(keys["offset"], f"{path}.offset"),
         lanes=_positive(keys["lanes"], f"{path}.lanes"),
+        axes=_axes(keys["axes"], f"{path}.axes", len(shape)),
+        windows=windows,
     )
+
+
+def _axes(value: Any, path: str, rank: int) -> tuple[int, ...]:
+    axes = list_of(value, path, natural)
+    if axes and sorted(axes) != list(range(rank)):
+        raise IsaError(f"{path}: expected each of 0 to {rank - 1} once, not {list(axes)}")
+    return axes
+
+
+def _windows(value: Any, path: str) -> Windows:
+    try:
+        return Windows.of(list_of(value, path, natural))
+    except IsaError as error:
+        raise IsaError(f"{path}: {error}") from None
 
 
 def _layer(value: Any, path: str) -> Layer:

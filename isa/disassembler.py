@@ -63,8 +63,14 @@ def _tensor(tensor: Tensor) -> str:
     shape, stored = (", ".join(map(str, sizes)) for sizes in (tensor.shape, tensor.stored))
     return (
         f"{quoted(tensor.name)} shape({shape}) stored({stored}) dtype={tensor.dtype} scale={float(tensor.scale)!r} "
-        f"zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}"
+        f"zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}{_order(tensor)}"
     )
+
+
+def _order(tensor: Tensor) -> str:
+    """What else says how the host's elements are ordered; empty for most tensors."""
+    axes = f" axes({', '.join(map(str, tensor.axes))})" if tensor.axes else ""
+    return axes if tensor.windows is None else f"{axes} windows({', '.join(map(str, tensor.windows.numbers))})"
 
 
 def _data(weights: bytes) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from isa.encoding import Instruction, encode
 from isa.errors import IsaError
 from isa.machine import Machine
 from isa.memory import REGIONS
+from isa.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
 
@@ -24,6 +26,9 @@ class Tensor:
     output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is int8 in blocks of `lanes` channels: shape
     [N, ceil(C / lanes), H, W, lanes], C order, from byte `offset` of its region; channels beyond C hold the zero
     point (inputs) or anything (outputs).
+    `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
+    it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). An input with `windows`
+    lies as isa/windows.py says.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q int8; uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); int8 is stored as is.
     """
@@ -36,6 +41,24 @@ class Tensor:
     zero_point: int
     offset: int
     lanes: int
+    axes: tuple[int, ...] = ()
+    windows: Windows | None = None
+
+    @property
+    def bytes(self) -> int:
+        """What the tensor takes of its region."""
+        if self.windows is not None:
+            return self.windows.bytes(self.stored, self.lanes)
+        batch, channels, height, width = self.stored
+        return batch * -(-channels // self.lanes) * height * width * self.lanes
+
+
+def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """Elements in the stored order [N, C, H, W], or any shape of as many, as the host's array."""
+    if not tensor.axes:
+        return stored.reshape(tensor.shape)
+    before = [tensor.shape[axis] for axis in tensor.axes]
+    return stored.reshape(before).transpose(np.argsort(tensor.axes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
 from isa.loader import load_machine, shipped_machines
 from tests.digits import MODEL, images, labels, reference_logits, reference_tensors
+from tests.stored_values import stored_values
 
 MACHINES = ("base16", "tiny8", "rect")
 
@@ -58,7 +59,7 @@ def test_each_layer_is_within_one_step_of_onnx_runtime() -> None:
             stem = name.removesuffix(".integers").removesuffix("_QuantizeLinear_Output")
             if f"{stem}_QuantizeLinear_Output" in reference:
                 quantised = reference[f"{stem}_QuantizeLinear_Output"]
-                tensors[name] = quantised.reshape(buffer.shape).astype(np.int64)
+                tensors[name] = stored_values(quantised, program, buffer)
         for nest in program.nests:
             result = np.zeros(program.buffers[nest.result.tensor].shape, np.int64)
             run_nest(nest, {**program.constants, **tensors}, result)

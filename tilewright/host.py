@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.numeric import IntegerType
-from isa.program import Program, Tensor, dram_bytes, place_regions
+from isa.program import Program, Tensor, dram_bytes, in_host_order, place_regions
 from tilewright.errors import InputError
 
 STORED = IntegerType(8, True)
@@ -56,11 +56,15 @@ def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
 
 
 def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
-    """The array as it lies in DRAM: int8 [N, ceil(C / lanes), H, W, lanes]."""
+    """The array as it lies in DRAM: int8 [N, ceil(C / lanes), H, W, lanes], or the bytes of its windows."""
     _require_like(tensor, array)
+    stored = _to_stored(tensor, array).transpose(tensor.axes or range(array.ndim))
+    if tensor.windows is not None:
+        images = stored.reshape(tensor.stored[0], *tensor.windows.image)
+        return tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)
     batch, blocks, height, width, lanes = blocked_shape(tensor)
     padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, np.int8)
-    padded[:, : tensor.stored[1]] = _to_stored(tensor, array).reshape(tensor.stored)
+    padded[:, : tensor.stored[1]] = stored.reshape(tensor.stored)
     return np.ascontiguousarray(padded.reshape(batch, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2))
 
 
@@ -70,7 +74,7 @@ def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
     batch, blocks, height, width, lanes = shape
     stored = content[: int(np.prod(shape))].view(np.int8).reshape(shape)
     channels = stored.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)
-    return _from_stored(tensor, channels[:, : tensor.stored[1]].reshape(tensor.shape))
+    return _from_stored(tensor, in_host_order(channels[:, : tensor.stored[1]], tensor))
 
 
 def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:

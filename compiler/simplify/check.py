@@ -6,6 +6,7 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, describe
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.qoperators import FORMS
+from compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS)
 
@@ -47,6 +48,8 @@ def _reason(operator: Operator, graph: Graph) -> str:
     if operator.kind == "pad":
         return _padding(operator, graph)
     if operator.kind == "transpose":
+        if is_at_an_end(operator, graph):
+            return ""
         axes, shape = list(operator.attributes["axes"]), list(graph.tensors[operator.inputs[0]].shape)
         return (
             f"moves dimensions {axes} of {shape}, and no other Transpose undoes it; export the model with "

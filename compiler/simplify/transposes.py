@@ -1,7 +1,7 @@
 """Transposes: pairs that undo each other go, and those that no element moves by or that weights can take over.
 
 Everything on the machine is [N, C, H, W]. Example: Transpose to [N, H, W, C], Relu, Transpose back is Relu. A transpose
-that stays is refused.
+that stays may only be at an end of the graph, where the host orders the elements; others are refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Operator
+from compiler.graph import Graph, Operator
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -79,6 +79,23 @@ def transpose_into_product(operator: Operator, view: View) -> Replacement | None
     nodes = before.nodes + operator.nodes
     made = replace(operator, inputs=(before.inputs[0], name, *operator.inputs[2:]), nodes=nodes)
     return replace(change, operators=(made,))
+
+
+def is_at_an_end(operator: Operator, graph: Graph) -> bool:
+    """Whether only the host sees one side of a transpose: it then orders the elements of an input or output so."""
+    name = operator.inputs[0]
+    while graph.uses[name] == 1:
+        if name in graph.inputs:
+            return True
+        producer = graph.producers.get(name)
+        if producer is None or producer.kind != "quantize":
+            break
+        name = producer.inputs[0]
+    name, outputs = operator.outputs[0], list(graph.outputs.values())
+    for reader in (o for o in graph.operators if o.inputs[:1] == (name,) and o.kind == "dequantize"):
+        if graph.uses[name] == 1:
+            name = reader.outputs[0]
+    return graph.uses[name] == outputs.count(name) > 0
 
 
 TRANSPOSES = {

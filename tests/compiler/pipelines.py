@@ -18,8 +18,10 @@ from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
 from isa.loader import load_machine
 from isa.machine import Machine
-from isa.program import Tensor
+from isa.program import Program, Tensor, place_regions
+from simulator.values import simulate_values
 from tests.compiler.models import random_inputs, run_onnx
+from tilewright.host import dram_image, read_outputs
 
 DIGITS = Path(__file__).resolve().parents[2] / "programs" / "digits"
 
@@ -35,6 +37,12 @@ def simplified(model: onnx.ModelProto) -> Graph:
 
 def lowered(model: onnx.ModelProto) -> NestProgram:
     return lower(simplified(model), base16())
+
+
+def simulated(program: Program, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The outputs of a compiled program on the simulator."""
+    final = simulate_values(program, dram_image(program, inputs), place_regions(program.limits))
+    return read_outputs(program, final.dram)
 
 
 def steps_apart(computed: NDArray[Any], expected: NDArray[Any], tensor: Tensor) -> NDArray[np.int64]:

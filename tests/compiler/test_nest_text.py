@@ -57,9 +57,9 @@ def test_another_rounding_is_kept() -> None:
 
 
 def test_a_person_can_read_it() -> None:
-    text = print_nests(lowered(MODELS["conv"]()))
+    text = print_nests(lowered(conv_model(np.random.default_rng(1), channels_in=16)))
     line = next(line for line in text.splitlines() if "nest.compute" in line)
-    assert 'loops = ["n 1", "o 5", "y 6", "x 6", "i 3 reduce", "r 3 reduce", "s 3 reduce"]' in line
+    assert 'loops = ["n 1", "o 5", "y 6", "x 6", "i 16 reduce", "r 3 reduce", "s 3 reduce"]' in line
     assert 'reads = {x = "n, i, y + r, x + s", w = "o, i, r, s", bias = "o", scale = "o", shift = "o"}' in line
     assert 'expr = "min(max(round_shift((sum(x * w) + bias) * scale, shift) + ' in line
 

@@ -277,7 +277,10 @@ def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Mach
     section = text(keys["section"], f"{path}.section")
     if section not in contents:
         raise IsaError(f"{path}.section: section {section} is missing")
-    if text(keys["kind"], f"{path}.kind") == "npu":
+    kind = text(keys["kind"], f"{path}.kind")
+    if kind not in ("npu", "host"):
+        raise IsaError(f"{path}.kind: expected npu or host, not {kind!r}")
+    if kind == "npu":
         return NpuSegment(elf.from_bytes(contents[section], f"section {section}", machine))
     return HostSegment(
         contents[section],

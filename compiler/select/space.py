@@ -73,7 +73,7 @@ def is_lane_walk(access: Access, loop: str, step: int) -> bool:
     """Whether an access's channels are `loop` plus a multiple of `step`, and `loop` moves no other dimension."""
     channels = access.index[1]
     moves_alone = all(coefficient(index, loop) == 0 for d, index in enumerate(access.index) if d != 1)
-    is_unit = channels.terms in (((loop, 1),), ()) if loop != NO_LOOP else channels.terms == ()
+    is_unit = channels.terms == (((loop, 1),) if loop != NO_LOOP else ())
     return len(access.index) == 4 and moves_alone and is_unit and channels.constant % step == 0
 
 

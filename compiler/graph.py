@@ -6,11 +6,16 @@ canonical operators (see CANONICAL), with every attribute present:
     quantize(x) {low, high}     float → integer, as QuantizeLinear; then limited to low … high
     dequantize(q)               integer → float, as DequantizeLinear
     conv(x, w[, b]) {strides, pads, dilations, group}     convolution over [N, C, H, W]; w [O, I / group, R, S]
-    add(a, b)    clamp(x) {low, high}    reshape(x)    affine(x, scale, offset)     per channel: x · scale + offset
+    add(a, b)    sub(a, b)    mul(a, b)    maximum(a, b)    minimum(a, b)          with broadcasting
+    lookup(q) {table}           integer → integer: the table's entry for each value, from the least on; [C, values] has
+                                one for each channel
+    clamp(x) {low, high}    reshape(x)    affine(x, scale, offset)     per channel: x · scale + offset
     max_pool(x) {kernel, strides, pads, dilations}
     average_pool(x) {kernel, strides, pads, dilations, counts_padding}
     transpose(x) {axes}         dimension i of the result is dimension axes[i] of x
     pad(x) {pads, value}        value in the units of x: real, or an integer of its type
+    concat(a, b, …) {axis}      along a dimension of [N, C, H, W]
+    take(x) {batches, channels, rows, columns}    the operand's indices along each dimension of [N, C, H, W]; () is all
     rescale(q) {low, high}      integer → integer of another scale and zero point
 
 A canonical operator on quantised tensors means: dequantise its operands, compute in real numbers, quantise to the
@@ -20,7 +25,7 @@ right). Operators on windows see a tensor as [N, C, H, W] whatever its rank (`st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,11 +36,17 @@ from numpy.typing import NDArray
 from compiler.errors import CompileError
 
 WINDOW = ("kernel", "strides", "pads", "dilations")
-CANONICAL: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+TAKEN = ("batches", "channels", "rows", "columns")
+
+ANY = range(1, 1 << 16)
+"""As many inputs as it has."""
+
+CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "quantize": ((1,), ("low", "high")),
     "dequantize": ((1,), ()),
     "conv": ((2, 3), ("strides", "pads", "dilations", "group")),
-    "add": ((2,), ()),
+    **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum"), ((2,), ())),
+    "lookup": ((1,), ("table",)),
     "clamp": ((1,), ("low", "high")),
     "reshape": ((1,), ()),
     "affine": ((3,), ()),
@@ -44,6 +55,8 @@ CANONICAL: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "transpose": ((1,), ("axes",)),
     "pad": ((1,), ("pads", "value")),
     "rescale": ((1,), ("low", "high")),
+    "concat": (ANY, ("axis",)),
+    "take": ((1,), TAKEN),
 }
 """Canonical operator → how many inputs it may have, and the attributes that it always has."""
 
@@ -153,3 +166,8 @@ def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int
         case ():
             return 1, 1, 1, 1
     raise CompileError(f"{what} has {len(shape)} dimensions, {list(shape)}; expected at most 4: [N, C, H, W]")
+
+
+def stored_axis(axis: int, rank: int) -> int:
+    """The dimension of [N, C, H, W] that a dimension of a tensor becomes in `stored_shape`."""
+    return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (0, 1), 1: (1,)}[rank][axis]

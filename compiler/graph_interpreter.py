@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Graph, Operator, TensorType, stored_shape
+from compiler.graph import TAKEN, Graph, Operator, TensorType, stored_shape
 from compiler.reference import evaluate_onnx_operator
 from compiler.simplify.weights import per_axis
 
@@ -34,6 +34,8 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
         elif operator.kind.startswith("onnx."):
             values = [tensors[name] if name else None for name in operator.inputs]
             tensors |= zip(operator.outputs, evaluate_onnx_operator(operator, values, graph.opset), strict=False)
+        elif operator.kind == "lookup":
+            tensors[operator.outputs[0]] = _lookup(operator, graph, tensors)
         else:
             tensors[operator.outputs[0]] = _run_canonical(operator, graph, tensors)
     return tensors
@@ -85,6 +87,15 @@ def _run_canonical(operator: Operator, graph: Graph, tensors: Mapping[str, Value
     integers = quantize(real, result)
     limits = operator.attributes.get("low"), operator.attributes.get("high")
     return integers if None in limits else np.clip(integers, *limits)
+
+
+def _lookup(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
+    name, table = operator.inputs[0], operator.attributes["table"]
+    index = tensors[name].astype(np.int64) - graph.tensors[name].limits[0]
+    if table.ndim == 1:
+        return np.asarray(table[index])
+    channels = np.arange(table.shape[0]).reshape(1, -1, *(1,) * (index.ndim - 2))
+    return np.asarray(table[channels, index])
 
 
 def _same(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -149,8 +160,23 @@ def _pad(operator: Operator, operands: Sequence[Values], result: TensorType) -> 
     return np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=real)
 
 
-def _add(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
-    return operands[0] + operands[1]
+def _concat(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    axis = operator.attributes["axis"]
+    return np.concatenate([operand.reshape(stored_shape(operand.shape)) for operand in operands], axis)
+
+
+def _take(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    image = operands[0].reshape(stored_shape(operands[0].shape))
+    for axis, name in enumerate(TAKEN):
+        if operator.attributes[name]:
+            image = np.take(image, operator.attributes[name], axis)
+    return image
+
+
+def _of_two(
+    function: Callable[[Values, Values], Values],
+) -> Callable[[Operator, Sequence[Values], TensorType], Values]:
+    return lambda operator, operands, result: function(*operands)
 
 
 def _clamp(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -179,7 +205,13 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "average_pool": _average_pool,
     "pad": _pad,
     "transpose": _transpose,
-    "add": _add,
+    "concat": _concat,
+    "take": _take,
+    "add": _of_two(np.add),
+    "sub": _of_two(np.subtract),
+    "mul": _of_two(np.multiply),
+    "maximum": _of_two(np.maximum),
+    "minimum": _of_two(np.minimum),
     "clamp": _clamp,
     "affine": _affine,
 }

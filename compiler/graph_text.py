@@ -105,7 +105,8 @@ def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Ope
     if kind in CANONICAL:
         counts, required = CANONICAL[kind]
         if len(operation.operands) not in counts or len(operation.results) != 1:
-            raise CompileError(f"{operation.name}: expected {' or '.join(map(str, counts))} operands and one result")
+            wanted = " or ".join(map(str, counts)) if len(counts) < 4 else f"{counts[0]} or more"
+            raise CompileError(f"{operation.name}: expected {wanted} operands and one result")
         for attribute_name in required:
             entry(attributes, attribute_name, object, operation.name)
     name, nodes = attribute(operation, "name", str), parse_nodes(strings(operation, "nodes"))

@@ -14,6 +14,7 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_max_pool, lower_rescale
+from compiler.lower_moves import lower_concat, lower_pad, lower_take
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
 from compiler.nest import Access, Buffer, Nest, NestProgram
@@ -28,6 +29,9 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "max_pool": lower_max_pool,
     "add": lower_add,
     "rescale": lower_rescale,
+    "concat": lower_concat,
+    "take": lower_take,
+    "pad": lower_pad,
 }
 
 MOVES = ("quantize", "dequantize", "reshape", "transpose")
@@ -40,7 +44,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     If `blame` collects, what comes back is complete only when it found nothing.
     """
     graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
-    network = Network(graph, number_format(machine))
+    network = Network(graph, number_format(machine), machine.lanes)
     _name_buffers(network)
     for operator in graph.operators:
         if operator.kind in LOWERINGS:

@@ -30,6 +30,7 @@ class Network:
 
     graph: Graph
     number: NumberFormat
+    lanes: int  # channels in a word of the machine
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -41,6 +42,13 @@ class Network:
             name += "'"
         self.constants[name] = values.astype(stored_dtype(of))
         self.constant_types[name] = of
+        return name
+
+    def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
+        """A buffer of activations that no tensor of the graph is."""
+        while name in self.constants or name in self.buffers:
+            name += "'"
+        self.buffers[name] = Buffer(name, shape, ACTIVATION)
         return name
 
     def values(self, constant: str) -> Interval:
@@ -122,4 +130,5 @@ def target_of(operator: Operator, network: Network) -> Target:
     of = network.graph.tensors[operator.outputs[0]]
     _, zero = network.quantization(operator.outputs[0])
     offset = uint8_offset(of)
-    return Target(zero, operator.attributes["low"] - offset, operator.attributes["high"] - offset)
+    low, high = (operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), of.limits, strict=True))
+    return Target(zero, low - offset, high - offset)

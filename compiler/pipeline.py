@@ -21,6 +21,7 @@ from compiler.lower_tiles import select, tile
 from compiler.nest import NestProgram
 from compiler.nest_text import parse_nests, print_nests
 from compiler.onnx_import import import_onnx
+from compiler.parts import merge_parts
 from compiler.remedy import larger_memory
 from compiler.schedule import schedule
 from compiler.simplify import simplify
@@ -217,6 +218,7 @@ PASSES = (
     Pass("import", lambda source, machine, options: import_onnx(source, options.shapes), print_graph, _read_graph),
     Pass("simplify", lambda graph, machine, options: simplify(graph), print_graph, _read_graph),
     Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
+    Pass("parts", lambda nests, machine, options: merge_parts(nests, machine), print_nests, _read_nests),
     Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),
     Pass("select", lambda nests, machine, options: select(nests, machine), str),
     Pass("tile", lambda selection, machine, options: tile(selection, options.tiling), print_tiles, parse_tiles),

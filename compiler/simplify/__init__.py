@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from compiler.errors import RAISING, Blame
 from compiler.graph import Graph
 from compiler.simplify.affine import AFFINE
+from compiler.simplify.binary import BINARIES
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import require_integer, require_quantized
 from compiler.simplify.fold import FOLD
 from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
+from compiler.simplify.moves import MOVES
 from compiler.simplify.padding import PADDING
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
+from compiler.simplify.tables import TABLES
 from compiler.simplify.transposes import TRANSPOSES
 
-RULES: Sequence[Rules] = (FOLD, CANONICALIZE, AFFINE, INTEGER, LAYOUT, PADDING, TRANSPOSES)
+RULES: Sequence[Rules] = (FOLD, CANONICALIZE, BINARIES, AFFINE, MOVES, INTEGER, TABLES, LAYOUT, PADDING, TRANSPOSES)
 """All rules, in the order in which those of one operator kind are tried."""
 
 

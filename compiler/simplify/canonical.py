@@ -12,6 +12,7 @@ from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
+from compiler.simplify.moves import concat, expand, gather, slice_, split
 from compiler.simplify.padding import pad
 from compiler.simplify.pools import global_pool, pool, reduce_mean
 from compiler.simplify.products import conv, gemm, matmul
@@ -60,6 +61,13 @@ CANONICALIZE = {
     "onnx.GlobalAveragePool": (global_pool,),
     "onnx.ReduceMean": (reduce_mean,),
     "onnx.Pad": (pad,),
+    # only moved
+    "onnx.Concat": (concat,),
+    "onnx.Slice": (slice_,),
+    "onnx.Split": (split,),
+    "onnx.Gather": (gather,),
+    "onnx.Expand": (expand,),
+    "onnx.Tile": (expand,),
     # element by element
     "onnx.Relu": (relu,),
     "onnx.Clip": (clip,),

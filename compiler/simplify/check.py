@@ -45,8 +45,6 @@ def _reason(operator: Operator, graph: Graph) -> str:
         return (
             "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
         )
-    if operator.kind == "pad":
-        return _padding(operator, graph)
     if operator.kind == "transpose":
         if is_at_an_end(operator, graph):
             return ""
@@ -55,7 +53,11 @@ def _reason(operator: Operator, graph: Graph) -> str:
             f"moves dimensions {axes} of {shape}, and no other Transpose undoes it; export the model with "
             "[N, C, H, W] inputs and outputs"
         )
+    if operator.kind == "pad" and graph.tensors[operator.outputs[0]].quantization is None:
+        return _padding(operator)
     for position, name in enumerate(operator.inputs):
+        if operator.kind == "concat" and name in graph.constants and graph.tensors[name].quantization is not None:
+            continue
         is_parameter = operator.kind == "conv" and position > 0
         reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)
         if reason:
@@ -65,12 +67,10 @@ def _reason(operator: Operator, graph: Graph) -> str:
     return ""
 
 
-def _padding(operator: Operator, graph: Graph) -> str:
-    of = graph.tensors[operator.outputs[0]]
-    units = "" if of.quantization is None else f" in integers with zero point {of.quantization.zero_point}"
+def _padding(operator: Operator) -> str:
     return (
-        f"pads with {operator.attributes['value']:g}{units}, which no reader takes as its own padding; expected a Conv "
-        "or AveragePool (padded with real 0) or a MaxPool (padded with the least integer) right after it"
+        f"pads with {operator.attributes['value']:g}, which is no multiple of its operand's scale; expected such a "
+        "value, or a QuantizeLinear after it"
     )
 
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Operator, Quantization, TensorType
+from compiler.simplify.binary import BINARY
 from compiler.simplify.rewrite import Replacement, View
 
-MONOTONE = ("reshape", "max_pool", "transpose")
+MONOTONE = ("reshape", "max_pool", "transpose", "take")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
 
 EXACT_GRID = 1e-6
@@ -25,7 +26,7 @@ EXACT_GRID = 1e-6
 
 
 def before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """reshape(dequantize(q)) → dequantize(reshape(q)); the same for max_pool and transpose."""
+    """reshape(dequantize(q)) → dequantize(reshape(q)); the same for all of MONOTONE."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None:
         return None
@@ -80,7 +81,7 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantize_before(operator: Operator, view: View) -> Replacement | None:
-    """quantize(reshape(x)) → reshape(quantize(x)); the same for max_pool and transpose."""
+    """quantize(reshape(x)) → reshape(quantize(x)); the same for all of MONOTONE."""
     before = view.producer(operator.inputs[0], *MONOTONE)
     if before is None:
         return None
@@ -102,7 +103,7 @@ def requantize(operator: Operator, view: View) -> Replacement | None:
 
 def integer_operator(operator: Operator, view: View) -> Replacement | None:
     """quantize(op(dequantize(q), …)) → op(q, …) on quantised tensors."""
-    computed = view.producer(operator.inputs[0], "conv", "add", "average_pool")
+    computed = view.producer(operator.inputs[0], "conv", "average_pool", *BINARY)
     if computed is None:
         return None
     inputs = [_integers(name, view) for name in computed.inputs[:2]] + list(map(_bias, computed.inputs[2:], [view] * 3))
@@ -142,7 +143,7 @@ def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
 def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
     """rescale(op(…)) to the same scale only limits: op's own limits become closer."""
     source, result = operator.inputs[0], operator.outputs[0]
-    before = view.producer(source, "conv", "add", "average_pool", "rescale")
+    before = view.producer(source, "conv", "average_pool", "rescale", *BINARY)
     if before is None or view.type(source) != view.type(result) or not view.is_read_once(source):
         return None
     low, high = operator.attributes["low"], operator.attributes["high"]
@@ -172,6 +173,7 @@ INTEGER = {
     "reshape": (before_dequantize,),
     "transpose": (before_dequantize,),
     "max_pool": (before_dequantize,),
+    "take": (before_dequantize,),
     "clamp": (clamp_before_dequantize,),
     # quantize moves up
     "quantize": (clamp_into_quantize, quantize_before, requantize, integer_operator),

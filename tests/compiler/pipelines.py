@@ -15,6 +15,7 @@ from compiler.graph import Graph
 from compiler.lower import lower
 from compiler.nest import NestProgram
 from compiler.onnx_import import import_onnx
+from compiler.pipeline import compile_model
 from compiler.simplify import simplify
 from isa.loader import load_machine
 from isa.machine import Machine
@@ -65,3 +66,9 @@ def distances(model: onnx.ModelProto, run: Run, count: int = 4, seed: int = 0) -
             assert computed[tensor.name].shape == expected[tensor.name].shape
             found.append(steps_apart(computed[tensor.name], expected[tensor.name], tensor).ravel())
     return np.concatenate(found)
+
+
+def compiled_distances(model: onnx.ModelProto, machine: str, count: int = 2) -> NDArray[np.int64]:
+    """Steps between what the compiled program computes in the simulator and what ONNX Runtime does."""
+    program = compile_model(model, load_machine(machine))
+    return distances(model, lambda inputs: simulated(program, inputs), count)

@@ -1,0 +1,211 @@
+"""Operators that only move elements as nests: concat, take and pad.
+
+Whole words are copied, and `compiler.parts` lets most copies go. Where channels change their lane, words are computed
+anew: a product with a matrix of ones and zeros picks each channel of the result, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from compiler.graph import TAKEN, Operator
+from compiler.lower_products import Product, product_nest, sum_bounds
+from compiler.lowering_network import (
+    ACTIVATION,
+    SPACE,
+    WEIGHT,
+    Network,
+    activation,
+    affine,
+    uint8_offset,
+)
+from compiler.nest import Access, Affine, Nest, NestLoop
+
+WIDEST_STEP = 64
+"""Steps of a result's indices that are tried when a list of indices is cut into runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Indices of a result and of its operand along one dimension: `count` pairs, each a step from the one before."""
+
+    count: int
+    to: int
+    to_step: int
+    source: int
+    source_step: int
+
+    def result(self, loop: str) -> Affine:
+        return affine((loop, self.to_step), constant=self.to)
+
+    def read(self, loop: str) -> Affine:
+        return affine(*[(loop, self.source_step)] if self.source_step else [], constant=self.source)
+
+
+def lower_take(operator: Operator, network: Network) -> list[Nest]:
+    """A copy for each combination of runs, or a product for each where channels leave their lanes."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    sizes = network.shape(x)
+    taken = [operator.attributes[name] or range(size) for name, size in zip(TAKEN, sizes, strict=True)]
+    batches, rows, columns = (runs(taken[axis]) for axis in (0, 2, 3))
+    places = list(product(batches, rows, columns))
+    channels = _lane_runs(taken[1], network.lanes)
+    source = network.buffer_of[x]
+    matrix = selector(operator.name, taken[1], sizes[1], network) if channels is None else None
+    nests: list[Nest] = []
+    for position, (n, r, c) in enumerate(places):
+        name = _part_name(operator, position, len(places))
+        if matrix is not None:
+            nests.append(selection(name, operator, source, matrix, (n, r, c), network.buffer_of[y], network))
+        for number, lanes in enumerate(channels or ()):
+            walk = (n, lanes, r, c)
+            part = _part_name(operator, len(nests), len(places) * len(channels or ())) if number or position else name
+            nests.append(_copy(part, operator, source, walk, network.buffer_of[y]))
+    return nests
+
+
+def lower_concat(operator: Operator, network: Network) -> list[Nest]:
+    """Every operand copied to its place.
+
+    Where operands do not begin on a word's first lane, they are copied side by side with room between them, and a
+    product gathers the channels.
+    """
+    y, axis = operator.outputs[0], operator.attributes["axis"]
+    sizes = [network.shape(name)[axis] for name in operator.inputs]
+    firsts = [sum(sizes[:position]) for position in range(len(sizes))]
+    if axis != 1 or all(first % network.lanes == 0 for first in firsts):
+        return _side_by_side(operator, firsts, network.buffer_of[y], network)
+    wide = [-(-size // network.lanes) * network.lanes for size in sizes]
+    apart = [sum(wide[:position]) for position in range(len(wide))]
+    n, _, height, width = network.shape(y)
+    buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + sizes[-1], height, width))
+    channels = [first + channel for first, size in zip(apart, sizes, strict=True) for channel in range(size)]
+    whole = (Run(n, 0, 1, 0, 1), Run(height, 0, 1, 0, 1), Run(width, 0, 1, 0, 1))
+    nests = _side_by_side(operator, apart, buffer, network)
+    matrix = selector(operator.name, channels, network.buffers[buffer].shape[1], network)
+    nests.append(selection(operator.name, operator, buffer, matrix, whole, network.buffer_of[y], network))
+    return nests
+
+
+def lower_pad(operator: Operator, network: Network) -> list[Nest]:
+    """A copy that reads beyond the operand's edges, where it finds the value of the padding."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    top, left, _, _ = operator.attributes["pads"]
+    value = int(operator.attributes["value"]) - uint8_offset(network.graph.tensors[y])
+    result = network.shape(y)
+    reads = {"a": Access(network.buffer_of[x], tuple(
+        affine((loop, 1), constant=-before) for loop, before in zip(SPACE, (0, 0, top, left), strict=True)
+    ), outside=value)}  # fmt: skip
+    loops = tuple(NestLoop(loop, trip) for loop, trip in zip(SPACE, result, strict=True))
+    write = Access(network.buffer_of[y], tuple(affine((loop, 1)) for loop in SPACE))
+    return [Nest(operator.name, operator.nodes, loops, reads, write, activation("a"), 0)]
+
+
+# -- runs of indices ---------------------------------------------------------------------------------------------------
+
+
+def runs(indices: Sequence[int]) -> list[Run]:
+    """A list of indices as few runs, each with one step in the list and one in the values.
+
+    Example: 0 0 1 1 2 2 is 0 1 2 at the even places and 0 1 2 at the odd ones.
+    """
+    best = _runs_of_step(indices, 1)
+    for step in range(2, min(len(best), len(indices), WIDEST_STEP)):
+        found = _runs_of_step(indices, step)
+        best = found if len(found) < len(best) else best
+    return best
+
+
+def _runs_of_step(indices: Sequence[int], step: int) -> list[Run]:
+    found = []
+    for first in range(min(step, len(indices))):
+        places = range(first, len(indices), step)
+        start = 0
+        while start < len(places):
+            stop = start + 1
+            by = indices[places[stop]] - indices[places[start]] if stop < len(places) else 1
+            while stop < len(places) and indices[places[stop]] - indices[places[stop - 1]] == by:
+                stop += 1
+            by = by if stop - start > 1 else 1
+            found.append(Run(stop - start, places[start], step if stop - start > 1 else 1, indices[places[start]], by))
+            start = stop
+    return found
+
+
+def _lane_runs(channels: Sequence[int], lanes: int) -> list[Run] | None:
+    """Channels as runs of whole words; None if some channel would change its lane."""
+    found = []
+    for run in _runs_of_step(channels, 1):
+        if run.to % lanes or run.source % lanes or (run.count > 1 and run.source_step != 1):
+            return None
+        found.append(run)
+    return found
+
+
+# -- nests -------------------------------------------------------------------------------------------------------------
+
+
+def _part_name(operator: Operator, position: int, count: int) -> str:
+    return operator.name if count == 1 else f"{operator.name}.part{position}"
+
+
+def _side_by_side(operator: Operator, firsts: Sequence[int], buffer: str, network: Network) -> list[Nest]:
+    """Each operand copied into a buffer, from one of `firsts` on along the operator's axis."""
+    nests = []
+    for position, (name, first) in enumerate(zip(operator.inputs, firsts, strict=True)):
+        sizes = network.shape(name)
+        walk = tuple(
+            Run(size, first if axis == operator.attributes["axis"] else 0, 1, 0, 1) for axis, size in enumerate(sizes)
+        )
+        source = network.buffer_of[name] if name in network.buffer_of else _stored_constant(name, network)
+        part = _part_name(operator, position, len(firsts))
+        nests.append(_copy(part, operator, source, walk, buffer))
+    return nests
+
+
+def _stored_constant(name: str, network: Network) -> str:
+    """A quantised constant as a tensor of activations."""
+    values = network.graph.constants[name].astype(np.int64) - uint8_offset(network.graph.tensors[name])
+    return network.add_constant(name, values.reshape(network.shape(name)), ACTIVATION)
+
+
+def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], target: str) -> Nest:
+    """A nest that moves a part of the source to a part of the target."""
+    loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
+    read = Access(source, tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True)))
+    write = Access(target, tuple(run.result(loop) for run, loop in zip(walk, SPACE, strict=True)))
+    return Nest(name, operator.nodes, loops, {"a": read}, write, activation("a"), 0)
+
+
+def selector(name: str, channels: Sequence[int], inputs: int, network: Network) -> str:
+    """The constant matrix of ones and zeros of a product whose channel i is channel `channels[i]` of its operand."""
+    matrix = np.zeros((len(channels), inputs, 1, 1), np.int64)
+    matrix[np.arange(len(channels)), list(channels)] = 1
+    return network.add_constant(f"{name}.weight", matrix, WEIGHT)
+
+
+def selection(
+    name: str, operator: Operator, source: str, matrix: str, walk: tuple[Run, Run, Run], target: str, network: Network
+) -> Nest:
+    """The product of a part of the source with a matrix that picks channels, written to a part of the target."""
+    outputs, inputs, _, _ = network.constants[matrix].shape
+    n, rows, columns = walk
+    along = (n, Run(outputs, 0, 1, 0, 1), rows, columns)
+    vector = [run.read(loop) for run, loop in zip(along, SPACE, strict=True)]
+    vector[1] = affine(("i", 1))
+    _, zero = network.quantization(operator.outputs[0])
+    made = Product(
+        (inputs, 1, 1),
+        Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s"))),
+        tuple(run.count for run in along),
+        Access(source, tuple(vector)),
+        Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True))),
+        np.full(outputs, -zero, np.int64),
+        np.ones(outputs),
+        sum_bounds(network.constants[matrix]),
+    )
+    return product_nest(name, operator, made, 0, network)

@@ -1,0 +1,143 @@
+"""Copies that need not happen: a buffer that is copied to a part of another, or from a part, becomes that part.
+
+Level 2 to level 2. Concatenation and slicing are copies at first. Example, two results of 32 channels that are
+concatenated: the copies `z[n, o, y, x] = a[n, o, y, x]` and `z[n, o + 32, y, x] = b[n, o, y, x]` go, whoever wrote a
+or b writes to z from channel 0 or 32 on, and whoever read them reads there.
+
+What stays a copy: buffers of the host, channels that do not begin on a vector of the machine, and buffers that a reader
+looks beyond the edges of, where it would see neighbours in place of padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compiler.nest import Access, Affine, Buffer, Nest, NestProgram
+from compiler.residency import index_range
+from compiler.vectors import vector_blocks
+from isa.machine import Machine
+from isa.statement import Op
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where a buffer lies in another: for each dimension the step between its indices there, and the first."""
+
+    buffer: str
+    outer: str
+    steps: tuple[int, ...]
+    firsts: tuple[int, ...]
+
+    def moved(self, access: Access) -> Access:
+        """An access of the buffer as one of the outer buffer."""
+        if access.tensor != self.buffer:
+            return access
+        index = tuple(
+            Affine(tuple((loop, by * step) for loop, by in of.terms), first + step * of.constant)
+            for of, step, first in zip(access.index, self.steps, self.firsts, strict=True)
+        )
+        return replace(access, tensor=self.outer, index=index)
+
+
+def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
+    """The program without the copies that are only a matter of addresses; it computes the same."""
+    merger = _Merger(program, machine)
+    position = 0
+    while position < len(merger.nests):
+        part = merger.part(merger.nests[position])
+        if part is None:
+            position += 1
+        else:
+            merger.merge(part, position)
+    live = {access.tensor for nest in merger.nests for access in (*nest.reads.values(), nest.result)}
+    live |= merger.hosted
+    buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
+    return replace(program, nests=tuple(merger.nests), buffers=buffers)
+
+
+class _Merger:
+    """The nests so far, and what decides whether a copy can go."""
+
+    def __init__(self, program: NestProgram, machine: Machine) -> None:
+        self.nests = list(program.nests)
+        self.hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+        self._buffers = program.buffers
+        self._windowed = {tensor.name for tensor in program.inputs if tensor.windows is not None}
+        self._lanes = machine.lanes
+        self._vector = machine.lanes * vector_blocks(machine)
+
+    def merge(self, part: _Part, position: int) -> None:
+        """Drop the copy at a position; every access of the buffer becomes one of its part of the outer buffer."""
+        del self.nests[position]
+        self.nests = [
+            replace(nest, reads={name: part.moved(read) for name, read in nest.reads.items()},
+                    result=part.moved(nest.result))
+            for nest in self.nests
+        ]  # fmt: skip
+
+    def part(self, copy: Nest) -> _Part | None:
+        """What a nest copies from or to as a part of the other, if it is a copy that can go."""
+        if copy.expr.op is not Op.SOURCE or any(loop.is_reduce for loop in copy.loops):
+            return None
+        source = copy.reads[copy.expr.name]
+        if source.tensor not in self._buffers or source.outside is not None:
+            return None
+        for inner, outer in ((source, copy.result), (copy.result, source)):
+            part = self._placed(inner, outer, copy)
+            if part is not None and self._is_possible(part, is_written=inner is source):
+                return part
+        return None
+
+    def _placed(self, inner: Access, outer: Access, copy: Nest) -> _Part | None:
+        """The inner access's buffer as a part of the outer's; None unless the copy moves all of it."""
+        trips = {loop.name: loop.trip for loop in copy.loops}
+        shape = self._buffers[inner.tensor].shape
+        steps = []
+        for size, whole, placed in zip(shape, inner.index, outer.index, strict=True):
+            loops = [loop for loop, _ in whole.terms]
+            if whole.constant or len(loops) > 1 or any(by != 1 for _, by in whole.terms):
+                return None
+            if (trips[loops[0]] if loops else 1) != size:
+                return None
+            moving = [(loop, by) for loop, by in placed.terms if trips[loop] > 1]
+            if [loop for loop, _ in moving] != (loops if size > 1 else []):
+                return None
+            steps.append(moving[0][1] if moving else 1)
+        return _Part(inner.tensor, outer.tensor, tuple(steps), tuple(of.constant for of in outer.index))
+
+    def _is_possible(self, part: _Part, is_written: bool) -> bool:
+        """Whether a buffer may become a part; `is_written` when the copy wrote the part, not read it."""
+        inner, outer = self._buffers[part.buffer], self._buffers[part.outer]
+        if part.buffer in self.hosted or part.outer in self._windowed or inner.type != outer.type:
+            return False
+        reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == part.buffer]
+        writes = sum(nest.result.tensor == part.buffer for nest in self.nests)
+        if not is_written and writes > 1:
+            return False
+        has_reader = len(reads) > is_written
+        return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
+            self._sees_neighbours(part, nest, read) for nest, read in reads
+        )
+
+    def _is_aligned(self, part: _Part, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
+        """Channels one by one, from a whole vector (a word is enough for who only writes), and to a word's end."""
+        first, step = part.firsts[1], part.steps[1]
+        unit = self._vector if has_reader else self._lanes
+        fills_words = inner.shape[1] % unit == 0 or first + inner.shape[1] == outer.shape[1]
+        return step == 1 and first % unit == 0 and (fills_words or not is_written)
+
+    def _sees_neighbours(self, part: _Part, nest: Nest, read: Access) -> bool:
+        """Whether a read goes beyond the buffer where the outer one has other elements."""
+        if read.outside is None:
+            return False
+        inner, outer = self._buffers[part.buffer].shape, self._buffers[part.outer].shape
+        return any(
+            not _is_within(index_range(nest, read, d), inner[d])
+            and (part.steps[d], part.firsts[d], inner[d]) != (1, 0, outer[d])
+            for d in (0, 2, 3)
+        )
+
+
+def _is_within(indices: Sequence[int], size: int) -> bool:
+    return min(indices) >= 0 and max(indices) < size

@@ -8,8 +8,10 @@ are too small, and always in DRAM, the packing is for size: largest first, each 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import lcm
 
 import numpy as np
@@ -134,10 +136,11 @@ def place_in_ring(space: Space, items: Sequence[Lifetime]) -> dict[str, int] | N
         candidates = _candidates(space, item.buffer, sorted((a, a + o.buffer.size) for a, o in live), bank_pointers)
         if not candidates:
             return None
+        contention = _contention(space, item, near)
         costs = {
             address: (
                 _reuse(item, int(freed_at[address : address + item.buffer.size].max())),
-                _clashes(space, item, address, near),
+                sum(contention[bank] for bank in _banks(space, address, item.buffer.size)),
                 (address - pointer) % space.words,
             )
             for address in candidates
@@ -158,14 +161,13 @@ def _candidates(
     """Legal addresses worth comparing: in each gap its start, the starts of banks and the banks' pointers."""
     found = set()
     gap_start = 0
+    wanted = sorted({*bank_pointers, *range(0, space.words, space.bank_words)})
     for start, stop in [*taken, (space.words, space.words)]:
-        wanted = {gap_start, *bank_pointers, *range(0, space.words, space.bank_words)}
-        for address in wanted:
-            if not gap_start <= address < start:
-                continue
-            legal = legal_address(buffer, address, space.bank_words)
-            if legal is not None and legal + buffer.size <= start:
-                found.add(legal)
+        if gap_start + buffer.size <= start:
+            for address in (gap_start, *wanted[bisect_right(wanted, gap_start) : bisect_left(wanted, start)]):
+                legal = legal_address(buffer, address, space.bank_words)
+                if legal is not None and legal + buffer.size <= start:
+                    found.add(legal)
         gap_start = max(gap_start, stop)
     return sorted(found)
 
@@ -195,19 +197,25 @@ def _reuse(item: Lifetime, freed_at: int) -> int:
     return max(0, REUSE_DISTANCE - (item.first - freed_at)) // NEAR
 
 
-def _clashes(space: Space, item: Lifetime, address: int, near: Sequence[tuple[int, Lifetime]]) -> int:
-    """Banks in which another engine would ask for the same port at about the same time, the closer the heavier."""
-    banks = _banks(space, address, item.buffer.size)
-    count = 0
-    for at, other in near:
-        closeness = (1 << NEAR) >> max(0, item.first - other.last)
-        shared = len(set(banks) & set(_banks(space, at, other.buffer.size)))
-        count += closeness * shared * any(
-            is_write == other_write and engine != other_engine
-            for engine, is_write in item.uses
-            for other_engine, other_write in other.uses
-        )
-    return count
+def _contention(space: Space, item: Lifetime, near: Sequence[tuple[int, Lifetime]]) -> list[int]:
+    """Per bank, how much another engine asks for the same port at about the same time, the closer the heavier."""
+    weights = [0] * space.banks
+    for address, other in near:
+        if _share_a_port(item.uses, other.uses):
+            closeness = (1 << NEAR) >> max(0, item.first - other.last)
+            for bank in _banks(space, address, other.buffer.size):
+                weights[bank] += closeness
+    return weights
+
+
+@cache
+def _share_a_port(uses: frozenset[tuple[str, bool]], others: frozenset[tuple[str, bool]]) -> bool:
+    """True when two engines both read, or both write."""
+    return any(
+        is_write == other_write and engine != other_engine
+        for engine, is_write in uses
+        for other_engine, other_write in others
+    )
 
 
 def _banks(space: Space, address: int, size: int) -> range:

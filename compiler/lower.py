@@ -13,7 +13,7 @@ import numpy as np
 from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
-from compiler.lower_elements import lower_add, lower_max_pool, lower_rescale
+from compiler.lower_elements import lower_add, lower_extreme, lower_max_pool, lower_mul, lower_rescale
 from compiler.lower_moves import lower_concat, lower_pad, lower_take
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
@@ -28,6 +28,10 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "average_pool": lower_average_pool,
     "max_pool": lower_max_pool,
     "add": lower_add,
+    "sub": lower_add,
+    "mul": lower_mul,
+    "maximum": lower_extreme,
+    "minimum": lower_extreme,
     "rescale": lower_rescale,
     "concat": lower_concat,
     "take": lower_take,

@@ -15,12 +15,13 @@ from compiler.lowering_network import (
     kernel_of,
     result_loops,
     target_of,
+    uint8_offset,
     whole,
     window_access,
 )
 from compiler.multiplier import normalized, with_common_shift
 from compiler.nest import Access, Nest
-from compiler.nest_expressions import added, rescaled
+from compiler.nest_expressions import Target, added, clamp, multiplied, rescaled
 from isa.statement import Expr, Op, make
 
 
@@ -36,12 +37,44 @@ def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
 
 
 def lower_add(operator: Operator, network: Network) -> list[Nest]:
-    """Both operands centred, scaled with one shift, added, rounded once."""
+    """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
     a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, describe(operator))
     target = target_of(operator, network)
+    b = -b if operator.kind == "sub" else b
     expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_mul(operator: Operator, network: Network) -> list[Nest]:
+    """The product of both operands centred, scaled and rounded once."""
+    (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
+    y_scale, _ = network.quantization(operator.outputs[0])
+    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, describe(operator))
+    target = target_of(operator, network)
+    expr = multiplied(
+        activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number
+    )
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
+    """The larger or smaller of two, each brought to the result's scale first: rounding keeps the order of values."""
+    y_scale, y_zero = network.quantization(operator.outputs[0])
+    everything = Target(y_zero, ACTIVATION.interval.low, ACTIVATION.interval.high)
+    sides = []
+    for leaf, name in zip(("a", "b"), operator.inputs, strict=True):
+        scale, zero = network.quantization(name)
+        if (scale, zero) == (y_scale, y_zero):
+            sides.append(activation(leaf))
+            continue
+        scales, shifts = normalized(np.array([scale / y_scale]), network.number, describe(operator))
+        sides.append(rescaled(activation(leaf), zero, int(scales[0]), int(shifts[0]), everything, network.number))
+    expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
+    target = target_of(operator, network)
+    if (target.low, target.high) != (everything.low, everything.high):
+        expr = clamp(expr, target.low, target.high)
     return [_elementwise(operator, expr, network)]
 
 
@@ -51,6 +84,12 @@ def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
     target = target_of(operator, network)
     expr = rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
     return [_elementwise(operator, expr, network)]
+
+
+def _constant(tensor: str, operator: Operator, network: Network) -> str:
+    """A constant operand as the machine stores activations."""
+    values = network.graph.constants[tensor].astype(np.int64) - uint8_offset(network.graph.tensors[tensor])
+    return network.add_constant(f"{operator.name}.{tensor}", values.reshape(network.shape(tensor)), ACTIVATION)
 
 
 def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
@@ -64,6 +103,7 @@ def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
             affine() if size == 1 < trip else affine((loop, 1))
             for loop, size, trip in zip(SPACE, sizes, result, strict=True)
         )
-        reads[name] = Access(network.buffer_of[operand], index)
+        held = network.buffer_of[operand] if operand in network.buffer_of else _constant(operand, operator, network)
+        reads[name] = Access(held, index)
     access = Access(network.buffer_of[y], identity_index())
     return Nest(operator.name, operator.nodes, result_loops(result), reads, access, expr, 0)

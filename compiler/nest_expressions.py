@@ -38,6 +38,14 @@ def rescaled(a: Expr, a_zero: int, scale: int, shift: int, target: Target, numbe
     return _limited(_centred(a, a_zero, scale), const(shift), target, number)
 
 
+def multiplied(
+    a: Expr, a_zero: int, b: Expr, b_zero: int, scale: int, shift: int, target: Target, number: NumberFormat
+) -> Expr:
+    """`clamp(round_shift((a - a_zero) * (b - b_zero) * scale, shift) + zero, low, high)`"""
+    product = make(Op.MUL, make(Op.SUB, a, const(a_zero)), make(Op.SUB, b, const(b_zero)))
+    return _limited(make(Op.MUL, product, const(scale)), const(shift), target, number)
+
+
 def added(
     a: Expr,
     a_zero: int,

@@ -13,6 +13,7 @@ from compiler.partition.faults import find_faults
 from compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
 from compiler.partition.source import Source, read_source, reads
 from compiler.pipeline import Dump, Model, Options, compile_model
+from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import QUANTIZERS as QUANTIZER_KINDS
 from isa.machine import Machine
 from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
@@ -62,6 +63,7 @@ def _compile_in_parts(
         raise whole from None  # a model that is wrong
     search = _Search(source, machine, replace(options, shapes={}))
     parts, reasons = search.parts()
+    reasons = {name: _reason(name, whole) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     segments = [
@@ -87,7 +89,7 @@ class _Search:
         self._reasons: dict[str, str] = {name: _reason(name, error) for name, error in source.refused.items()}
         self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
 
-    def parts(self) -> tuple[tuple[Part, ...], Mapping[str, str]]:
+    def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
         """The parts, all of whose programs are compiled, and why each node of the host is there."""
         while True:
             parts = cut_into_parts(self._source, self._reasons)
@@ -108,13 +110,13 @@ class _Search:
         """Why nodes of a part cannot run on the machine; empty when it is compiled."""
         if part in self._compiled:
             return {}
-        operators = {self._source.nodes[name].op_type for name in part.nodes}
-        if operators <= set(MOVES):
-            return dict.fromkeys(part.nodes, NOT_WORTH)
         model = part_model(self._source, part)
         if not any(f"onnx.{node.op_type}" in QUANTIZER_KINDS for node in model.graph.node):
-            return dict.fromkeys(part.nodes, FLOAT)
-        found = find_faults(model, self._machine) or self._compile(part, model)
+            return {name: _float_reason(self._source.nodes[name]) for name in part.nodes}
+        found = find_faults(model, self._machine)
+        if not found and {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
+            return dict.fromkeys(part.nodes, NOT_WORTH)
+        found = found or self._compile(part, model)
         reasons = {name: _reason(name, error) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons
@@ -136,6 +138,12 @@ class _Search:
         return {}
 
 
+def _float_reason(node: onnx.NodeProto) -> str:
+    """Why a node cannot run in a part without a quantisation."""
+    is_known = f"onnx.{node.op_type}" in CANONICALIZE
+    return FLOAT if is_known else f"operator {node.op_type} has no lowering to the machine"
+
+
 def _reason(name: str, error: CompileError) -> str:
     """An error's text without the node that it begins with, and without the list of all operators."""
     text = re.sub(rf"^node {re.escape(repr(name))} \([\w.]+\): ", "", str(error))
@@ -148,12 +156,17 @@ def _reason(name: str, error: CompileError) -> str:
 def _host_segment(source: Source, part: Part, parts: Iterable[Part], reasons: Mapping[str, str]) -> Segment:
     from_machine = {name for other in parts if other.on_machine for name in other.outputs}
     to_machine = {name for other in parts if other.on_machine for name in other.inputs}
-    nodes = tuple(
-        HostNode(name, source.nodes[name].op_type, reasons[name], _transfers(source, name, from_machine, to_machine))
-        for name in part.nodes
-        if name in reasons
-    )
     model = part_model(source, part)
+    named = [name for name in part.nodes if name in reasons] if part.nodes else [node.name for node in model.graph.node]
+    nodes = tuple(
+        HostNode(
+            name,
+            source.nodes[name].op_type,
+            reasons.get(name, NOT_WORTH),
+            _transfers(source, name, from_machine, to_machine),
+        )
+        for name in named
+    )
     return HostSegment(model.SerializeToString(deterministic=True), part.inputs, part.outputs, nodes)
 
 
@@ -178,6 +191,8 @@ def _quantized(source: Source, tensor: str) -> list[str]:
 
 
 def _value(source: Source, name: str) -> Value:
+    if name not in source.types or not source.types[name].type.HasField("tensor_type"):
+        raise CompileError(f"{name!r} is an input or output of the model and not a tensor; expected tensors")
     of = source.types[name].type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
     sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in of.shape.dim)

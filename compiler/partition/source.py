@@ -82,10 +82,16 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
     for node, (node_name, _) in zip(named.graph.node, list(named_nodes(model)), strict=True):
         node.name = node_name
     inferred, _ = finish_onnx(named, name)
+    if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in named.graph.input]:
+        raise CompileError(f"{name}: converting its opset changes its inputs; export it anew with a later opset")
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
         node.name = node_name  # converting to another opset adds nodes
     return index_model(_with_constants(inferred))
+
+
+def _type_of(value: onnx.ValueInfoProto) -> tuple[str, bytes]:
+    return value.name, value.type.SerializeToString(deterministic=True)
 
 
 def index_model(model: onnx.ModelProto) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, describe
+from compiler.simplify.binary import BINARY
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.qoperators import FORMS
 from compiler.simplify.transposes import is_at_an_end
@@ -59,12 +60,20 @@ def _reason(operator: Operator, graph: Graph) -> str:
         if operator.kind == "concat" and name in graph.constants and graph.tensors[name].quantization is not None:
             continue
         is_parameter = operator.kind == "conv" and position > 0
+        if operator.kind in BINARY and _is_quantized_constant(name, graph):
+            continue
         reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)
         if reason:
             return reason
     if graph.tensors[operator.outputs[0]].quantization is None:
         return "its result is float; expected a QuantizeLinear after it"
     return ""
+
+
+def _is_quantized_constant(name: str, graph: Graph) -> bool:
+    """Whether a constant may be an operand as an activation is: with one scale."""
+    quantization = graph.tensors[name].quantization
+    return name in graph.constants and quantization is not None and quantization.axis is None
 
 
 def _padding(operator: Operator) -> str:

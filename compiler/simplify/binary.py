@@ -1,0 +1,134 @@
+"""Sub, Mul, Max and Min of two activations, and operands of other shapes than the result's.
+
+Both operands get the result's rank. One that has a single channel where the result has many is spread over them by a
+product with ones, because a word holds the channels of one pixel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, Quantization, TensorType, describe, stored_shape
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.rewrite import Replacement, View, joined
+from compiler.simplify.weights import constant_weights
+
+KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
+"""ONNX operator → canonical operator of two activations."""
+
+BINARY = tuple(KINDS.values())
+
+
+def of_two(operator: Operator, view: View) -> Replacement | None:
+    """The canonical operator of two operands that broadcast, unless both are constant."""
+    with attributes_of(operator):
+        pass
+    if len(operator.inputs) != 2 or all(constant_weights(name, view) is not None for name in operator.inputs):
+        return None
+    rank = len(view.type(operator.outputs[0]).shape)
+    changes, inputs = [], []
+    for name in operator.inputs:
+        of = view.type(name)
+        if len(of.shape) == rank or view.constant(name) is not None:
+            inputs.append(name)
+            continue
+        fresh = view.fresh(f"{operator.name}.{name}.shaped")
+        shape = (1,) * (rank - len(of.shape)) + of.shape
+        made = Operator(f"{operator.name}.shape", "reshape", (name,), (fresh,), {}, operator.nodes)
+        changes.append(Replacement((made,), {fresh: replace(of, shape=shape)}))
+        inputs.append(fresh)
+    made = replace(operator, kind=KINDS[operator.kind], inputs=tuple(inputs), attributes={})
+    return reduce(joined, [*changes, Replacement((made,))])
+
+
+def in_pairs(operator: Operator, view: View) -> Replacement | None:
+    """Max or Min of many: of the first two, then of that and the third, and so on; of one: itself."""
+    with attributes_of(operator):
+        pass
+    first, *others = operator.inputs
+    if len(operator.inputs) == 2:
+        return None
+    if not others:
+        return Replacement(aliases={operator.outputs[0]: first})
+    made, tensors, shape = [], {}, view.type(first).shape
+    for position, name in enumerate(others):
+        shape = np.broadcast_shapes(shape, view.type(name).shape)
+        is_last = position == len(others) - 1
+        result = operator.outputs[0] if is_last else view.fresh(f"{operator.outputs[0]}.{position}")
+        if not is_last:
+            tensors[result] = TensorType(view.type(operator.outputs[0]).dtype, shape)
+        made.append(replace(operator, name=f"{operator.name}.{position}", inputs=(first, name), outputs=(result,)))
+        first = result
+    return Replacement(tuple(made), tensors)
+
+
+def quantized_between(operator: Operator, view: View) -> Replacement | None:
+    """max(max(a, b), c) of dequantised tensors: the first maximum is one of them, so it needs no rounding of its own.
+
+    Only where a and b have one quantisation: the result has it as well.
+    """
+    sources = [view.producer(name, "dequantize") for name in operator.inputs]
+    if any(source is None for source in sources):
+        return None
+    types = [view.type(source.inputs[0]) for source in sources if source is not None]
+    users = view.users(operator.outputs[0])
+    if types[0].quantization != types[1].quantization or types[0].dtype != types[1].dtype or not users:
+        return None
+    if all(user.kind == "quantize" for user in users):
+        return None
+    result = operator.outputs[0]
+    integers = view.fresh(f"{result}.integers")
+    of = TensorType(types[0].dtype, view.type(result).shape, types[0].quantization)
+    inputs = tuple(source.inputs[0] for source in sources if source is not None)
+    low, high = of.limits
+    made = replace(operator, inputs=inputs, outputs=(integers,), attributes={"low": low, "high": high})
+    back = Operator(f"{operator.name}.dequantize", "dequantize", (integers,), (result,), {}, operator.nodes)
+    return Replacement((made, back), {integers: of})
+
+
+def spread_channel(operator: Operator, view: View) -> Replacement | None:
+    """An operand [N, 1, H, W] beside one of C channels → its product with ones [C, 1, 1, 1], which is exact."""
+    result = view.type(operator.outputs[0])
+    if result.quantization is None:
+        return None
+    channels = stored_shape(result.shape, describe(operator))[1]
+    for position, name in enumerate(operator.inputs):
+        of = view.type(name)
+        if of.quantization is None or view.constant(name) is not None:
+            continue
+        n, c, h, w = stored_shape(of.shape, describe(operator))
+        if c != 1 or channels == 1:
+            continue
+        if of.quantization.axis is not None:
+            raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
+        spread, ones = (view.fresh(f"{operator.name}.{name}.{part}") for part in ("spread", "ones"))
+        shape = (n, channels, h, w)[: len(result.shape)] if len(result.shape) != 3 else (n, channels, w)
+        low, high = of.limits
+        attributes = {
+            "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "low": low, "high": high,
+        }  # fmt: skip
+        weights = np.ones((channels, 1, 1, 1), np.int8)
+        product = Operator(f"{operator.name}.spread", "conv", (name, ones), (spread,), attributes, operator.nodes)
+        inputs = tuple(spread if at == position else other for at, other in enumerate(operator.inputs))
+        types = {spread: replace(of, shape=shape), ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,)))}
+        return Replacement((product, replace(operator, inputs=inputs)), types, {ones: weights})
+    return None
+
+
+BINARIES = {
+    "onnx.Max": (in_pairs, of_two),
+    "onnx.Min": (in_pairs, of_two),
+    "onnx.Mul": (of_two,),
+    "onnx.Sub": (of_two,),
+    "onnx.Add": (of_two,),
+    "maximum": (quantized_between, spread_channel),
+    "minimum": (quantized_between, spread_channel),
+    "add": (spread_channel,),
+    "sub": (spread_channel,),
+    "mul": (spread_channel,),
+}
+"""Tried after the rules for an operand that is constant for each channel."""

@@ -1,0 +1,177 @@
+"""Functions of one quantised tensor as tables: of eight bits there are 256 values, so a table is exact.
+
+Whatever is computed element by element from one tensor between its DequantizeLinear and a QuantizeLinear, with
+constants for all channels or for each, becomes one `lookup`: Sigmoid, HardSwish as one node or as five, x · sigmoid(x),
+PRelu. The table holds what the operators' own meanings give (compiler/graph_interpreter.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.graph import Graph, Operator, TensorType
+from compiler.graph_interpreter import run_graph_tensors
+from compiler.simplify.binary import BINARY
+from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.weights import constant_weights
+
+FUNCTIONS = frozenset(
+    f"onnx.{name}"
+    for name in (
+        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Erf",
+        "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "PRelu", "Pow",
+        "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
+        "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    )
+)  # fmt: skip
+"""ONNX operators that compute each element of their result from the same element of their operands."""
+
+ELEMENTWISE = (*BINARY, "clamp", "affine")
+"""Canonical operators that do."""
+
+INTEGER = (*BINARY, "rescale", "lookup")
+"""Operators on quantised tensors that may become one table with the lookups before them."""
+
+MOST_OPERATORS = 64
+"""In one region; far more than any activation function is written with."""
+
+
+def function_of_one(operator: Operator, view: View) -> Replacement | None:
+    """quantize(f(dequantize(q))) → lookup(q), for any f that works element by element."""
+    region = _Region(view)
+    if not region.collect(operator.inputs[0]) or len(region.leaves) != 1:
+        return None
+    (leaf,) = region.leaves
+    computing = [o for o in region.operators if o.kind != "dequantize"]
+    if len(computing) < 2 and not any(o.kind in FUNCTIONS for o in computing):
+        return None
+    source = view.type(leaf)
+    if source.quantization is None or source.quantization.axis is not None:
+        return None
+    if source.shape != view.type(operator.outputs[0]).shape:
+        return None
+    return _lookup((*region.operators, operator), leaf, region.constants, view)
+
+
+def function_of_lookups(operator: Operator, view: View) -> Replacement | None:
+    """op(lookup(q), q) on quantised tensors → one lookup(q)."""
+    if view.type(operator.outputs[0]).quantization is None:
+        return None
+    before = [view.producer(name, "lookup") for name in operator.inputs]
+    lookups = [o for o in before if o is not None]
+    if not lookups:
+        return None
+    leaves = {name if o is None else o.inputs[0] for name, o in zip(operator.inputs, before, strict=True)}
+    if len(leaves) != 1 or any(view.constant(name) is not None for name in leaves):
+        return None
+    (leaf,) = leaves
+    if view.type(leaf).shape != view.type(operator.outputs[0]).shape:
+        return None
+    distinct = list({o.outputs[0]: o for o in lookups}.values())
+    return _lookup((*distinct, operator), leaf, {}, view)
+
+
+class _Region:
+    """The operators between some quantised tensors and a float one, in order; `leaves` are the quantised tensors.
+
+    `constants` are the real values of the constants that the operators read.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.operators: list[Operator] = []
+        self.leaves: set[str] = set()
+        self.constants: dict[str, NDArray[np.float64]] = {}
+        self._view = view
+        self._seen: set[str] = set()
+
+    def collect(self, name: str) -> bool:
+        """Add what computes a tensor; False if something in it is not elementwise."""
+        if name in self._seen or not name:
+            return True
+        self._seen.add(name)
+        constant = constant_weights(name, self._view)
+        if constant is not None:
+            self.constants[name] = constant.real
+            return True
+        producer = self._view.producer(name)
+        if producer is None or len(self.operators) >= MOST_OPERATORS:
+            return False
+        if producer.kind == "dequantize":
+            self.leaves.add(producer.inputs[0])
+            self.operators.append(producer)
+            return True
+        if producer.kind not in FUNCTIONS and producer.kind not in ELEMENTWISE:
+            return False
+        if len(producer.outputs) != 1 or not all(self.collect(source) for source in producer.inputs):
+            return False
+        self.operators.append(producer)
+        return True
+
+
+def _lookup(
+    operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: View
+) -> Replacement | None:
+    """The lookup that takes the place of some operators; the last one's result is its result."""
+    table = _table(operators, leaf, constants, view)
+    if table is None:
+        return None
+    last = operators[-1]
+    nodes = tuple(dict.fromkeys(node for o in operators for node in o.nodes))
+    name = next((o.name for o in operators if o.kind not in ("dequantize", "quantize")), last.name)
+    return Replacement((Operator(name, "lookup", (leaf,), last.outputs, {"table": table}, nodes),))
+
+
+def _table(
+    operators: tuple[Operator, ...], leaf: str, reals: Mapping[str, NDArray[np.float64]], view: View
+) -> NDArray[Any] | None:
+    """The last result for every value of the leaf: [values], or [C, values] where channels differ.
+
+    None if a constant differs along another dimension. The operators run on a tensor [1, C, values].
+    """
+    source = view.type(leaf)
+    low, high = source.limits
+    constants: dict[str, NDArray[Any]] = {}
+    for operator in operators:
+        for position, name in enumerate(operator.inputs):
+            if name not in reals:
+                continue
+            value = reals[name].astype(np.float32)
+            is_list = operator.kind == "affine" and position > 0  # one number for each channel
+            shaped = value.reshape(1, -1, 1) if is_list else _by_channel(value, len(source.shape))
+            if shaped is None:
+                return None
+            constants[name] = shaped.ravel() if is_list else shaped
+    tables = [o.attributes["table"] for o in operators if o.kind == "lookup"]
+    is_varying = any(value.size > 1 for value in constants.values()) or any(table.ndim > 1 for table in tables)
+    if is_varying and len(source.shape) < 2:
+        return None
+    channels = source.shape[1] if is_varying else 1
+    shape = (1, channels, high - low + 1)
+    names = {name for o in operators for name in (*o.inputs, *o.outputs) if name}
+    types = {name: replace(view.type(name), shape=shape) for name in names if name not in constants}
+    types |= {name: TensorType("float32", value.shape) for name, value in constants.items()}
+    given = np.broadcast_to(np.arange(low, high + 1), shape).astype(source.dtype)
+    graph = Graph("function", operators, types, constants, (leaf,), {}, view.opset)
+    with np.errstate(all="ignore"):
+        table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
+    return np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
+
+
+def _by_channel(value: NDArray[Any], rank: int) -> NDArray[Any] | None:
+    """A constant that broadcasts against tensors of a rank, as [1, C or 1, 1]; None if it varies otherwise."""
+    moving = [axis for axis, size in enumerate(value.shape) if size > 1]
+    if not moving:
+        return value.reshape(1, 1, 1)
+    is_of_channels = len(moving) == 1 and rank > 1 and value.ndim - moving[0] == rank - 1
+    return value.reshape(1, -1, 1) if is_of_channels else None
+
+
+TABLES = {
+    "quantize": (function_of_one,),
+    **dict.fromkeys(INTEGER, (function_of_lookups,)),
+}

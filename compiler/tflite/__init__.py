@@ -1,0 +1,1 @@
+"""TFLite files: read, checked, and written as the ONNX model that means the same."""

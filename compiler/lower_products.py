@@ -32,6 +32,10 @@ from compiler.simplify.weights import Weights
 from isa.numeric import IntegerType, Interval
 
 
+PART = 2
+"""The dimension of wide weights that counts their parts."""
+
+
 def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
     x, w = operator.inputs[:2]
@@ -94,7 +98,8 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
     total = sum_of_products(activation("x"), leaves["w"], bound)
     expr = requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number)
     i, r, s = product.reduce
-    loops = result_loops(product.trips, i=i, r=r, s=s)
+    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
+    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
     return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
 
 
@@ -105,10 +110,7 @@ def _read_values(access: Access, network: Network) -> Interval:
 
 
 def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel.
-
-    Raises CompileError where they leave the machine's int8.
-    """
+    """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel."""
     name = operator.inputs[1]
     of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
     assert of.quantization is not None
@@ -117,29 +119,36 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
             f"{describe(operator)}: its weights have scales along another dimension than the output channels"
         )
     zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
-    centred = values - zeros
-    least, greatest = int(centred.min()), int(centred.max())
-    if least < WEIGHT.interval.low or greatest > WEIGHT.interval.high:
-        raise CompileError(
-            f"{describe(operator)}: its weights less their zero point are {least} to {greatest}; expected "
-            f"{WEIGHT.interval.low} to {WEIGHT.interval.high}: quantise weights symmetrically (WeightSymmetric)"
-        )
     scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
-    return centred, scales
+    return values - zeros, scales
 
 
 def weight_access(operator: Operator, weights: NDArray[np.int64], network: Network) -> Access:
     """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
 
-    With one output channel a group it is a band, and stays as small as the model has it.
+    With one output channel a group it is a band, and stays as small as the model has it. Weights that are wider than
+    int8 once centred (asymmetric uint8 ones) become a sum of parts, with a loop t over them that reads x again.
     """
     group = operator.attributes["group"]
     taps = (affine(("r", 1)), affine(("s", 1)))
-    if group > 1 and weights.shape[0] == group:
-        name = network.add_constant(f"{operator.name}.weight", weights, WEIGHT)
+    is_band = group > 1 and weights.shape[0] == group
+    parts = _parts(weights if is_band else _block_diagonal(weights, group))
+    if len(parts) > 1:
+        taps = (affine(("t", 1)), *taps)
+    values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
+    name = network.add_constant(f"{operator.name}.weight", values, WEIGHT)
+    if is_band:
         return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
-    name = network.add_constant(f"{operator.name}.weight", _block_diagonal(weights, group), WEIGHT)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
+
+
+def _parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Arrays of int8 whose sum is the weights; one if they fit."""
+    parts: list[NDArray[np.int64]] = []
+    while not parts or weights.any():
+        parts.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
+        weights = weights - parts[-1]
+    return parts
 
 
 def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from compiler.lower import LOWERINGS, MOVES, lower
 from compiler.nest import Affine
 from compiler.nest_interpreter import run_nest, run_nests
 from compiler.onnx_import import import_onnx
+from compiler.pipeline import compile_model
 from compiler.simplify import simplify
 from isa.loader import load_machine
 from isa.numeric import Interval
@@ -29,7 +30,7 @@ from tests.compiler.models import (
     run_onnx,
     small_cnn,
 )
-from tests.compiler.pipelines import DIGITS, base16, distances, lowered, simplified, steps_apart
+from tests.compiler.pipelines import DIGITS, base16, distances, lowered, simplified, simulated, steps_apart
 from tests.stored_values import stored_values
 
 ALL_SIDES = [1, 1, 1, 1]
@@ -369,13 +370,15 @@ def test_asymmetric_weights_that_fit_once_centred(values: range, zero: int, dtyp
     assert (apart == 0).mean() >= 0.999
 
 
-def test_asymmetric_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(CompileError) as caught:
-        lowered(asymmetric(range(256), 131, np.uint8))
-    assert str(caught.value) == (
-        "node 'conv' (conv): its weights less their zero point are -131 to 124; expected -128 to 127: quantise weights "
-        "symmetrically (WeightSymmetric)"
-    )
+@pytest.mark.parametrize(("values", "zero", "dtype"), [(range(256), 131, np.uint8), (range(256), 0, np.uint8)])
+def test_asymmetric_weights_that_do_not_fit_become_a_sum_of_parts(values: range, zero: int, dtype: type) -> None:
+    model = asymmetric(values, zero, dtype)
+    nests, program = lowered(model), compile_model(model, base16())
+    assert next(loop.trip for loop in nests.nests[0].loops if loop.name == "t") >= 2
+    for run in (lambda inputs: run_nests(nests, inputs), lambda inputs: simulated(program, inputs)):
+        apart = distances(model, run)
+        assert apart.max() <= 1
+        assert (apart == 0).mean() >= 0.99
 
 
 def test_a_reshape_in_the_middle_is_refused() -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from isa.encoding import InstructionFormat
 from isa.numeric import Interval
-from isa.statement import Expr, Op, walk
-from isa.timing import OPERATOR_STAGES, statement_stages
+from isa.statement import Expr, Op
+from isa.timing import OPERATOR_STAGES, operator_starts
 
 SHARED = frozenset({Op.MUL, Op.ROUND_SHIFT})
 """Operators that cost more than the multiplexers in front of a shared one."""
@@ -46,11 +46,11 @@ class Unit:
 
 
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
-    """Every operator of every statement, once, as early as its arguments allow."""
+    """Every operator of every statement, once."""
     return tuple(
-        Operation(position, expr, statement_stages(expr) - OPERATOR_STAGES[expr.op])
+        Operation(position, expr, start)
         for position, of in enumerate(formats)
-        for expr in dict.fromkeys(walk(of.statement.expr))
+        for expr, start in operator_starts(of.statement.expr).items()
         if OPERATOR_STAGES[expr.op]
     )
 

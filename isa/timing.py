@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from isa.encoding import InstructionFormat
 from isa.machine import Machine
-from isa.statement import Expr, Op
+from isa.statement import Expr, Op, walk
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -88,9 +88,35 @@ VEC_OPERANDS = 2
 """From the issue of an iteration (its last read granted) to its operands at the datapath's first stage."""
 
 
+def operator_starts(expr: Expr) -> dict[Expr, int]:
+    """The stage at which each node of a statement takes its arguments: as early as they are there.
+
+    The products of a statement come one after the other: each begins when the one before it is done, so that the n-th
+    products of all instructions meet at the same stages and are one multiplier. `a * b * c` and `a * b + c * d` both
+    multiply at stages 0 and 2.
+    """
+    nodes = tuple(dict.fromkeys(walk(expr)))
+    starts = _starts(nodes, {})
+    not_before: dict[Expr, int] = {}
+    free = 0
+    for product in sorted((node for node in nodes if node.op is Op.MUL), key=starts.__getitem__):
+        not_before[product] = max(_starts(nodes, not_before)[product], free)
+        free = not_before[product] + OPERATOR_STAGES[Op.MUL]
+    return _starts(nodes, not_before)
+
+
+def _starts(nodes: tuple[Expr, ...], not_before: Mapping[Expr, int]) -> dict[Expr, int]:
+    """Starts of nodes, which come with arguments before their users."""
+    starts: dict[Expr, int] = {}
+    for node in nodes:
+        done = (starts[arg] + OPERATOR_STAGES[arg.op] for arg in node.args)
+        starts[node] = max([not_before.get(node, 0), *done])
+    return starts
+
+
 def statement_stages(expr: Expr) -> int:
-    """Pipeline stages from an expression's operands to its value: the longest path through its operators."""
-    return OPERATOR_STAGES[expr.op] + max((statement_stages(arg) for arg in expr.args), default=0)
+    """Pipeline stages from a statement's operands to its value."""
+    return operator_starts(expr)[expr] + OPERATOR_STAGES[expr.op]
 
 
 def vec_stages(machine: Machine) -> int:

@@ -15,6 +15,7 @@ instructions:
     do: y = clamp(round_shift((a + wrap(p.bias, int20)) * p.scale, p.shift) + zero, low, high)
   rescale: {imm: {low: uint5, high: uint5}}
   add: {imm: {low: uint5, high: uint5}}
+  mul: {imm: {low: uint5, high: uint5}}
   fill: {imm: {value: uint5}}
   every_word:
     engine: vec

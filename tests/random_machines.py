@@ -55,9 +55,10 @@ def random_overlay(seed: int) -> dict[str, Any]:
         "max_pool": {"loops": {"r": rng.randint(1, 4), "s": rng.randint(2, 4)}},
         "add": {
             "loops": {"i": rng.randint(2, 10), "j": rng.randint(4, 10), "k": rng.randint(6, 12)},
-            "imm": {"a_scale": scale, "b_scale": scale},
+            "imm": {"a_scale": scale, "b_scale": f"int{scale_bits + 1}"},
         },
         "rescale": {"imm": {"scale": scale}},
+        "mul": {"imm": {"scale": scale}},
         "load_act": {"loops": {"i": rng.randint(1, 10), "j": rng.randint(4, 10), "k": rng.randint(8, 14)}},
     }
     if rng.random() < 0.3:

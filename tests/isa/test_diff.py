@@ -93,16 +93,15 @@ def test_tells_memories_that_come_and_go() -> None:
 
 def test_tells_instructions_that_come_and_go() -> None:
     lines = changed(
-        "instructions:\n  copy: null\n"
+        "instructions:\n  minimum: null\n"
         "  relu: {engine: vec, opcode: 40, loops: {i: 10}, from: {a: act}, to: {y: act}, do: 'y = max(a, 0)'}"
     )
 
     # 8 opcode, 4 · 16 waits, 10 trip count, then 14 + 15 bits of base and stride for each of the two operands.
     assert lines == [
-        "instructions.copy: removed",
-        "instructions.fill: opcode: 13 → 12",
+        "instructions.minimum: removed",
         "instructions.relu: added, vec opcode 40, 140 bits: y = max(a, 0)",
-        "binary: not compatible: copy missing; other words for fill",
+        "binary: not compatible: minimum missing",
     ]
 
 
@@ -155,7 +154,7 @@ def test_tells_loops_reduce_operands_and_flags() -> None:
 def test_tells_rounding_where_it_matters() -> None:
     assert changed("rounding: away") == [
         "rounding: even → away",
-        "binary: not compatible: the same words mean something else: requantize, rescale, add",
+        "binary: not compatible: the same words mean something else: requantize, rescale, add, mul",
     ]
 
 

@@ -1,0 +1,36 @@
+"""When the operators of a statement take their arguments: as early as they can, products one after the other."""
+
+import pytest
+
+from isa.numeric import IntegerType, Rounding
+from isa.statement import Scope, parse_statement
+from isa.timing import operator_starts, statement_stages
+
+INT8 = IntegerType(8, True)
+SCOPE = Scope({name: {"": INT8} for name in "abcd"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN)
+
+
+def starts(text: str) -> dict[str, int]:
+    expr = parse_statement(f"y = {text}", SCOPE).expr
+    return {str(node): stage for node, stage in operator_starts(expr).items() if node.args}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a + b - c", {"a + b": 0, "(a + b) - c": 1}),
+        ("min(a, b + c)", {"b + c": 0, "min(a, b + c)": 1}),
+        ("a * b * c", {"a * b": 0, "(a * b) * c": 2}),
+        ("a * b + c * d", {"a * b": 0, "c * d": 2, "(a * b) + (c * d)": 4}),
+        # c * d is ready first, so it goes first: written order decides between equals only
+        ("(a + b) * c + c * d", {"a + b": 0, "c * d": 0, "(a + b) * c": 2, "((a + b) * c) + (c * d)": 4}),
+        ("a * b + a * b", {"a * b": 0, "(a * b) + (a * b)": 2}),
+    ],
+)
+def test_starts_each_operator_as_early_as_it_may(text: str, expected: dict[str, int]) -> None:
+    assert starts(text) == expected
+
+
+def test_a_statement_ends_with_its_last_operator() -> None:
+    assert statement_stages(parse_statement("y = a * b + c * d", SCOPE).expr) == 5
+    assert statement_stages(parse_statement("y = a", SCOPE).expr) == 0

@@ -1,0 +1,1 @@
+"""The onnx package's own backend tests through `tilewright.onnx_backend`, and the page that says which pass."""

@@ -1,0 +1,138 @@
+"""docs/onnx-backend.md: written from the outcomes of the tests, and read back by the test that no line is lost."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tests.onnx_backend.results import Outcome, Place
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx-backend.md"
+
+KINDS: Mapping[str, str] = {
+    "Node": "single operators",
+    "Simple": "small models",
+    "Real": "light models: AlexNet, DenseNet-121, Inception 1 and 2, ResNet-50, ShuffleNet, SqueezeNet, VGG-19, ZFNet",
+    "PyTorchConverted": "models converted from PyTorch",
+    "PyTorchOperator": "PyTorch operators",
+}
+"""What the onnx package's tests are, by their kind."""
+
+QUANTISED = re.compile("^QLinear|QuantizeLinear$|Integer$")
+"""Operators on quantised integers."""
+
+WHY: Mapping[str, str] = {
+    "bernoulli": "random: the expected values are one draw of another generator",
+    "image_decoder": "ONNX Runtime has no ImageDecoder; the reference evaluator has it when Pillow is installed",
+    "loop16_seq_none": "the test's own comparison cannot compare the lists that it expects",
+    "gradient": "an operator for training, in a preview domain that neither evaluator knows",
+    "range_bfloat16": "ONNX Runtime takes no bfloat16 arrays; the reference evaluator counts one element too many",
+}
+"""What is behind a failure, by a part of the test's name."""
+
+WIDTH = 150
+
+TITLES = {"On the machine": Place.NPU, "On machine and host": Place.BOTH, "On the host": Place.HOST}
+"""The sections with names of tests."""
+
+HEAD = """\
+# ONNX's backend interface
+
+`tilewright.onnx_backend` implements the interface of `onnx.backend.base`: `prepare`, `run_model`, `run_node`,
+`supports_device`.
+
+```python
+import onnx
+import tilewright.onnx_backend as backend
+
+prepared = backend.prepare(onnx.load("model.onnx"), "CPU", isa="base16")
+outputs = prepared.run([image])
+```
+
+The device is `CPU`, which simulates the machine of `isa`. What the machine cannot do runs on the host, in ONNX
+Runtime without optimisations; what that cannot do, in ONNX's reference evaluator. Options: `isa` (a machine's name,
+path or value), `on` (`sim`, `rtl` or `interpreter`), and `host_floats=False`, which refuses a model of which the
+machine can do nothing. Weights, scales and zero points that are inputs of the model are constants of the program:
+it is compiled when the first inputs come, once for each set of such values.
+
+## The onnx package's own tests
+
+`python -m tests.onnx_backend` runs them on `base16` and writes this page; a test fails when one of the tests below
+no longer passes, or runs on the host where it ran on the machine. NPU: every node runs on the machine.
+"""
+
+
+def page(outcomes: Sequence[Outcome], version: str) -> str:
+    """The page's text."""
+    return "\n".join(
+        [
+            HEAD,
+            f"With onnx {version}:\n",
+            _table(("tests", *(place.value for place in Place), "all"), _counts(outcomes)),
+            "## Integer-quantised operators\n",
+            _table(("test", "where", "what keeps it from the machine"), _quantised(outcomes)),
+            "## On the machine\n",
+            _names(of for of in outcomes if of.place is Place.NPU),
+            "## On machine and host\n",
+            _names(of for of in outcomes if of.place is Place.BOTH),
+            "## Not passed\n",
+            _table(("test", "why"), [(f"{of.kind} {of.name}", why(of)) for of in outcomes if of.place is Place.FAILED]),
+            "## On the host\n",
+            _names(of for of in outcomes if of.place is Place.HOST),
+        ]
+    )
+
+
+def why(outcome: Outcome) -> str:
+    """Why a test fails; the error's text if nobody knows more."""
+    known = [text for part, text in WHY.items() if part in outcome.name]
+    return known[0] if known else outcome.reason.replace("|", "\\|")
+
+
+def read_page(text: str) -> dict[str, Place]:
+    """Of each test that passes, where."""
+    found: dict[str, Place] = {}
+    for title, place in TITLES.items():
+        section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        for kind, names in re.findall(r"^### (\w+)\n\n```text\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL):
+            found |= {f"{kind} test_{name}": place for name in names.split()}
+    return found
+
+
+def _counts(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    rows = []
+    for kind, words in KINDS.items():
+        of_kind = [of for of in outcomes if of.kind == kind]
+        counts = [sum(of.place is place for of in of_kind) for place in Place]
+        rows.append((f"{kind}: {words}", *map(str, counts), str(len(of_kind))))
+    totals = [sum(of.place is place for of in outcomes) for place in Place]
+    return [*rows, ("all", *map(str, totals), str(len(outcomes)))]
+
+
+def _quantised(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    return [
+        (of.name.removeprefix("test_"), of.place.value, of.reason.replace("|", "\\|"))
+        for of in outcomes
+        if any(QUANTISED.search(operator) for operator in of.operators)
+    ]
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _names(outcomes: Iterable[Outcome]) -> str:
+    """Names without `test_`, by kind, in blocks of text."""
+    by_kind: dict[str, list[str]] = {}
+    for of in outcomes:
+        by_kind.setdefault(of.kind, []).append(of.name.removeprefix("test_"))
+    if not by_kind:
+        return "None.\n"
+    blocks = []
+    for kind, names in by_kind.items():
+        lines = textwrap.wrap(" ".join(sorted(names)), WIDTH, break_long_words=False, break_on_hyphens=False)
+        blocks.append("\n".join([f"### {kind}", "", "```text", *lines, "```", ""]))
+    return "\n".join(blocks)

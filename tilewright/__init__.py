@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.api import Program, Result, compile  # noqa: A004
     from tilewright.errors import InputError
+    from tilewright.quantization.quantize import QuantizedModel, quantize
 
-__all__ = ["InputError", "Program", "Result", "compile"]
+__all__ = ["InputError", "Program", "QuantizedModel", "Result", "compile", "quantize"]
 
 _HOMES = {
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",
+    "QuantizedModel": "tilewright.quantization.quantize",
+    "quantize": "tilewright.quantization.quantize",
     "InputError": "tilewright.errors",
 }
 

@@ -24,6 +24,8 @@ from tilewright.segments import Segments, zeros
 if TYPE_CHECKING:
     import onnx
 
+    from tilewright.quantization.samples import Calibration
+
 
 @dataclass(frozen=True)
 class Result:
@@ -43,8 +45,11 @@ def compile(  # noqa: A001
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     host: bool = True,
     host_floats: bool = False,
+    calibration: Calibration | None = None,
 ) -> Program:
     """Compile an int8 ONNX model for a machine: the name of a shipped one, a YAML file, or a `Machine`.
+
+    A float model is quantised first, with `calibration` data (see `quantize`, which has more choices).
 
     `overrides` are `key.path=value` settings on a machine given by name or path; `shapes` are the sizes of inputs that
     the model leaves open. What the machine cannot do runs on the host, unless `host` is false; `host_floats` lets the
@@ -54,6 +59,10 @@ def compile(  # noqa: A001
     from compiler.pipeline import Options, compile_model
 
     machine, options = machine_of(isa, overrides), Options(shapes=shapes or {})
+    if calibration is not None:
+        from tilewright.quantization.quantize import quantize
+
+        model = quantize(model, calibration, shapes=shapes).content
     if not host:
         return Program(compile_model(model, machine, options))
     return Program(compile_partitioned(model, machine, options, host_floats=host_floats))

@@ -1,4 +1,4 @@
-"""The command line: `tilewright compile, run, profile, check, disassemble, assemble, isa, rtl`.
+"""The command line: `tilewright quantize, compile, run, profile, check, disassemble, assemble, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage. Modules that take long to import are imported by the command
 that needs them.
@@ -16,21 +16,27 @@ import typer
 
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
+    Calibration,
     Isa,
     Json,
     OptionalIsa,
     OptionalOutput,
     Output,
     ProgramFile,
+    Seed,
     Set,
+    Shape,
     Unchecked,
     read_text,
     report,
     write_or_print,
 )
+from tilewright.quantize_command import hurting_line, print_warnings, quantize_command, quantize_summary
 
 if TYPE_CHECKING:
+    from compiler.input_shapes import Shapes
     from tilewright.api import Program
+    from tilewright.quantization.quantize import QuantizedModel
 
 app = typer.Typer(
     name="tilewright",
@@ -40,6 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(isa_app, name="isa")
+app.command("quantize")(quantize_command)
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
@@ -61,14 +68,13 @@ def main() -> None:
 
 @app.command("compile")
 def compile_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 ONNX model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX model, int8; or float, with --calibration.")],
     isa: Isa,
     output: OptionalOutput = None,
     set: Set = None,  # noqa: A002
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="INPUT=SIZES", help="Fix an input's open sizes, such as image=1x3x224x224."),
-    ] = None,
+    shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
     dump_after: Annotated[
         list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
     ] = None,
@@ -99,13 +105,14 @@ def compile_command(
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     options = Options(shapes=parse_shapes(shape or ()))
     machine = load_machine(isa, tuple(set or ()))
+    quantized = None if calibration is None else _quantize(model, calibration, options.shapes, seed)
     stages: list[tuple[str, str]] = []
     keeps = bool(wanted or report_folder)
     start = perf_counter()
     with progress(f"compiling {model.name}"):
         keep = (lambda name, text: stages.append((name, text))) if keeps else None
         compile_ = compile_model if no_host else compile_partitioned
-        program = Program(compile_(model, machine, options, keep))
+        program = Program(compile_(model if quantized is None else quantized.content, machine, options, keep))
     seconds = perf_counter() - start
     for name, text in stages:
         if name in wanted:
@@ -115,8 +122,23 @@ def compile_command(
     if output is not None:
         program.save(output)
     summary = compile_summary(program, seconds)
+    if quantized is not None:
+        summary["quantization"] = quantize_summary(quantized)
     if report(summary, json) and not wanted:
         print_compile_summary(summary)
+        if quantized is not None:
+            typer.echo(f"\n{hurting_line(summary['quantization'])}")
+
+
+def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
+    """A float model as int8; its warnings on standard error."""
+    from tilewright.progress import progress
+    from tilewright.quantization.quantize import quantize
+
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
+    print_warnings(quantized)
+    return quantized
 
 
 @app.command()

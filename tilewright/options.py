@@ -27,6 +27,16 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Th
 OptionalOutput = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to the terminal.")
 ]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="INPUT=SIZES", help="Fix an input's open sizes, such as image=1x3x224x224."),
+]
+CALIBRATION_HELP = "A .npz with samples of the inputs; or random, if only cycles matter."
+Calibration = Annotated[
+    str | None,
+    typer.Option("--calibration", metavar="FILE", help=f"Quantise a float model with data. {CALIBRATION_HELP}"),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The seed of --calibration random.")]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
 ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
 

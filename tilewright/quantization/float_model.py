@@ -1,0 +1,163 @@
+"""The float network that is to be quantised: read, checked, and in the form that quantises best.
+
+Reading, shapes and conversion between operator sets are the onnx package's, as in the compiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from compiler.errors import CompileError, DamagedModel
+from compiler.input_shapes import Shapes, dimensions
+from compiler.onnx_import import opset_of
+from compiler.partition.source import read_source
+from compiler.simplify.check import QUANTIZERS
+from tilewright.quantization.fold import fold
+from tilewright.quantization.gemm import plain_gemm
+
+Model = str | Path | bytes | onnx.ModelProto
+"""A file's path, its content, or what it holds."""
+
+OLDEST_OPSET, NEWEST_OPSET = 17, 21
+"""Operator sets in which QDQ networks are written: every tool that reads QDQ reads these."""
+
+OLDEST_IR, NEWEST_IR = 8, 10
+"""Versions of the file format that go with them."""
+
+WIDER_FLOATS = {
+    TensorProto.DOUBLE: "float64",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16",
+}
+"""Types of reals that are not float32."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a network reads: `shape` has no open sizes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FloatModel:
+    """A float network with fixed sizes, every node named: as the file says it, and prepared for quantising."""
+
+    name: str  # what messages call it
+    plain: onnx.ModelProto
+    prepared: onnx.ModelProto  # the same function; nothing in it is better folded into something else
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(_input(value) for value in self.plain.graph.input)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(value.name for value in self.plain.graph.output)
+
+
+def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
+    """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
+
+    `shapes` are the sizes of inputs that the model leaves open.
+    """
+    name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
+    content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+    source = read_source(content, shapes).model
+    _require_float(source, name)
+    _require_finite(source, name)
+    plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
+    return FloatModel(name, plain, _inferred(plain_gemm(fold(plain, name)), name))
+
+
+def is_quantized(model: onnx.ModelProto) -> bool:
+    """True for a network with any node that quantises or works on quantised tensors."""
+    return any(f"onnx.{node.op_type}" in QUANTIZERS for node in model.graph.node)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _require_float(model: onnx.ModelProto, name: str) -> None:
+    if is_quantized(model):
+        raise CompileError(f"{name}: is quantised already; expected a float model. Compile it as it is")
+    types = [(tensor.name, tensor.data_type) for tensor in model.graph.initializer]
+    types += [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
+    for tensor, element in types:
+        if element in WIDER_FLOATS:
+            raise CompileError(
+                f"{name}: tensor {tensor!r} is {WIDER_FLOATS[element]}; expected float32. Export the model in float32"
+            )
+
+
+def _require_finite(model: onnx.ModelProto, name: str) -> None:
+    readers = {tensor: node for node in reversed(model.graph.node) for tensor in node.input}
+    for tensor in model.graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT or np.isfinite(numpy_helper.to_array(tensor)).all():
+            continue
+        node = readers.get(tensor.name)
+        if node is not None and node.op_type == "Clip" and not np.isnan(numpy_helper.to_array(tensor)).any():
+            continue  # a Clip without this limit
+        of = "" if node is None else f", which node {node.name!r} ({node.op_type}) reads"
+        raise DamagedModel(f"{name}: tensor {tensor.name!r}{of}, holds NaN or infinite values; expected finite weights")
+
+
+# -- form --------------------------------------------------------------------------------------------------------------
+
+
+def _without_initial_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Old files list their weights as inputs too, and their format wants it so; newer ones are made of them."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    made.ir_version = min(max(model.ir_version, OLDEST_IR), NEWEST_IR)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    del made.graph.input[:]
+    made.graph.input.extend(value for value in model.graph.input if value.name not in weights)
+    return made
+
+
+def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    opset = opset_of(model)
+    wanted = min(max(opset, OLDEST_OPSET), NEWEST_OPSET)
+    if wanted != opset:
+        try:
+            model = onnx.version_converter.convert_version(model, wanted)
+        except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
+            raise CompileError(
+                f"{name}: cannot be converted from opset {opset} to {wanted}: {_first_line(error)}; expected a model "
+                f"of opset {OLDEST_OPSET} to {NEWEST_OPSET}"
+            ) from error
+    return model
+
+
+def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """With every tensor's type, and a name for every node."""
+    taken = {node.name for node in model.graph.node}
+    for position, node in enumerate(model.graph.node):
+        if not node.name:
+            node.name = f"{node.op_type}_{position}"
+            while node.name in taken:
+                node.name += "'"
+            taken.add(node.name)
+    try:
+        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        raise CompileError(f"{name}: shapes do not fit: {_first_line(error)}") from error
+
+
+def _input(value: onnx.ValueInfoProto) -> Input:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
+    sizes = dimensions(value)
+    return Input(value.name, dtype, tuple(size for size in sizes if isinstance(size, int)))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

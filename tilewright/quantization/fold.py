@@ -1,0 +1,132 @@
+"""What is better done before quantising: constants computed, normalisation and biases inside the product before them.
+
+The work is onnxscript's: its optimiser folds constants and BatchNormalization, and drops Identity and Dropout. The
+rules here are those that it has not: an addition of constants after a product is the product's bias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import IdentityEliminationPass
+from onnxscript.optimizer import optimize_ir
+from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
+
+from compiler.errors import CompileError
+
+ANY_SIZE = 1 << 40
+"""Constants are folded whatever their size: weights are large."""
+
+
+def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The same function with fewer nodes, which keep the names of those that they come from. Raises CompileError."""
+    try:
+        folded = ir.from_proto(model)
+        RewritePass(RewriteRuleSet([DenseBias.rule(), ConvBias.rule()], commute=True))(folded)
+        optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE)
+        IdentityEliminationPass()(folded)
+        result: onnx.ModelProto = ir.to_proto(folded)
+    except Exception as error:  # whatever its rules raise
+        raise CompileError(f"{name}: cannot be prepared for quantising: {error}") from error
+    _restore_names(result, model)
+    return result
+
+
+class DenseBias(RewriteRuleClassBase):
+    """Add(MatMul(x, w), b) → Gemm(x, w, b), for constant w [K, N] and b that is one number for each column."""
+
+    def pattern(self, op: Any, x: Any, w: Any, b: Any) -> Any:
+        return op.Add(op.MatMul(x, w, _outputs=["product"]), b)
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, b: ir.Value, product: ir.Value) -> MatchResult:
+        result = MatchResult()
+        weights = _constant(w)
+        if weights is None or weights.ndim != 2 or x.shape is None or len(x.shape) != 2:
+            return result.fail("no product of two matrices, the right one constant")
+        if _per_channel(b, rank=2, count=weights.shape[1]) is None:
+            return result.fail("no constant for each column")
+        return result
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, b: ir.Value, product: ir.Value) -> Any:
+        weights = _constant(w)
+        assert weights is not None
+        bias = _per_channel(b, rank=2, count=weights.shape[1])
+        assert bias is not None
+        return op.Gemm(x, w, op.initializer(ir.tensor(bias), name=f"{product.name}/bias"))
+
+
+class ConvBias(RewriteRuleClassBase):
+    """Add(Conv(x, w), c) → Conv(x, w, c), for constant w and c that is one number for each channel."""
+
+    def pattern(self, op: Any, x: Any, w: Any, c: Any) -> Any:
+        product = op.Conv(x, w, _allow_other_inputs=True, _allow_other_attributes=True, _outputs=["product"])
+        return op.Add(product, c)
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, c: ir.Value, product: ir.Value) -> MatchResult:
+        result = MatchResult()
+        weights = _constant(w)
+        if weights is None or _per_channel(c, weights.ndim, weights.shape[0]) is None:
+            return result.fail("no constant for each channel")
+        bias = _bias(product)
+        if bias is not None and _constant(bias) is None:
+            return result.fail("its bias is computed")
+        return result
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, c: ir.Value, product: ir.Value) -> Any:
+        weights, node, bias = _constant(w), product.producer(), _bias(product)
+        assert weights is not None and node is not None
+        total = _per_channel(c, weights.ndim, weights.shape[0])
+        before = None if bias is None else _constant(bias)
+        assert total is not None
+        if before is not None:
+            total = total + before
+        return op.Conv(x, w, op.initializer(ir.tensor(total), name=f"{product.name}/bias"), **node.attributes)
+
+
+def _constant(value: ir.Value) -> NDArray[Any] | None:
+    if value.const_value is None or value.is_graph_input():
+        return None
+    return np.asarray(value.const_value.numpy())
+
+
+def _bias(product: ir.Value) -> ir.Value | None:
+    node = product.producer()
+    assert node is not None
+    return node.inputs[2] if len(node.inputs) > 2 else None
+
+
+def _per_channel(value: ir.Value, rank: int, count: int) -> NDArray[np.float32] | None:
+    """A constant that broadcasts against a tensor of a rank, as one number for each index of dimension 1."""
+    constant = _constant(value)
+    if constant is None or constant.ndim > rank or constant.dtype != np.float32:
+        return None
+    shape = (1,) * (rank - constant.ndim) + constant.shape
+    if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (1, count):
+        return None
+    return np.array(np.broadcast_to(constant.ravel(), (count,)))
+
+
+def _restore_names(folded: onnx.ModelProto, original: onnx.ModelProto) -> None:
+    """Give nodes that a rule made the name of the node of their kind whose result they compute, with what follows it.
+
+    Example: conv1 and bn1 became a Conv that makes bn1's result; it is called conv1.
+    """
+    known = {node.name for node in original.graph.node}
+    makers = {output: node for node in original.graph.node for output in node.output}
+    taken = {node.name for node in folded.graph.node}
+    for node in folded.graph.node:
+        if node.name in known or not node.output:
+            continue
+        maker = makers.get(node.output[0])
+        wanted = None if maker is None else maker.name
+        while maker is not None and maker.op_type != node.op_type and maker.input:
+            maker = makers.get(maker.input[0])
+        for name in (wanted if maker is None else maker.name, wanted):
+            if name and name not in taken:
+                node.name = name
+                taken.add(name)
+                break

@@ -1,0 +1,146 @@
+"""What quantising does to each layer: the signal-to-noise ratio of its result against the float network.
+
+Both networks run on the same samples. The noise of a tensor is the difference between its dequantised and its float
+values; the ratio is 10 · log10(Σ float² / Σ noise²), over all elements of all samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tilewright.quantization.samples import Samples
+from tilewright.quantization.tensors import Tensors
+
+EIGHT_BITS_DB = 49.9
+"""What eight bits give a full-scale sine, 6.02 · 8 + 1.76: no layer is blamed for what its operand loses to that."""
+
+LOWEST_DB = -100.0
+"""Stands for all noise and no signal."""
+
+HURTS_DB = 3.0
+"""A layer hurts if it at least doubles the noise's power."""
+
+MOST_NAMED = 5
+"""So many of the layers that hurt are named."""
+
+INPUT = "input"
+"""Stands for the operator of a network's input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The nodes that compute one tensor from others that are quantised."""
+
+    name: str  # of the first node that computes
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    tensor: str
+    operands: tuple[str, ...]  # tensors that are quantised, too
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNoise:
+    """A layer's signal-to-noise ratio, and by how much it is lower than that of its worst operand.
+
+    `snr_db` is None if there is no noise at all; `drop_db` is None for inputs and for exact results.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    tensor: str
+    snr_db: float | None
+    drop_db: float | None
+
+
+def measure_noise(
+    model: onnx.ModelProto, quantized: onnx.ModelProto, names: Mapping[str, str], samples: Samples, name: str
+) -> tuple[LayerNoise, ...]:
+    """The noise of every layer, in order; `names` says what tensors of `model` are called in `quantized`."""
+    outputs = {value.name: value.name for value in model.graph.output}
+    names = {**names, **outputs}
+    ratios = signal_to_noise(
+        Tensors(model, list(names), name), Tensors(quantized, list(names.values()), name), names, samples
+    )
+    return tuple(_noise(layer, ratios) for layer in find_layers(model, names))
+
+
+def signal_to_noise(
+    exact: Tensors, noisy: Tensors, names: Mapping[str, str], samples: Samples
+) -> dict[str, float | None]:
+    """The ratio in dB of each tensor, given by its names in both networks; None where nothing differs."""
+    signal, noise = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    for feed in samples:
+        expected, came = exact(feed), noisy(feed)
+        for tensor, other in names.items():
+            real = expected[tensor].astype(np.float64)
+            signal[tensor] += float(np.square(real).sum())
+            noise[tensor] += float(np.square(real - came[other]).sum())
+    return {tensor: _decibel(signal[tensor], noise[tensor]) for tensor in names}
+
+
+def _decibel(signal: float, noise: float) -> float | None:
+    if noise == 0:
+        return None
+    return max(LOWEST_DB, 10 * math.log10(signal / noise)) if signal > 0 else LOWEST_DB
+
+
+def hurting(layers: Sequence[LayerNoise]) -> tuple[LayerNoise, ...]:
+    """The layers that add most noise, the worst first; few, and only those that at least double it."""
+    found = [layer for layer in layers if layer.drop_db is not None and layer.drop_db >= HURTS_DB]
+    return tuple(sorted(found, key=lambda layer: -(layer.drop_db or 0)))[:MOST_NAMED]
+
+
+def find_layers(model: onnx.ModelProto, names: Mapping[str, str]) -> list[Layer]:
+    """The layers that make each of these tensors, in the order of the nodes; inputs are layers without nodes."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    order = {node.name: position for position, node in enumerate(model.graph.node)}
+    layers = []
+    for tensor in names:
+        found: dict[str, onnx.NodeProto] = {}
+        operands: dict[str, None] = {}
+        _collect(tensor, makers, names, found, operands)
+        nodes = sorted(found.values(), key=lambda node: order[node.name])
+        operators = tuple(node.op_type for node in nodes) or (INPUT,)
+        label = nodes[0].name if nodes else tensor
+        layers.append(Layer(label, tuple(node.name for node in nodes), operators, tensor, tuple(operands)))
+    return sorted(layers, key=lambda layer: order[layer.nodes[-1]] if layer.nodes else -1)
+
+
+def _collect(
+    tensor: str,
+    makers: Mapping[str, onnx.NodeProto],
+    names: Mapping[str, str],
+    found: dict[str, onnx.NodeProto],
+    operands: dict[str, None],
+) -> None:
+    """The nodes between a tensor and the nearest ones before it that are quantised."""
+    waiting = [tensor]
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is None or node.name in found:
+            continue
+        found[node.name] = node
+        for source in node.input:
+            if source in names:
+                operands[source] = None
+            elif source:
+                waiting.append(source)
+
+
+def _noise(layer: Layer, ratios: Mapping[str, float | None]) -> LayerNoise:
+    ratio = ratios[layer.tensor]
+    drop = None
+    if ratio is not None and layer.operands:
+        best = min(_or_eight_bits(ratios[operand]) for operand in layer.operands)
+        drop = best - ratio
+    return LayerNoise(layer.name, layer.nodes, layer.operators, layer.tensor, ratio, drop)
+
+
+def _or_eight_bits(ratio: float | None) -> float:
+    return EIGHT_BITS_DB if ratio is None else min(ratio, EIGHT_BITS_DB)

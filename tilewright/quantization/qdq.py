@@ -1,0 +1,203 @@
+"""From a float network and its tensors' ranges to QDQ form, by ONNX Runtime's static quantiser.
+
+Weights int8, symmetric, a scale for each output channel; activations int8 or uint8 with a zero point. Every operator
+that the compiler reads has QuantizeLinear and DequantizeLinear on its operands and results; what moves or picks
+elements has one scale on both sides. A Relu, or a Clip around 0, is the saturation of the operator before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import numpy_helper
+from onnx_ir.passes.common import TopologicalSortPass
+
+from compiler.errors import CompileError
+from compiler.simplify.canonical import CANONICALIZE
+from compiler.simplify.check import QUANTIZERS
+from tilewright.quantization.gemm import has_plain_bias
+from tilewright.quantization.ranges import Range
+
+ACTIVATIONS = ("int8", "uint8")
+
+OPERATORS = frozenset(kind.removeprefix("onnx.") for kind in CANONICALIZE if kind not in QUANTIZERS)
+"""Operators that are quantised: those that the compiler has a rule for."""
+
+KEEP_PARAMETERS = frozenset(
+    ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu")
+    + ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization")
+)
+"""Operators whose constants stay float: the compiler takes them into its own, and 8 bits would be fewer."""
+
+REMOVABLE = ("Relu", "Clip")
+"""What the quantiser turns into the range of the operator before it."""
+
+SAME_SCALE_MODES = ("reflect", "edge", "wrap")
+"""Of Pad: its result holds only values of its operand."""
+
+PRODUCER = "tilewright"
+
+
+def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str) -> onnx.ModelProto:
+    """The network in QDQ form; raises CompileError for one that has nothing to quantise."""
+    from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, TensorData, TensorsData
+
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    quantized = [node for node in model.graph.node if _is_quantized(node, constants)]
+    if not quantized:
+        raise CompileError(f"{name}: nothing in it can be quantised; the operators that can: {_listed()}")
+    by_hand = [node for node in quantized if _is_by_hand(node, constants)]
+    excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
+    data = {tensor: TensorData(lowest=of.low, highest=of.high) for tensor, of in map(_usable, ranges.items())}
+    options = {
+        "WeightSymmetric": True,
+        "ForceQuantizeNoInputCheck": True,
+        "TensorQuantOverrides": _per_tensor_weights(quantized, constants, QuantType.QInt8),
+    }
+    with _silent():
+        quantizer = QDQQuantizer(
+            _prepared(model),
+            per_channel=True,
+            reduce_range=False,
+            weight_qType=QuantType.QInt8,
+            activation_qType=QuantType.QInt8 if activations == "int8" else QuantType.QUInt8,
+            tensors_range=TensorsData(CalibrationMethod.MinMax, data),
+            nodes_to_quantize=[],
+            nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
+            op_types_to_quantize=sorted({node.op_type for node in quantized}),
+            extra_options=options,
+        )
+        for node in quantized:
+            if node.op_type in REMOVABLE:
+                quantizer.quantize_activation_tensor(node.input[0])
+        for node in by_hand:
+            _mark(quantizer, node, constants)
+        quantizer.quantize_model()
+    return _finished(quantizer.model.model)
+
+
+def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
+    """Activations of the float network that the other has in eight bits, and what they are called there."""
+    makers = {output: node for node in quantized.graph.node for output in node.output}
+    names = {}
+    inputs = [value.name for value in float_model.graph.input]
+    for tensor in (*inputs, *(output for node in float_model.graph.node for output in node.output)):
+        for name in (tensor, f"{tensor}_DequantizeLinear_Output"):
+            if name in makers and makers[name].op_type == "DequantizeLinear":
+                names[tensor] = name
+    return names
+
+
+# -- which nodes -------------------------------------------------------------------------------------------------------
+
+
+def _is_quantized(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
+    return node.op_type in OPERATORS and (node.op_type != "Gemm" or has_plain_bias(node, constants))
+
+
+def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
+    """True where ONNX Runtime's way is not the right one: it would quantise parameters, or drop what limits."""
+    match node.op_type:
+        case "Clip":
+            return not _clips_around_zero(node, constants)
+        case "Pad":
+            return True
+        case kind if kind in KEEP_PARAMETERS:
+            return any(tensor in constants for tensor in node.input)
+    return False
+
+
+def _clips_around_zero(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
+    """True for constant limits with 0 between them: a quantised range always holds 0."""
+    limits = [-np.inf, np.inf]
+    for position, tensor in enumerate(node.input[1:3]):
+        if tensor:
+            if tensor not in constants:
+                return False
+            limits[position] = float(numpy_helper.to_array(constants[tensor]).reshape(()))
+    return limits[0] <= 0 <= limits[1]
+
+
+def _mark(quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> None:
+    """Quantise a node's activations and leave its constants."""
+    for tensor in node.input:
+        if tensor and tensor not in constants:
+            quantizer.quantize_activation_tensor(tensor)
+    for tensor in node.output:
+        if node.op_type == "Pad" and _pads_with_its_own(node, constants):
+            quantizer.quantize_output_same_as_input(tensor, node.input[0], node.name)
+        elif tensor:
+            quantizer.quantize_activation_tensor(tensor)
+
+
+def _pads_with_its_own(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> bool:
+    mode = next((a.s.decode() for a in node.attribute if a.name == "mode"), "constant")
+    if mode in SAME_SCALE_MODES:
+        return True
+    value = node.input[2] if len(node.input) > 2 else ""
+    return not value or (value in constants and not numpy_helper.to_array(constants[value]).any())
+
+
+def _per_tensor_weights(
+    nodes: Sequence[onnx.NodeProto], constants: Mapping[str, onnx.TensorProto], element: Any
+) -> dict[str, list[dict[str, Any]]]:
+    """Weights of grouped transposed convolutions: their channels share indices of the weights' dimensions."""
+    groups = {node.input[1]: a.i for node in nodes for a in node.attribute if a.name == "group"}
+    grouped = {n.input[1] for n in nodes if n.op_type == "ConvTranspose" and groups.get(n.input[1], 1) > 1}
+    return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(grouped) if name in constants}
+
+
+# -- in and out of the quantiser ---------------------------------------------------------------------------------------
+
+
+def _usable(item: tuple[str, Range]) -> tuple[str, Range]:
+    """A tensor that is always 0 gets a range: else the quantiser makes it -128 … 127, and a Relu would be lost."""
+    tensor, of = item
+    return (tensor, of) if of.low < 0 or of.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
+
+
+def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy that says, in the quantiser's own way, that its shapes are inferred: else it goes through files."""
+    from onnxruntime.quantization.quant_utils import add_infer_metadata
+
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    add_infer_metadata(made)
+    return made
+
+
+def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Nodes in order, types of all tensors, and no marks of the tools."""
+    ordered: onnx.ModelProto = ir.to_proto(TopologicalSortPass()(ir.from_proto(model)).model)
+    del ordered.graph.value_info[:]
+    del ordered.metadata_props[:]
+    for node in ordered.graph.node:
+        del node.metadata_props[:]
+    ordered.producer_name, ordered.producer_version = PRODUCER, ""
+    made = onnx.shape_inference.infer_shapes(ordered, check_type=True, strict_mode=True, data_prop=True)
+    onnx.checker.check_model(made)
+    return made
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """The quantiser logs advice that has nothing to do here, to the root logger, which would get a handler by that."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
+
+
+def _listed() -> str:
+    return ", ".join(sorted(OPERATORS))

@@ -1,0 +1,103 @@
+"""Quantises a float network: prepare, calibrate, write QDQ form, measure each layer's noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from compiler.errors import CompileError
+from compiler.input_shapes import Shapes
+from tilewright.errors import InputError
+from tilewright.files import write_file
+from tilewright.quantization.float_model import FloatModel, Model, read_float_model
+from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
+from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
+from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
+from tilewright.quantization.samples import Calibration, Samples, read_samples
+from tilewright.quantization.tensors import Tensors
+
+SAME_FUNCTION_DB = 60.0
+"""Folding changes float32 sums by rounding, far less than this."""
+
+
+@dataclass(frozen=True)
+class QuantizedModel:
+    """An int8 network in QDQ form, how it was calibrated, and what that does to each layer."""
+
+    content: bytes  # of an ONNX file
+    layers: tuple[LayerNoise, ...]  # in the network's order
+    method: str
+    activations: str
+    samples: int
+    seed: int | None  # of random samples
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        return onnx.ModelProto.FromString(self.content)
+
+    @property
+    def hurting(self) -> tuple[LayerNoise, ...]:
+        """The layers that add most noise, the worst first."""
+        return hurting(self.layers)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user has to know before using the network."""
+        if self.seed is None:
+            return ()
+        return (f"calibrated with random data (seed {self.seed}): cycles are right, results are not",)
+
+    def save(self, path: str | Path) -> None:
+        """Write the ONNX file in one step; raises OSError."""
+        write_file(path, self.content)
+
+
+def quantize(
+    model: Model,
+    calibration: Calibration,
+    *,
+    method: str = "minmax",
+    activations: str = "int8",
+    percentile: float = DEFAULT_PERCENTILE,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+) -> QuantizedModel:
+    """Quantise a float ONNX model to int8, in QDQ form.
+
+    `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
+    `method` is minmax, percentile or entropy; `activations` int8 or uint8; `shapes` the sizes of inputs that the model
+    leaves open. The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
+    """
+    if activations not in ACTIVATIONS:
+        raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
+    float_model = read_float_model(model, shapes)
+    samples = read_samples(calibration, float_model.inputs, seed)
+    _require_same_function(float_model, samples)
+    name, prepared = float_model.name, float_model.prepared
+    ranges = find_ranges(prepared, samples, method, percentile, name)
+    quantized = quantize_model(prepared, ranges, activations, name)
+    names = dequantized_names(prepared, quantized)
+    layers = measure_noise(prepared, quantized, names, samples, name)
+    return QuantizedModel(
+        quantized.SerializeToString(deterministic=True), layers, method, activations, len(samples), samples.seed
+    )
+
+
+def _require_same_function(model: FloatModel, samples: Samples) -> None:
+    """Folding is other people's code: its result is compared with the model as it is, on the first sample."""
+    first = Samples({name: array[:1] for name, array in samples.arrays.items()})
+    outputs = {name: name for name in model.outputs}
+    exact, folded = (Tensors(of, list(outputs), model.name) for of in (model.plain, model.prepared))
+    wrong: Sequence[str] = [
+        tensor
+        for tensor, ratio in signal_to_noise(exact, folded, outputs, first).items()
+        if ratio is not None and ratio < SAME_FUNCTION_DB
+    ]
+    if wrong:
+        raise CompileError(
+            f"{model.name}: preparing it for quantising changes its output {wrong[0]!r}; expected the same results. "
+            "Simplify the model before, for example with onnxscript.optimizer.optimize"
+        )

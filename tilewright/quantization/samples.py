@@ -1,0 +1,111 @@
+"""Calibration data: inputs of a network, from a `.npz` file, from arrays, or random; checked against its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import InputError
+from tilewright.files import read_arrays
+from tilewright.quantization.float_model import Input
+
+RANDOM = "random"
+"""What stands in place of data where only cycles matter."""
+
+RANDOM_COUNT = 8
+"""Random samples for each network."""
+
+Feed = Mapping[str, NDArray[Any]]
+"""Input → its array."""
+
+Calibration = str | Path | Mapping[str, NDArray[Any]]
+"""A `.npz` file, arrays by input, or RANDOM."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Any number of inputs of a network, in order: arrays [samples, *the input's shape] by input."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    seed: int | None = None  # of random ones
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __iter__(self) -> Iterator[Feed]:
+        for number in range(len(self)):
+            yield {name: array[number] for name, array in self.arrays.items()}
+
+
+def read_samples(calibration: Calibration, inputs: Sequence[Input], seed: int = 0) -> Samples:
+    """The samples for a network's inputs; `seed` is that of random ones.
+
+    An array has the input's own shape with one more dimension in front, the samples; or with a first size that is a
+    multiple of the input's. Example: 64 images for an input [1, 3, 32, 32] are [64, 3, 32, 32] or [64, 1, 3, 32, 32].
+    Raises InputError for data that does not fit, OSError for a file that cannot be read.
+    """
+    if not isinstance(calibration, Mapping) and str(calibration) == RANDOM:
+        return _random(inputs, seed)
+    given = calibration if isinstance(calibration, Mapping) else read_arrays(calibration)
+    source = "the calibration data" if isinstance(calibration, Mapping) else str(calibration)
+    _require_names(given, inputs, source)
+    arrays = {of.name: _as_samples(np.asarray(given[of.name]), of, source) for of in inputs}
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        came = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+        raise InputError(f"{source}: expected as many samples of every input; {came}")
+    return Samples(arrays)
+
+
+def _random(inputs: Sequence[Input], seed: int) -> Samples:
+    generator = np.random.default_rng(seed)
+    for of in inputs:
+        if of.dtype != "float32":
+            raise InputError(
+                f"--calibration {RANDOM}: input {of.name!r} is {of.dtype}, and only float32 ones can be made up; give "
+                "a .npz file"
+            )
+    return Samples({of.name: generator.standard_normal((RANDOM_COUNT, *of.shape), np.float32) for of in inputs}, seed)
+
+
+def _require_names(given: Feed, inputs: Sequence[Input], source: str) -> None:
+    names = [of.name for of in inputs]
+    if set(given) != set(names):
+        came = ", ".join(map(repr, given)) or "nothing"
+        expected = ", ".join(f"{of.name!r} ({_described(of.dtype, of.shape)})" for of in inputs)
+        raise InputError(f"{source}: expected an array for each input, {expected}; came {came}")
+
+
+def _as_samples(array: NDArray[Any], of: Input, source: str) -> NDArray[Any]:
+    """The array as [samples, *shape], if it is what the input takes."""
+    is_stacked = array.shape[1:] == of.shape
+    is_batched = bool(of.shape) and array.ndim == len(of.shape) and array.shape[1:] == of.shape[1:]
+    if array.dtype.name != of.dtype or not (is_stacked or (is_batched and array.shape[0] % of.shape[0] == 0)):
+        raise InputError(
+            f"{source}: array {of.name!r} is {_described(array.dtype.name, array.shape)}; expected "
+            f"{_described(of.dtype, _samples_first(of.shape))}, with any number N of samples"
+        )
+    if not array.size:
+        raise InputError(f"{source}: array {of.name!r} is {_described(array.dtype.name, array.shape)}; it is empty")
+    samples = array.reshape(-1, *of.shape)
+    if array.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(axis=1))
+        if wrong.size:
+            raise InputError(f"{source}: array {of.name!r}, sample {wrong[0]} holds NaN or infinite values")
+    return samples
+
+
+def _samples_first(shape: tuple[int, ...]) -> tuple[int | str, ...]:
+    """The shape of N samples: the batch grows, if there is one."""
+    if not shape:
+        return ("N",)
+    return (f"{shape[0]}·N" if shape[0] > 1 else "N", *shape[1:])
+
+
+def _described(dtype: str, shape: Sequence[int | str]) -> str:
+    return f"{dtype} [{', '.join(map(str, shape))}]"

@@ -1,0 +1,120 @@
+"""`tilewright quantize`, and what it shows: each layer's signal-to-noise ratio, and the layers that hurt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report
+
+if TYPE_CHECKING:
+    from tilewright.quantization.quantize import QuantizedModel
+
+
+def quantize_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
+    calibration: Annotated[str, typer.Option("--calibration", metavar="FILE", help=CALIBRATION_HELP)],
+    output: Output,
+    method: Annotated[
+        str, typer.Option("--method", metavar="METHOD", help="How ranges are found: minmax, percentile or entropy.")
+    ] = "minmax",
+    percentile: Annotated[
+        float | None, typer.Option("--percentile", metavar="PERCENT", help="What --method percentile keeps: 99.999.")
+    ] = None,
+    activations: Annotated[
+        str, typer.Option("--activations", metavar="TYPE", help="The activations' type: int8 or uint8.")
+    ] = "int8",
+    shape: Shape = None,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Quantise a float ONNX model to int8 (QDQ form), and show what that does to each layer."""
+    from compiler.input_shapes import parse_shapes
+    from tilewright.progress import progress
+    from tilewright.quantization.quantize import quantize
+    from tilewright.quantization.ranges import DEFAULT_PERCENTILE
+
+    if percentile is not None and method != "percentile":
+        raise typer.BadParameter("only --method percentile takes it", param_hint="--percentile")
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(
+            model,
+            calibration,
+            method=method,
+            percentile=DEFAULT_PERCENTILE if percentile is None else percentile,
+            activations=activations,
+            shapes=parse_shapes(shape or ()),
+            seed=seed,
+        )
+    quantized.save(output)
+    print_warnings(quantized)
+    summary = quantize_summary(quantized)
+    if report({"model": str(model), "output": str(output), **summary}, json):
+        print_quantize_summary(f"{output}: {_calibrated(summary)}", summary)
+
+
+def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
+    """The layers with their ratios, those that hurt, and how the network was calibrated."""
+    return {
+        "method": quantized.method,
+        "activations": quantized.activations,
+        "samples": quantized.samples,
+        "seed": quantized.seed,
+        "warnings": list(quantized.warnings),
+        "layers": [
+            {
+                "name": layer.name,
+                "nodes": list(layer.nodes),
+                "operators": list(layer.operators),
+                "tensor": layer.tensor,
+                "snr_db": _rounded(layer.snr_db),
+                "drop_db": _rounded(layer.drop_db),
+            }
+            for layer in quantized.layers
+        ],
+        "hurting": [layer.name for layer in quantized.hurting],
+    }
+
+
+def print_warnings(quantized: QuantizedModel) -> None:
+    for warning in quantized.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
+    """A row for each layer; then the layers that hurt, the worst first."""
+    from tilewright.tables import print_table
+
+    rows = [
+        (layer["name"], "+".join(layer["operators"]), _decibel(layer["snr_db"]), _drop(layer["drop_db"]))
+        for layer in summary["layers"]
+    ]
+    print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows)
+    typer.echo(f"\n{hurting_line(summary)}")
+
+
+def hurting_line(summary: dict[str, Any]) -> str:
+    """One line that names the layers that hurt."""
+    drops = {layer["name"]: layer["drop_db"] for layer in summary["layers"]}
+    if not summary["hurting"]:
+        return "no layer doubles the noise of its operands"
+    return "layers that hurt most: " + ", ".join(f"{name} (-{drops[name]:.1f} dB)" for name in summary["hurting"])
+
+
+def _calibrated(summary: dict[str, Any]) -> str:
+    count = summary["samples"]
+    return f"{summary['activations']}, {summary['method']} over {count} sample{'s' * (count != 1)}"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _decibel(value: float | None) -> str:
+    return "exact" if value is None else f"{value:.1f}"
+
+
+def _drop(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -16,8 +16,8 @@ def require_quantized(graph: Graph) -> None:
     """Raise CompileError for a graph that was never quantised."""
     if not any(operator.kind in QUANTIZERS for operator in graph.operators):
         raise CompileError(
-            f"{graph.name}: the model is float; quantise it first, with onnxruntime.quantization.quantize_static "
-            "(QDQ format, int8)"
+            f"{graph.name}: the model is float; expected an int8 one. Quantise it with samples of its inputs: "
+            "--calibration data.npz, or --calibration random if only cycles matter"
         )
 
 

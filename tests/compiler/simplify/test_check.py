@@ -17,8 +17,8 @@ def refusal(model: onnx.ModelProto) -> str:
 
 def test_a_float_model_is_refused() -> None:
     assert refusal(onnx.load(DIGITS / "digits.onnx")) == (
-        "digits: the model is float; quantise it first, with onnxruntime.quantization.quantize_static "
-        "(QDQ format, int8)"
+        "digits: the model is float; expected an int8 one. Quantise it with samples of its inputs: "
+        "--calibration data.npz, or --calibration random if only cycles matter"
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
+from math import prod
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, extents
 from compiler.weight_tiles import Box, WeightTiles, pack_parameters
 
-WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights ", "parameters ", "read "
+WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights", "parameters ", "read "
 """What the last tile of each thing that was loaded is remembered under."""
 
 
@@ -147,12 +148,15 @@ class NestLowering:
                 yield self._stage
             self._begin_stage()
             part_tile = {**tile, **part}
-            self._forget_weights([group for group, box in groups if self._is_in(box, part)])
-            for group, box in groups:
-                common = tuple(_common(a, b) for a, b in zip(box, self._part_box(part), strict=True))
-                if all(common):
-                    self._dot_operation(dot, part_tile, group, common, buffers[index], group in begun)
-                    begun.add(group)
+            common = {
+                group: tuple(_common(a, b) for a, b in zip(box, self._part_box(part), strict=True))
+                for group, box in groups
+                if self._is_in(box, part)
+            }
+            tiles = self._load_weights(dot, common)
+            for group, box in common.items():
+                self._dot_operation(dot, part_tile, group, box, tiles[group], buffers[index], group in begun)
+                begun.add(group)
 
     def _parts(self, units: range, groups: Sequence[tuple[range, Box]]) -> list[dict[str, range]]:
         """Ranges of the summed loop and the taps that together cover the weights that are not zero."""
@@ -168,23 +172,14 @@ class NestLowering:
     def _is_in(self, box: Box, part: Mapping[str, range]) -> bool:
         return all(map(_common, box, self._part_box(part)))
 
-    def _forget_weights(self, groups: Sequence[range]) -> None:
-        """Let go of weights that the next part does not use: kept longer, they would take another's place."""
-        used = {self._weights_slot(group) for group in groups}
-        for slot in [slot for slot in self._loaded if slot.startswith(WEIGHTS_SLOT) and slot not in used]:
-            del self._loaded[slot]
-
-    def _weights_slot(self, units: range) -> str:
-        """Where the weights of some units are remembered: by their place in the tile."""
-        return f"{WEIGHTS_SLOT}{units.start % self._job.choice.sizes[self._space.lane]}"
-
     def _part_box(self, part: Mapping[str, range]) -> Box:
         assert self._weights is not None
         return tuple(part[loop] for loop in (self._weights.summed, *self._weights.taps))
 
     def _dot_operation(
-        self, dot: Step, tile: Ranges, units: range, box: Box, result: tuple[str, Layout], adds: bool
-    ) -> None:
+        self, dot: Step, tile: Ranges, units: range, box: Box, tiles: BufferAddress, result: tuple[str, Layout],
+        adds: bool,
+    ) -> None:  # fmt: skip
         """One instruction's worth of a matrix product: units that share a box of weights."""
         assert self._weights is not None
         space, of = self._space, dot.format
@@ -195,8 +190,8 @@ class NestLowering:
             match dot.inputs[operand.name]:
                 case TensorRead(read):
                     bases[operand.name], strides[operand.name] = self._vector_view(read, tile, inside)
-                case WeightsBound(read):
-                    bases[operand.name], strides[operand.name] = self._weights_view(operand.memory, units, box)
+                case WeightsBound():
+                    bases[operand.name], strides[operand.name] = tiles, self._weight_strides(box)
                 case other:
                     raise AssertionError(other)
         buffer, layout = result
@@ -228,29 +223,37 @@ class NestLowering:
         )
         return BufferAddress(buffer, address), {**self._access_strides(access, layout), summed: layout.group_stride}
 
-    def _weights_view(self, memory: str, units: range, box: Box) -> tuple[BufferAddress, dict[str, int]]:
-        """The weights of some units in a box, loaded if they are not there; rows of tiles, summed blocks innermost."""
+    def _load_weights(self, dot: Step, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
+        """Where the weights of each group of units are, of a part of a tile; loaded at once if they are not there."""
         assert self._weights is not None
-        rows = self._weights.rows
-        key = (units, box)
-        name = f"{self._nest.name}.w"
-        words = rows * len(units) * int(np.prod([len(r) for r in box]))
-        slot = self._weights_slot(units)
-        if self._loaded.get(slot, (None,))[0] != key:
+        memory = next(o.memory for o in dot.format.sources if isinstance(dot.inputs[o.name], WeightsBound))
+        key = tuple(boxes.items())
+        words = [self._weights.rows * len(units) * prod(len(r) for r in box) for units, box in key]
+        if self._loaded.get(WEIGHTS_SLOT, (None,))[0] != key:
+            # What the part before used is let go: kept longer, it would take another's place.
+            name = f"{self._nest.name}.w"
             if key not in self._constants:
                 element = self._builder.machine.memories[memory].element
-                self._constants[key] = self._builder.constant(f"{name}.data", self._weights.bytes(units, box, element))
+                content = b"".join(self._weights.bytes(units, box, element) for units, box in key)
+                self._constants[key] = self._builder.constant(f"{name}.data", content)
             self._builder.sink = self._stage.early
-            target = self._builder.load_constant(memory, self._constants[key], name, words)
-            self._loaded[slot] = (key, target, None)
-        stride, strides = rows, {}
+            target = self._builder.load_constant(memory, self._constants[key], name, sum(words))
+            self._loaded[WEIGHTS_SLOT] = (key, target, None)
+        buffer = self._loaded[WEIGHTS_SLOT][1]
+        firsts = accumulate(words, initial=0)
+        return {units: BufferAddress(buffer, first) for units, first in zip(boxes, firsts, strict=False)}
+
+    def _weight_strides(self, box: Box) -> dict[str, int]:
+        """Strides of the loops over the weights in a box: rows of tiles, summed blocks innermost, units outermost."""
+        assert self._weights is not None
+        stride, strides = self._weights.rows, {}
         for loop, extent in zip(
             (self._weights.summed, *reversed(self._weights.taps)), (box[0], *reversed(box[1:])), strict=True
         ):
             strides[loop] = stride
             stride *= len(extent)
         strides[self._space.lane] = stride
-        return BufferAddress(self._loaded[slot][1], 0), strides
+        return strides
 
     # -- word for word -------------------------------------------------------------------------------------------------
 

@@ -158,9 +158,7 @@ class _Lowering:
         reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
         result = nest.result.tensor
         is_on_chip = result in residency.layouts
-        lanes, density = self._machine.lanes, 1.0
-        if weights is not None:
-            density = weights.density
+        lanes = self._machine.lanes
         return NestShape(
             cover=cover,
             lanes=lanes,
@@ -169,7 +167,7 @@ class _Lowering:
             summed_step=self._group * lanes,
             taps=weights.taps if weights is not None else (),
             group=self._group,
-            density=density,
+            weights=weights,
             off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
             stores_result=not is_on_chip or any(t.name == result for t in self._nests.outputs),
             result_on_chip=is_on_chip,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from compiler.nest import Access
 from compiler.remedy import larger_memory
 from compiler.select.cover import Cover, Intermediate, Parameters, Step, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
+from compiler.weight_tiles import WeightTiles as CutWeights
 from isa.machine import Machine
 from isa.memory import Memory
 from isa.timing import MMA_UPDATE, mma_write, vec_results
@@ -62,7 +62,7 @@ class NestShape:
     summed_step: int  # channels in a vector
     taps: tuple[str, ...]  # reduce loops that a tile may cut
     group: int  # lane blocks that lie together on chip
-    density: float  # part of the weight tiles that are not zero
+    weights: CutWeights | None  # of a product
     off_chip: frozenset[str]  # reads that come from DRAM
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
@@ -191,7 +191,7 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
                 case Parameters():
                     words[operand.memory] = words[operand.memory] + blocks
                 case WeightTiles():
-                    words[operand.memory] = words[operand.memory] + _tiles(shape, sizes) * operand.block
+                    words[operand.memory] = words[operand.memory] + _reach(shape, sizes)[1] * operand.block
                 case TensorRead(read) if read in shape.off_chip:
                     words[operand.memory] = words[operand.memory] + _box_words(shape, step, read, sizes)
     return words
@@ -201,23 +201,28 @@ def _result_group(shape: NestShape, step: Step) -> int:
     return step.format.destination.block if step.is_dot else shape.group
 
 
+def _reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
+    """Of one part of a tile's sum: the vectors of summed channels that it reads, and its weight tiles."""
+    assert shape.weights is not None
+    units = sizes[shape.cover.space.lane]
+    known = {int(count): shape.weights.reach(int(count)) for count in np.unique(units)}
+    across, tiles = (np.array([known[int(count)][part] for count in units]) for part in (0, 1))
+    across = np.minimum(sizes[shape.summed], across) if shape.summed != NO_LOOP else across
+    every = units * across
+    for tap in shape.taps:
+        every = every * sizes[tap]
+    return across, np.minimum(every, tiles)
+
+
 def _grouped(blocks: Sizes, group: int) -> Sizes:
     return -(-blocks // group) * group
-
-
-def _tiles(shape: NestShape, sizes: Mapping[str, Sizes]) -> Sizes:
-    """Weight tiles of one tile of the nest."""
-    tiles = sizes[shape.cover.space.lane] * (sizes[shape.summed] if shape.summed != NO_LOOP else 1)
-    for tap in shape.taps:
-        tiles = tiles * sizes[tap]
-    return tiles
 
 
 def _box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
     """Words of the box that one tile reads of a tensor."""
     access = shape.cover.nest.reads[read]
     if step.is_dot:
-        blocks = (sizes[shape.summed] if shape.summed != NO_LOOP else 1) * shape.group
+        blocks = _reach(shape, sizes)[0] * shape.group
     else:
         blocks = sizes[shape.cover.space.lane] * shape.unit
     extents_of = [box_extent(access, d, sizes) for d in (0, 2, 3)]
@@ -244,7 +249,10 @@ def _cycles(
     counts = {loop: -(-extent[loop] // sizes[loop]) for loop in sizes}
     point_tiles = counts[space.batch] * counts[space.row] * counts[space.column]
     lane_tiles = counts[space.lane]
-    parts = counts[shape.summed] if shape.summed != NO_LOOP else np.ones_like(lane_tiles)
+    parts = np.ones_like(lane_tiles)
+    if shape.weights is not None and shape.summed != NO_LOOP:
+        whole = {**sizes, shape.summed: np.full_like(lane_tiles, extent[shape.summed])}
+        parts = -(-_reach(shape, whole)[0] // sizes[shape.summed])
     for tap in shape.taps:
         parts = parts * counts[tap]
     tiles = point_tiles * lane_tiles * parts
@@ -259,7 +267,7 @@ def _cycles(
     for step in shape.cover.steps:
         if step.is_dot:
             vectors = np.maximum(space.pixels, point_tiles * max(machine.rows, MMA_UPDATE))
-            mma = mma + shape.density * vectors * _all_tiles(shape, extent)
+            mma = mma + vectors * _all_tiles(shape)
         else:
             vec = vec + step.words
         for operand in step.format.sources:
@@ -267,14 +275,14 @@ def _cycles(
             match step.inputs[operand.name]:
                 case WeightTiles():
                     again = np.where(points_outer, lane_tiles * parts > 1, parts > 1)
-                    all_bytes = shape.density * _all_tiles(shape, extent) * operand.block * word_bytes
+                    all_bytes = _all_tiles(shape) * operand.block * word_bytes
                     load = load + np.where(again, point_tiles, 1) * all_bytes / bus
-                    first = first + HIDDEN_WEIGHTS * _tiles(shape, sizes) * operand.block * word_bytes / bus
+                    first = first + HIDDEN_WEIGHTS * _reach(shape, sizes)[1] * operand.block * word_bytes / bus
                     instructions = instructions + tiles
                 case Parameters():
                     load = load + np.where(points_outer, point_tiles, 1) * extent[space.lane] * word_bytes / bus
                 case TensorRead(read) if read in shape.off_chip:
-                    times = _box_loads(step, point_tiles, lane_tiles, parts, points_outer)
+                    times = _box_loads(shape, step, point_tiles, lane_tiles, parts, points_outer)
                     box = _box_words(shape, step, read, sizes) * word_bytes / bus
                     load, first = load + times * box, first + box
                     instructions = instructions + tiles
@@ -296,17 +304,20 @@ def _cycles(
     return np.where(is_double, slowest + ends, total + tiles * serial) + latency
 
 
-def _all_tiles(shape: NestShape, extent: Mapping[str, int]) -> int:
-    summed = extent[shape.summed] if shape.summed != NO_LOOP else 1
-    return extent[shape.cover.space.lane] * summed * prod(extent[tap] for tap in shape.taps)
+def _all_tiles(shape: NestShape) -> int:
+    """Weight tiles of the whole nest, those of zeros left out."""
+    assert shape.weights is not None
+    return shape.weights.reach(shape.weights.units)[1]
 
 
 def _box_loads(
-    step: Step, point_tiles: Sizes, lane_tiles: Sizes, parts: Sizes, points_outer: NDArray[np.bool_]
+    shape: NestShape, step: Step, point_tiles: Sizes, lane_tiles: Sizes, parts: Sizes, points_outer: NDArray[np.bool_]
 ) -> Sizes:
     """How often a tile of a tensor is loaded: a tile that the next one reads as well is kept."""
     if not step.is_dot:
         return point_tiles * lane_tiles
+    if shape.weights is not None and shape.weights.reach(1)[0] < shape.weights.reach(shape.weights.units)[0]:
+        return point_tiles * lane_tiles * parts  # each tile reads channels of its own
     every = point_tiles * lane_tiles * parts
     once_each = np.where(points_outer | (point_tiles == 1), point_tiles, every)
     return np.where(parts == 1, once_each, every)

@@ -27,12 +27,11 @@ class WeightTiles:
     """A constant matrix as tiles, by unit of result channels, summed block and tap; `taps` names the loops of the taps.
 
     `boxes` has for each unit the smallest box outside which its weights are zero, never empty; `tiles` what is in it,
-    [tap…, summed block, row, column]. `extent` counts all tiles of a unit, those outside its box as well.
+    [tap…, summed block, row, column].
     """
 
     summed: str
     taps: tuple[str, ...]
-    extent: int
     boxes: tuple[Box, ...]
     tiles: tuple[NDArray[Any], ...]
 
@@ -45,17 +44,20 @@ class WeightTiles:
         """Rows of a tile: the summed channels that the array takes at once."""
         return int(self.tiles[0].shape[-2])
 
-    @property
-    def density(self) -> float:
-        """The part of all tiles that is inside the boxes."""
-        return sum(_volume(box) for box in self.boxes) / (self.units * self.extent)
-
     def hull(self, units: range) -> Box:
         """The smallest box that holds the boxes of some units."""
         boxes = [self.boxes[unit] for unit in units]
         return tuple(
             range(min(box[axis].start for box in boxes), max(box[axis].stop for box in boxes))
             for axis in range(len(self.taps) + 1)
+        )
+
+    def reach(self, count: int) -> tuple[int, int]:
+        """The most that a tile of `count` units has: summed blocks that its weights reach over, and weight tiles."""
+        groups = [range(first, min(first + count, self.units)) for first in range(0, self.units, count)]
+        return (
+            max(len(self.hull(units)[0]) for units in groups),
+            max(sum(_volume(self.boxes[unit]) for unit in units) for units in groups),
         )
 
     def bytes(self, units: range, box: Box, element: Element) -> bytes:
@@ -81,7 +83,6 @@ def cut_weights(
     which the matrix is zero.
     """
     matrix = _Matrix.of(values, access, trips, lane, summed, taps)
-    blocks = -(-trips[summed] // rows)
     boxes, tiles = [], []
     for first in range(0, trips[lane], cols):
         channels = range(first, min(first + cols, trips[lane]))
@@ -94,8 +95,7 @@ def cut_weights(
         inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
         tiles.append(np.ascontiguousarray(shaped[inside]))
         boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
-    extent = blocks * int(np.prod([trips[tap] for tap in taps], dtype=np.int64))
-    return WeightTiles(summed, tuple(taps), extent, tuple(boxes), tuple(tiles))
+    return WeightTiles(summed, tuple(taps), tuple(boxes), tuple(tiles))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def weights(rng: np.random.Generator) -> np.ndarray:
 
 def matrix(found: WeightTiles) -> np.ndarray:
     """Every tile of every unit, [unit, r, s, block, row, column], zeros outside the boxes."""
-    blocks = found.extent // 6
+    blocks = found.hull(range(found.units))[0].stop
     full = np.zeros((found.units, 3, 2, blocks, 16, 16), np.int64)
     for unit, ((i, r, s), tiles) in enumerate(zip(found.boxes, found.tiles, strict=True)):
         full[unit, r.start : r.stop, s.start : s.stop, i.start : i.stop] = tiles

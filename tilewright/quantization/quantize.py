@@ -16,6 +16,7 @@ from tilewright.quantization.float_model import FloatModel, Model, read_float_mo
 from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
+from tilewright.quantization.same_scale import join_ranges
 from tilewright.quantization.samples import Calibration, Samples, read_samples
 from tilewright.quantization.tensors import Tensors
 
@@ -78,7 +79,7 @@ def quantize(
     _require_same_function(float_model, samples)
     name, prepared = float_model.name, float_model.prepared
     ranges = find_ranges(prepared, samples, method, percentile, name)
-    quantized = quantize_model(prepared, ranges, activations, name)
+    quantized = quantize_model(prepared, join_ranges(prepared, ranges), activations, name)
     names = dequantized_names(prepared, quantized)
     layers = measure_noise(prepared, quantized, names, samples, name)
     return QuantizedModel(

@@ -1,0 +1,54 @@
+"""Tensors that a Concat joins get the range of its result, so that joining them only moves them.
+
+Nothing is lost by that: the Concat's result has this range in any case. A tensor that others read too keeps its own
+range; so does one that goes beyond the joined range, and one whose range is a limit (of a Clip, or of a Relu where the
+joined range has negative values).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import onnx
+
+from tilewright.quantization.ranges import Range
+
+MOVES = frozenset(
+    ("AveragePool", "Flatten", "MaxPool", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+)
+"""Operators whose result the quantiser gives the scale of their first operand."""
+
+
+def join_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """The ranges, with those of joined tensors widened to what they are joined to."""
+    joined = dict(ranges)
+    makers = {output: node for node in model.graph.node for output in node.output}
+    readers = Counter(tensor for node in model.graph.node for tensor in set(node.input))
+    readers.update(value.name for value in model.graph.output)
+    for node in reversed(model.graph.node):  # so that a Concat of a Concat comes first
+        if node.op_type == "Concat" and node.output[0] in joined:
+            for tensor in node.input:
+                _widen(tensor, joined[node.output[0]], joined, makers, readers)
+    return joined
+
+
+def _widen(
+    tensor: str,
+    wanted: Range,
+    ranges: dict[str, Range],
+    makers: Mapping[str, onnx.NodeProto],
+    readers: Mapping[str, int],
+) -> None:
+    """Give a tensor the range, and those before it that share its scale; or leave it if something speaks against."""
+    chain = [tensor]
+    while chain[-1] in makers and makers[chain[-1]].op_type in MOVES:
+        chain.append(makers[chain[-1]].input[0])
+    maker = makers.get(chain[-1])
+    if maker is None or any(name not in ranges or readers[name] != 1 for name in chain):
+        return
+    if any(ranges[name].low < wanted.low or ranges[name].high > wanted.high for name in chain):
+        return
+    if maker.op_type == "Clip" or (maker.op_type == "Relu" and wanted.low < 0):
+        return
+    ranges.update(dict.fromkeys(chain, wanted))

@@ -14,6 +14,9 @@ canonical operators (see CANONICAL), with every attribute present:
     average_pool(x) {kernel, strides, pads, dilations, counts_padding}
     transpose(x) {axes}         dimension i of the result is dimension axes[i] of x
     pad(x) {pads, value}        value in the units of x: real, or an integer of its type
+    conv_transpose(x, w[, b]) {strides, crops, dilations, group}    w as that of conv; crops: what goes at top and left
+    interpolate(x) {rows, columns}    for each place of the result the first element, its weight, and that of the next
+    space_to_depth(x) {block}    depth_to_space(x) {block, order}    as ONNX's; see compiler.pixel_blocks
     concat(a, b, …) {axis}      along a dimension of [N, C, H, W]
     take(x) {batches, channels, rows, columns}    the operand's indices along each dimension of [N, C, H, W]; () is all
     rescale(q) {low, high}      integer → integer of another scale and zero point
@@ -55,6 +58,10 @@ CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "transpose": ((1,), ("axes",)),
     "pad": ((1,), ("pads", "value")),
     "rescale": ((1,), ("low", "high")),
+    "conv_transpose": ((2, 3), ("strides", "crops", "dilations", "group")),
+    "interpolate": ((1,), ("rows", "columns")),
+    "space_to_depth": ((1,), ("block",)),
+    "depth_to_space": ((1,), ("block", "order")),
     "concat": (ANY, ("axis",)),
     "take": ((1,), TAKEN),
 }

@@ -165,6 +165,51 @@ def _concat(operator: Operator, operands: Sequence[Values], result: TensorType) 
     return np.concatenate([operand.reshape(stored_shape(operand.shape)) for operand in operands], axis)
 
 
+def _conv_transpose(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    """Every element times the kernel, added where it meets the result."""
+    x, weights, *bias = operands
+    image = x.reshape(stored_shape(x.shape))
+    n, channels, height, width = image.shape
+    group = operator.attributes["group"]
+    (down, along), (row, column), (top, left) = (operator.attributes[a] for a in ("strides", "dilations", "crops"))
+    outputs, _, r, s = weights.shape
+    _, _, rows, columns = stored_shape(result.shape)
+    sums = np.zeros(
+        (n, outputs, max(top + rows, (height - 1) * down + (r - 1) * row + 1),
+         max(left + columns, (width - 1) * along + (s - 1) * column + 1)), np.float32
+    )  # fmt: skip
+    grouped = image.reshape(n, group, channels // group, height, width)
+    kernels = weights.reshape(group, outputs // group, channels // group, r, s)
+    for y in range(r):
+        for x_tap in range(s):
+            part = np.einsum("ngihw,goi->ngohw", grouped, kernels[..., y, x_tap]).reshape(n, outputs, height, width)
+            sums[:, :, y * row :: down, x_tap * column :: along][:, :, :height, :width] += part
+    sums = sums[:, :, top : top + rows, left : left + columns]
+    return sums + bias[0].reshape(1, -1, 1, 1) if bias else sums
+
+
+def _interpolate(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
+    for axis, name in ((2, "rows"), (3, "columns")):
+        places = operator.attributes[name]
+        if places:
+            first, here, beyond = (np.array(places[part::3]) for part in range(3))
+            after = np.minimum(first + 1, image.shape[axis] - 1)
+            here, beyond = (part.reshape(-1, *(1,) * (3 - axis)) for part in (here, beyond))
+            total = np.take(image, first, axis) * here + np.take(image, after, axis) * beyond
+            image = total / (here + beyond)
+    return image
+
+
+def _space_to_depth(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return _onnx("SpaceToDepth", {"blocksize": operator.attributes["block"]}, operands)
+
+
+def _depth_to_space(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    attributes = {"blocksize": operator.attributes["block"], "mode": operator.attributes["order"]}
+    return _onnx("DepthToSpace", attributes, operands)
+
+
 def _take(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape))
     for axis, name in enumerate(TAKEN):
@@ -205,6 +250,10 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "average_pool": _average_pool,
     "pad": _pad,
     "transpose": _transpose,
+    "conv_transpose": _conv_transpose,
+    "interpolate": _interpolate,
+    "space_to_depth": _space_to_depth,
+    "depth_to_space": _depth_to_space,
     "concat": _concat,
     "take": _take,
     "add": _of_two(np.add),

@@ -14,8 +14,10 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_extreme, lower_max_pool, lower_mul, lower_rescale
-from compiler.lower_moves import lower_concat, lower_pad, lower_take
+from compiler.lower_interpolate import lower_interpolate
+from compiler.lower_moves import lower_concat, lower_depth_to_space, lower_pad, lower_space_to_depth, lower_take
 from compiler.lower_products import lower_average_pool, lower_conv
+from compiler.lower_transposed import lower_conv_transpose
 from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
 from compiler.nest import Access, Buffer, Nest, NestProgram
 from compiler.number_format import number_format
@@ -35,6 +37,10 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "rescale": lower_rescale,
     "concat": lower_concat,
     "take": lower_take,
+    "space_to_depth": lower_space_to_depth,
+    "depth_to_space": lower_depth_to_space,
+    "conv_transpose": lower_conv_transpose,
+    "interpolate": lower_interpolate,
     "pad": lower_pad,
 }
 

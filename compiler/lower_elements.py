@@ -79,11 +79,15 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
 
 
 def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
+    return [_elementwise(operator, rescaling(operator, network), network)]
+
+
+def rescaling(operator: Operator, network: Network) -> Expr:
+    """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
     scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, describe(operator))
     target = target_of(operator, network)
-    expr = rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
-    return [_elementwise(operator, expr, network)]
+    return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
 
 
 def _constant(tensor: str, operator: Operator, network: Network) -> str:

@@ -21,9 +21,11 @@ from compiler.lowering_network import (
     Network,
     activation,
     affine,
+    identity_index,
     uint8_offset,
 )
 from compiler.nest import Access, Affine, Nest, NestLoop
+from compiler.pixel_blocks import block_channels
 
 WIDEST_STEP = 64
 """Steps of a result's indices that are tried when a list of indices is cut into runs."""
@@ -52,20 +54,54 @@ def lower_take(operator: Operator, network: Network) -> list[Nest]:
     sizes = network.shape(x)
     taken = [operator.attributes[name] or range(size) for name, size in zip(TAKEN, sizes, strict=True)]
     batches, rows, columns = (runs(taken[axis]) for axis in (0, 2, 3))
-    places = list(product(batches, rows, columns))
-    channels = _lane_runs(taken[1], network.lanes)
-    source = network.buffer_of[x]
-    matrix = selector(operator.name, taken[1], sizes[1], network) if channels is None else None
-    nests: list[Nest] = []
-    for position, (n, r, c) in enumerate(places):
-        name = _part_name(operator, position, len(places))
-        if matrix is not None:
-            nests.append(selection(name, operator, source, matrix, (n, r, c), network.buffer_of[y], network))
-        for number, lanes in enumerate(channels or ()):
-            walk = (n, lanes, r, c)
-            part = _part_name(operator, len(nests), len(places) * len(channels or ())) if number or position else name
-            nests.append(_copy(part, operator, source, walk, network.buffer_of[y]))
-    return nests
+    moves = [(taken[1], walk) for walk in product(batches, rows, columns)]
+    return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
+
+
+def lower_depth_to_space(operator: Operator, network: Network) -> list[Nest]:
+    """For each place in a block, some channels moved to every block-th row and column."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    block = operator.attributes["block"]
+    batches, _, height, width = network.shape(x)
+    moves = [
+        (channels, (_all(batches), Run(height, i, block, 0, 1), Run(width, j, block, 0, 1)))
+        for i, j, channels in block_channels(network.shape(y)[1], block, operator.attributes["order"])
+    ]
+    return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
+
+
+def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
+    """Every block-th row and column moved to channels of their own; or a convolution that picks, block by block."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    block = operator.attributes["block"]
+    _, inputs, _, _ = network.shape(x)
+    batches, outputs, height, width = network.shape(y)
+    places = list(block_channels(inputs, block, "DCR"))
+    if inputs % network.lanes == 0:
+        return [
+            _copy(
+                _part_name(operator, position, len(places)),
+                operator,
+                network.buffer_of[x],
+                (_all(batches), Run(inputs, channels[0], 1, 0, 1), Run(height, 0, 1, i, block),
+                 Run(width, 0, 1, j, block)),
+                network.buffer_of[y],
+            )
+            for position, (i, j, channels) in enumerate(places)
+        ]  # fmt: skip
+    matrix = np.zeros((outputs, inputs, block, block), np.int64)
+    for i, j, channels in places:
+        matrix[list(channels), range(inputs), i, j] = 1
+    taps = (affine(("y", block), ("r", 1)), affine(("x", block), ("s", 1)))
+    made = _picking(
+        network.add_constant(f"{operator.name}.weight", matrix, WEIGHT),
+        Access(network.buffer_of[x], (affine(("n", 1)), affine(("i", 1)), *taps)),
+        (batches, outputs, height, width),
+        Access(network.buffer_of[y], identity_index()),
+        network.quantization(y)[1],
+        network,
+    )
+    return [product_nest(operator.name, operator, made, 0, network)]
 
 
 def lower_concat(operator: Operator, network: Network) -> list[Nest]:
@@ -84,7 +120,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     n, _, height, width = network.shape(y)
     buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + sizes[-1], height, width))
     channels = [first + channel for first, size in zip(apart, sizes, strict=True) for channel in range(size)]
-    whole = (Run(n, 0, 1, 0, 1), Run(height, 0, 1, 0, 1), Run(width, 0, 1, 0, 1))
+    whole = (_all(n), _all(height), _all(width))
     nests = _side_by_side(operator, apart, buffer, network)
     matrix = selector(operator.name, channels, network.buffers[buffer].shape[1], network)
     nests.append(selection(operator.name, operator, buffer, matrix, whole, network.buffer_of[y], network))
@@ -149,6 +185,32 @@ def _lane_runs(channels: Sequence[int], lanes: int) -> list[Run] | None:
 # -- nests -------------------------------------------------------------------------------------------------------------
 
 
+def _all(count: int) -> Run:
+    return Run(count, 0, 1, 0, 1)
+
+
+def _moved(
+    operator: Operator, source: str, target: str, moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]],
+    network: Network,
+) -> list[Nest]:  # fmt: skip
+    """Nests that fill all of a target: each move has channels of the source, and runs of batches, rows and columns."""
+    nests: list[Nest] = []
+    inputs = network.buffers[source].shape[1]
+    matrices: dict[tuple[int, ...], str] = {}
+    for channels, (n, rows, columns) in moves:
+        found = _lane_runs(channels, network.lanes)
+        name = _part_name(operator, len(nests), len(moves) * (1 if found is None else len(found)))
+        if found is None:
+            key = tuple(channels)
+            if key not in matrices:
+                matrices[key] = selector(operator.name, channels, inputs, network)
+            nests.append(selection(name, operator, source, matrices[key], (n, rows, columns), target, network))
+        for lanes in found or ():
+            name = _part_name(operator, len(nests), len(moves) * len(found or ()))
+            nests.append(_copy(name, operator, source, (n, lanes, rows, columns), target))
+    return nests
+
+
 def _part_name(operator: Operator, position: int, count: int) -> str:
     return operator.name if count == 1 else f"{operator.name}.part{position}"
 
@@ -192,20 +254,24 @@ def selection(
     name: str, operator: Operator, source: str, matrix: str, walk: tuple[Run, Run, Run], target: str, network: Network
 ) -> Nest:
     """The product of a part of the source with a matrix that picks channels, written to a part of the target."""
-    outputs, inputs, _, _ = network.constants[matrix].shape
+    outputs = network.constants[matrix].shape[0]
     n, rows, columns = walk
-    along = (n, Run(outputs, 0, 1, 0, 1), rows, columns)
+    along = (n, _all(outputs), rows, columns)
     vector = [run.read(loop) for run, loop in zip(along, SPACE, strict=True)]
     vector[1] = affine(("i", 1))
+    result = Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True)))
+    trips = tuple(run.count for run in along)
     _, zero = network.quantization(operator.outputs[0])
-    made = Product(
-        (inputs, 1, 1),
-        Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s"))),
-        tuple(run.count for run in along),
-        Access(source, tuple(vector)),
-        Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True))),
-        np.full(outputs, -zero, np.int64),
-        np.ones(outputs),
-        sum_bounds(network.constants[matrix]),
-    )
+    made = _picking(matrix, Access(source, tuple(vector)), trips, result, zero, network)
     return product_nest(name, operator, made, 0, network)
+
+
+def _picking(
+    matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: Network
+) -> Product:
+    """A product whose every channel is one element of its operand: nothing is rounded."""
+    outputs, *reduce = network.constants[matrix].shape
+    weights = Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s")))
+    bounds = sum_bounds(network.constants[matrix])
+    bias = np.full(outputs, -zero, np.int64)
+    return Product(tuple(reduce), weights, trips, vector, result, bias, np.ones(outputs), bounds)

@@ -25,12 +25,11 @@ from compiler.lowering_network import (
     window_access,
 )
 from compiler.multiplier import normalized
-from compiler.nest import Access, Nest
+from compiler.nest import Access, Affine, Nest
 from compiler.nest_expressions import Target, requantized, source, sum_of_products
 from compiler.number_format import NumberFormat
 from compiler.simplify.weights import Weights
 from isa.numeric import IntegerType, Interval
-
 
 PART = 2
 """The dimension of wide weights that counts their parts."""
@@ -47,7 +46,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
     reduce = (network.shape(x)[1], *weights.shape[2:])
-    access = weight_access(operator, weights, network)
+    access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
     factors, bounds = units / y_scale, sum_bounds(weights)
     product = Product(reduce, access, *_window_walk(operator, whole(result), network), bias, factors, bounds)
     return [product_nest(operator.name, operator, product, macs, network)]
@@ -123,20 +122,19 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     return values - zeros, scales
 
 
-def weight_access(operator: Operator, weights: NDArray[np.int64], network: Network) -> Access:
+def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
     """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
 
     With one output channel a group it is a band, and stays as small as the model has it. Weights that are wider than
     int8 once centred (asymmetric uint8 ones) become a sum of parts, with a loop t over them that reads x again.
     """
-    group = operator.attributes["group"]
-    taps = (affine(("r", 1)), affine(("s", 1)))
+    taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
     is_band = group > 1 and weights.shape[0] == group
     parts = _parts(weights if is_band else _block_diagonal(weights, group))
     if len(parts) > 1:
         taps = (affine(("t", 1)), *taps)
     values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
-    name = network.add_constant(f"{operator.name}.weight", values, WEIGHT)
+    name = network.add_constant(name, values, WEIGHT)
     if is_band:
         return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))

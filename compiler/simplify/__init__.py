@@ -8,6 +8,7 @@ from compiler.errors import RAISING, Blame
 from compiler.graph import Graph
 from compiler.simplify.affine import AFFINE
 from compiler.simplify.binary import BINARIES
+from compiler.simplify.blocks import BLOCKS
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import require_integer, require_quantized
 from compiler.simplify.fold import FOLD
@@ -15,11 +16,14 @@ from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
 from compiler.simplify.moves import MOVES
 from compiler.simplify.padding import PADDING
+from compiler.simplify.resize import RESIZE
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
 from compiler.simplify.tables import TABLES
 from compiler.simplify.transposes import TRANSPOSES
 
-RULES: Sequence[Rules] = (FOLD, CANONICALIZE, BINARIES, AFFINE, MOVES, INTEGER, TABLES, LAYOUT, PADDING, TRANSPOSES)
+RULES: Sequence[Rules] = (
+    FOLD, CANONICALIZE, BINARIES, AFFINE, MOVES, BLOCKS, RESIZE, INTEGER, TABLES, LAYOUT, PADDING, TRANSPOSES,
+)  # fmt: skip
 """All rules, in the order in which those of one operator kind are tried."""
 
 

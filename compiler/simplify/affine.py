@@ -20,7 +20,7 @@ from compiler.simplify.weights import Weights, constant_weights, stored_weights
 def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
     """affine(conv(x, w, b)) → conv(x, w · scale, b · scale + offset)."""
     x = operator.inputs[0]
-    producer = view.producer(x, "conv")
+    producer = view.producer(x, "conv", "conv_transpose")
     if producer is None or not view.is_read_once(x):
         return None
     weights = constant_weights(producer.inputs[1], view)

@@ -11,6 +11,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
+from compiler.simplify.blocks import depth_to_space, space_to_depth
 from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
 from compiler.simplify.moves import concat, expand, gather, slice_, split
 from compiler.simplify.padding import pad
@@ -18,7 +19,9 @@ from compiler.simplify.pools import global_pool, pool, reduce_mean
 from compiler.simplify.products import conv, gemm, matmul
 from compiler.simplify.qoperators import FORMS, take_apart
 from compiler.simplify.quantizers import dequantize_linear, quantize_linear
+from compiler.simplify.resize import resize
 from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.transposed_conv import conv_transpose
 from compiler.simplify.transposes import transpose
 
 
@@ -61,7 +64,11 @@ CANONICALIZE = {
     "onnx.GlobalAveragePool": (global_pool,),
     "onnx.ReduceMean": (reduce_mean,),
     "onnx.Pad": (pad,),
+    "onnx.ConvTranspose": (conv_transpose,),
     # only moved
+    "onnx.Resize": (resize,),
+    "onnx.SpaceToDepth": (space_to_depth,),
+    "onnx.DepthToSpace": (depth_to_space,),
     "onnx.Concat": (concat,),
     "onnx.Slice": (slice_,),
     "onnx.Split": (split,),

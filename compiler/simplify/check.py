@@ -59,7 +59,7 @@ def _reason(operator: Operator, graph: Graph) -> str:
     for position, name in enumerate(operator.inputs):
         if operator.kind == "concat" and name in graph.constants and graph.tensors[name].quantization is not None:
             continue
-        is_parameter = operator.kind == "conv" and position > 0
+        is_parameter = operator.kind in ("conv", "conv_transpose") and position > 0
         if operator.kind in BINARY and _is_quantized_constant(name, graph):
             continue
         reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)

@@ -15,8 +15,10 @@ from compiler.graph import Operator, Quantization, TensorType
 from compiler.simplify.binary import BINARY
 from compiler.simplify.rewrite import Replacement, View
 
-MONOTONE = ("reshape", "max_pool", "transpose", "take")
+MONOTONE = ("reshape", "max_pool", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
+
+SUMS = ("conv", "conv_transpose", "average_pool", "interpolate")
 
 EXACT_GRID = 1e-6
 """A limit this close to a multiple of the scale is one."""
@@ -103,7 +105,7 @@ def requantize(operator: Operator, view: View) -> Replacement | None:
 
 def integer_operator(operator: Operator, view: View) -> Replacement | None:
     """quantize(op(dequantize(q), …)) → op(q, …) on quantised tensors."""
-    computed = view.producer(operator.inputs[0], "conv", "average_pool", *BINARY)
+    computed = view.producer(operator.inputs[0], *SUMS, *BINARY)
     if computed is None:
         return None
     inputs = [_integers(name, view) for name in computed.inputs[:2]] + list(map(_bias, computed.inputs[2:], [view] * 3))
@@ -143,7 +145,7 @@ def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
 def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
     """rescale(op(…)) to the same scale only limits: op's own limits become closer."""
     source, result = operator.inputs[0], operator.outputs[0]
-    before = view.producer(source, "conv", "average_pool", "rescale", *BINARY)
+    before = view.producer(source, "rescale", *SUMS, *BINARY)
     if before is None or view.type(source) != view.type(result) or not view.is_read_once(source):
         return None
     low, high = operator.attributes["low"], operator.attributes["high"]
@@ -174,6 +176,8 @@ INTEGER = {
     "transpose": (before_dequantize,),
     "max_pool": (before_dequantize,),
     "take": (before_dequantize,),
+    "space_to_depth": (before_dequantize,),
+    "depth_to_space": (before_dequantize,),
     "clamp": (clamp_before_dequantize,),
     # quantize moves up
     "quantize": (clamp_into_quantize, quantize_before, requantize, integer_operator),

@@ -1,0 +1,96 @@
+"""Transposed convolutions as nests: one product for each phase of the result.
+
+Row y of the result is the sum of w[r] · x[i] over all y = stride·i + dilation·r - crop. Rows a stride apart use the
+same taps: a phase. Example, stride 2, kernel 3, no crop: row 2q is w[2]·x[q - 1] + w[0]·x[q], row 2q + 1 is w[1]·x[q].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from compiler.graph import Operator
+from compiler.lower_products import Product, integer_bias, product_nest, sum_bounds, symmetric_weights, weight_access
+from compiler.lowering_network import Network, affine
+from compiler.nest import Access, Affine, Nest
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Rows (or columns) `first`, `first + stride`, … of a result: its row q reads rows q + start, q + start + step, ….
+
+    `taps` are the kernel's rows for these, in that order; empty where no tap meets the phase.
+    """
+
+    first: int
+    count: int
+    taps: tuple[int, ...]
+    start: int
+    step: int
+
+    def read(self, loop: str, tap: str) -> Affine:
+        return affine((loop, 1), (tap, self.step), constant=self.start)
+
+    def reach(self) -> range:
+        """All rows that it reads, from the first to the last."""
+        return range(self.start, self.start + self.count + self.step * (max(1, len(self.taps)) - 1))
+
+
+def lower_conv_transpose(operator: Operator, network: Network) -> list[Nest]:
+    x, y = operator.inputs[0], operator.outputs[0]
+    weights, scales = symmetric_weights(operator, network)
+    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
+    units = x_scale * scales
+    bias = integer_bias(operator, units, network)
+    image, result = network.shape(x), network.shape(y)
+    rows, columns = (
+        phases(weights.shape[axis], result[axis], operator.attributes, axis - 2) for axis in (2, 3)
+    )
+    nests: list[Nest] = []
+    for row in rows:
+        for column in columns:
+            used = weights[:, :, list(row.taps)][:, :, :, list(column.taps)]
+            if not used.size:
+                used = np.zeros((*weights.shape[:2], 1, 1), np.int64)
+            leaves = any(
+                reach.start < 0 or reach.stop > size
+                for reach, size in ((row.reach(), image[2]), (column.reach(), image[3]))
+            )
+            index = (affine(("n", 1)), affine(("i", 1)), row.read("y", "r"), column.read("x", "s"))
+            stride = operator.attributes["strides"]
+            place = (
+                affine(("n", 1)),
+                affine(("o", 1)),
+                affine(("y", stride[0]), constant=row.first),
+                affine(("x", stride[1]), constant=column.first),
+            )
+            product = Product(
+                (image[1], *used.shape[2:]),
+                weight_access(f"{operator.name}.weight", used, operator.attributes["group"], network),
+                (result[0], result[1], row.count, column.count),
+                Access(network.buffer_of[x], index, x_zero if leaves else None),
+                Access(network.buffer_of[y], place),
+                bias - x_zero * used.sum(axis=(1, 2, 3)),
+                units / y_scale,
+                sum_bounds(used),
+            )
+            name = operator.name if len(rows) * len(columns) == 1 else f"{operator.name}.part{len(nests)}"
+            macs = used.size * result[0] * row.count * column.count
+            nests.append(product_nest(name, operator, product, macs, network))
+    return nests
+
+
+def phases(kernel: int, size: int, attributes: Mapping[str, tuple[int, ...]], axis: int) -> list[Phase]:
+    """The phases of one dimension of the result; those without a row are left out."""
+    stride, dilation, crop = (attributes[name][axis] for name in ("strides", "dilations", "crops"))
+    step = dilation // gcd(stride, dilation)
+    found = []
+    for first in range(min(stride, size)):
+        taps = [tap for tap in range(kernel) if (first + crop - tap * dilation) % stride == 0]
+        taps.reverse()
+        start = (first + crop - taps[0] * dilation) // stride if taps else 0
+        found.append(Phase(first, -(-(size - first) // stride), tuple(taps), start, step))
+    return found

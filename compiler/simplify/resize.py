@@ -1,0 +1,185 @@
+"""Resize: nearest is a `take` of rows and columns, linear an `interpolate` with whole weights.
+
+Source: https://onnx.ai/onnx/operators/onnx__Resize.html, opsets 11 to 21; coordinates in float32, as ONNX Runtime has
+them. Example, linear by 2 with half_pixel: rows -0.25 0.25 0.75 1.25 … of the operand, so weights of 1/4 and 3/4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, describe, stored_axis, stored_shape
+from compiler.simplify.attributes import Attributes, attributes_of
+from compiler.simplify.moves import taken_attributes
+from compiler.simplify.rewrite import Replacement, View
+
+LARGEST_DENOMINATOR = 128
+"""Of weights of a linear resize; beyond it they are no small whole numbers."""
+
+WEIGHT_TOLERANCE = 1e-5
+"""How far a weight computed in float32 may be from the fraction that it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One dimension: how many elements it had and has, and the factor between their coordinates."""
+
+    size: int
+    resized: int
+    scale: np.float32
+
+
+def resize(operator: Operator, view: View) -> Replacement | None:
+    source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
+    if view.constant(operator.inputs[0]) is not None:
+        return None
+    rank = len(source.shape)
+    if rank not in (3, 4):
+        raise CompileError(f"{describe(operator)}: its input has the shape {list(source.shape)}; expected [N, C, H, W]")
+    with attributes_of(operator) as attributes:
+        mode = attributes.text("mode", "nearest")
+        nearest = attributes.text("nearest_mode", "round_prefer_floor")
+        coordinates = attributes.text("coordinate_transformation_mode", "half_pixel")
+        axes = attributes.integers("axes") or tuple(range(rank))
+        attributes.only("antialias", 0)
+        attributes.only("keep_aspect_ratio_policy", "stretch")
+        _ignore_unused(attributes, mode, coordinates)
+    if mode not in ("nearest", "linear"):
+        raise CompileError(f"{describe(operator)}: mode = {mode!r} has no lowering; expected 'nearest' or 'linear'")
+    transform = _entry(operator, "coordinate_transformation_mode", coordinates, COORDINATES)
+    given = _scales(operator, [axis % rank for axis in axes], view)
+    sizes = list(zip(source.shape, result.shape, strict=True))
+    dimensions = [
+        _Axis(size, resized, np.float32(given.get(axis, resized / size))) for axis, (size, resized) in enumerate(sizes)
+    ]
+    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
+        raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
+    places = {axis: _places(transform, dimensions[axis]) for axis in range(2, rank)}
+    if mode == "nearest":
+        pick = _entry(operator, "nearest_mode", nearest, NEAREST)
+        taken = {stored_axis(a, rank): _clipped(map(pick, p), dimensions[a].size) for a, p in places.items()}
+        made = Operator(operator.name, "take", operator.inputs[:1], operator.outputs, taken_attributes(taken))
+    else:
+        weights = {stored_axis(a, rank): _weights(operator, p, dimensions[a].size) for a, p in places.items()}
+        attributes_made = {"rows": weights.get(2, ()), "columns": weights[3]}
+        made = Operator(operator.name, "interpolate", operator.inputs[:1], operator.outputs, attributes_made)
+    return Replacement((Operator(made.name, made.kind, made.inputs, made.outputs, made.attributes, operator.nodes),))
+
+
+def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | None:
+    """An interpolation that gives every element itself is its operand."""
+    sizes = stored_shape(view.type(operator.inputs[0]).shape)[2:]
+    for name, size in zip(("rows", "columns"), sizes, strict=True):
+        weights = operator.attributes[name]
+        whole = tuple(n for i in range(size) for n in (i, 1, 0))
+        if weights not in ((), whole):
+            return None
+    return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
+
+
+def _ignore_unused(attributes: Attributes, mode: str, coordinates: str) -> None:
+    """Attributes that say something only of other modes."""
+    attributes.ignore("cubic_coeff_a")  # of cubic
+    attributes.ignore("extrapolation_value")  # of tf_crop_and_resize
+    attributes.only("exclude_outside", 0) if mode == "cubic" else attributes.ignore("exclude_outside")
+
+
+def _entry(
+    operator: Operator, attribute: str, name: str, table: Mapping[str, Callable[..., np.float32]]
+) -> Callable[..., np.float32]:
+    if name not in table:
+        raise CompileError(
+            f"{describe(operator)}: {attribute} = {name!r} has no lowering; expected {', '.join(map(repr, table))}"
+        )
+    return table[name]
+
+
+def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, float]:
+    """The factor of each axis that the operator gives; none where it gives sizes."""
+    name = operator.inputs[2] if len(operator.inputs) > 2 else ""
+    if not name:
+        return {}
+    value = view.constant(name)
+    if value is None:
+        raise CompileError(f"{describe(operator)}: its scales {name!r} are computed; expected constants")
+    return dict(zip(axes, map(float, value.ravel()), strict=True)) if value.size else {}
+
+
+# -- coordinates -------------------------------------------------------------------------------------------------------
+
+
+def _places(transform: Callable[[np.float32, _Axis], np.float32], of: _Axis) -> list[np.float32]:
+    """Where each index of the result lies between the operand's indices."""
+    if of.size == of.resized and of.scale == 1:
+        return [np.float32(index) for index in range(of.size)]
+    return [np.float32(transform(np.float32(index), of)) for index in range(of.resized)]
+
+
+HALF = np.float32(0.5)
+
+
+def _half_pixel(x: np.float32, of: _Axis) -> np.float32:
+    return (x + HALF) / of.scale - HALF
+
+
+def _symmetric(x: np.float32, of: _Axis) -> np.float32:
+    adjustment = np.float32(of.resized) / (of.scale * np.float32(of.size))
+    center = np.float32(of.size) / np.float32(2)
+    return center * (np.float32(1) - adjustment) + (x + HALF) / of.scale - HALF
+
+
+def _align_corners(x: np.float32, of: _Axis) -> np.float32:
+    return np.float32(0) if of.resized == 1 else x * np.float32(of.size - 1) / np.float32(of.resized - 1)
+
+
+COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _symmetric,
+    "pytorch_half_pixel": lambda x, of: _half_pixel(x, of) if of.resized > 1 else np.float32(0),
+    "asymmetric": lambda x, of: x / of.scale,
+    "align_corners": _align_corners,
+    "tf_half_pixel_for_nn": lambda x, of: (x + HALF) / of.scale,
+}
+"""coordinate_transformation_mode → the place of an index of the result among the operand's."""
+
+
+def _round_prefer_ceil(x: np.float32) -> np.float32:
+    return np.float32(np.floor(x + HALF))
+
+
+NEAREST: Mapping[str, Callable[[np.float32], np.float32]] = {
+    "round_prefer_floor": lambda x: np.float32(np.ceil(x - HALF)),
+    "round_prefer_ceil": _round_prefer_ceil,
+    "floor": lambda x: np.float32(np.floor(x)),
+    "ceil": lambda x: np.float32(np.ceil(x)),
+}
+"""nearest_mode → the index that a place between indices takes."""
+
+
+def _clipped(places: map[np.float32], size: int) -> tuple[int, ...]:
+    return tuple(min(max(int(place), 0), size - 1) for place in places)
+
+
+def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tuple[int, ...]:
+    """For each place the first index, its weight and that of the next one."""
+    found: list[int] = []
+    for place in places:
+        inside = min(max(float(place), 0.0), float(size - 1))
+        first = math.floor(inside + WEIGHT_TOLERANCE)
+        beyond = Fraction(inside - first).limit_denominator(LARGEST_DENOMINATOR)
+        if abs(float(beyond) - (inside - first)) > WEIGHT_TOLERANCE:
+            raise CompileError(
+                f"{describe(operator)}: a weight of {inside - first:g} is no fraction of small whole numbers; expected "
+                "a resize by whole factors"
+            )
+        found += (first, beyond.denominator - beyond.numerator, beyond.numerator)
+    return tuple(found)
+
+
+RESIZE = {"interpolate": (drop_interpolate_of_all,)}

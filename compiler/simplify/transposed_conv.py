@@ -1,0 +1,91 @@
+"""ConvTranspose: each element of the operand times the kernel, added into the result `stride` apart.
+
+Source: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html. The canonical operator has its weights as a convolution
+has them, [O, I / group, R, S]; what is not padding at the start follows from the result's shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, Quantization, describe
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.rewrite import Replacement, View, joined
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
+
+
+def conv_transpose(operator: Operator, view: View) -> Replacement | None:
+    weights = constant_weights(operator.inputs[1], view)
+    if weights is None:
+        return None
+    source, result = view.type(operator.inputs[0]).shape, view.type(operator.outputs[0]).shape
+    rank = weights.values.ndim - 2
+    if rank not in (1, 2) or len(source) != rank + 2:
+        raise CompileError(f"{describe(operator)}: its input has the shape {list(source)}; expected [N, C, H, W]")
+    kernel = weights.values.shape[2:]
+    with attributes_of(operator) as attributes:
+        group = attributes.integer("group", 1)
+        given = attributes.integers("kernel_shape") or kernel
+        strides = attributes.integers("strides") or (1,) * rank
+        dilations = attributes.integers("dilations") or (1,) * rank
+        pads = attributes.integers("pads") or (0,) * (2 * rank)
+        auto_pad = attributes.text("auto_pad", "NOTSET")
+        extra = attributes.integers("output_padding") or (0,) * rank
+        shape = attributes.integers("output_shape")
+    if given != kernel:
+        raise CompileError(
+            f"{describe(operator)}: kernel_shape = {list(given)}, the weights have {list(weights.values.shape)}"
+        )
+    if min(*strides, *dilations) < 1 or (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank):
+        raise CompileError(f"{describe(operator)}: strides, dilations or pads do not fit {rank} spatial dimensions")
+    begin = pads[:rank]
+    if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        raise CompileError(
+            f"{describe(operator)}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID"
+        )
+    if shape is not None or auto_pad.startswith("SAME"):
+        sizes = zip(source[2:], result[2:], kernel, strides, dilations, extra, strict=True)
+        totals = [max(0, (i - 1) * s + e + (k - 1) * d + 1 - o) for i, o, k, s, d, e in sizes]
+        begin = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
+    elif auto_pad == "VALID":
+        begin = (0,) * rank
+    if min(begin) < 0:
+        raise CompileError(f"{describe(operator)}: pads = {list(pads)}; expected no negative padding")
+    name, change = stored_weights(_as_kernels(operator, weights, group, rank), f"{operator.name}.weight", view)
+    made = Operator(
+        operator.name,
+        "conv_transpose",
+        (operator.inputs[0], name, *filter(None, operator.inputs[2:])),
+        operator.outputs,
+        {
+            "strides": ((1,) + strides)[-2:],
+            "crops": ((0,) + begin)[-2:],
+            "dilations": ((1,) + dilations)[-2:],
+            "group": group,
+        },
+        operator.nodes,
+    )
+    return joined(change, Replacement((made,)))
+
+
+def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> Weights:
+    """[I, O / group, R, S] as [O, I / group, R, S]."""
+    inputs, outputs, *kernel = weights.values.shape
+    kernel = [1] * (2 - rank) + kernel
+    grouped = weights.values.reshape(group, inputs // group, outputs, *kernel)
+    values = np.ascontiguousarray(grouped.swapaxes(1, 2)).reshape(group * outputs, inputs // group, *kernel)
+    of = weights.quantization
+    if of is None or of.axis is None:
+        return Weights(values, of)
+    if of.axis == 1:
+        return Weights(values, Quantization(of.scales * group, of.zero_points * group, 0))
+    if of.axis == 0 and inputs == group:
+        scales = tuple(scale for scale in of.scales for _ in range(outputs))
+        zeros = tuple(zero for zero in of.zero_points for _ in range(outputs))
+        return Weights(values, replace(of, scales=scales, zero_points=zeros))
+    raise CompileError(
+        f"{describe(operator)}: its weights have scales along another dimension than the output channels, axis 1"
+    )

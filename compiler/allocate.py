@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from heapq import nlargest
 from math import lcm
 
 import numpy as np
@@ -22,6 +23,9 @@ from compiler.tile import TileBuffer, TileProgram
 WORKSPACE = "workspace"
 REUSE_DISTANCE = 64
 """Operations after which a word counts as free for long: by then its last user has completed."""
+
+LOOKAHEAD = 8
+"""How many of the largest buffers to come an address is checked against."""
 
 NEAR = 16
 """Operations over which engines are expected to overlap."""
@@ -123,14 +127,17 @@ def live_lower_bound(lifetimes: Sequence[Lifetime]) -> int:
 
 
 def place_in_ring(space: Space, items: Sequence[Lifetime]) -> dict[str, int] | None:
-    """Addresses that avoid recently used words and banks that other engines use; None when a gap is missing."""
+    """Addresses that avoid recently used words and banks that other engines use; None when a gap is missing.
+
+    An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
+    """
     freed_at = np.full(space.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
     live: list[tuple[int, Lifetime]] = []
     near: list[tuple[int, Lifetime]] = []
     addresses: dict[str, int] = {}
     pointer = 0
     bank_pointers = [bank * space.bank_words for bank in range(space.banks)]  # behind the newest buffer of each bank
-    for item in items:
+    for position, item in enumerate(items):
         live = [(address, other) for address, other in live if other.last >= item.first]
         near = [(address, other) for address, other in near if other.last >= item.first - NEAR]
         candidates = _candidates(space, item.buffer, sorted((a, a + o.buffer.size) for a, o in live), bank_pointers)
@@ -145,7 +152,9 @@ def place_in_ring(space: Space, items: Sequence[Lifetime]) -> dict[str, int] | N
             )
             for address in candidates
         }
-        best = min(candidates, key=costs.__getitem__)
+        coming = _largest_to_come(items, position)
+        ranked = sorted(candidates, key=costs.__getitem__)
+        best = next((address for address in ranked if _leaves_room(space, [*live, (address, item)], coming)), ranked[0])
         addresses[item.buffer.name] = best
         live.append((best, item))
         near.append((best, item))
@@ -170,6 +179,36 @@ def _candidates(
                     found.add(legal)
         gap_start = max(gap_start, stop)
     return sorted(found)
+
+
+def _largest_to_come(items: Sequence[Lifetime], position: int) -> list[Lifetime]:
+    """The largest of the buffers that start while the one at a position lives."""
+    last = items[position].last
+    stop = bisect_right(items, last, lo=position + 1, key=lambda life: life.first)
+    return nlargest(LOOKAHEAD, items[position + 1 : stop], key=lambda life: life.buffer.size)
+
+
+def _leaves_room(space: Space, placed: Sequence[tuple[int, Lifetime]], coming: Sequence[Lifetime]) -> bool:
+    """True when each of the coming buffers by itself has a gap between those placed ones that then still live."""
+    return all(
+        _has_gap(
+            space,
+            other.buffer,
+            sorted((address, address + item.buffer.size) for address, item in placed if item.last >= other.first),
+        )
+        for other in coming
+    )
+
+
+def _has_gap(space: Space, buffer: TileBuffer, taken: Sequence[tuple[int, int]]) -> bool:
+    gap_start = 0
+    for start, stop in [*taken, (space.words, space.words)]:
+        if gap_start + buffer.size <= start:
+            address = legal_address(buffer, gap_start, space.bank_words)
+            if address is not None and address + buffer.size <= start:
+                return True
+        gap_start = max(gap_start, stop)
+    return False
 
 
 def legal_address(buffer: TileBuffer, lowest: int, bank_words: int) -> int | None:

@@ -100,6 +100,12 @@ def test_concurrent_engines_get_different_banks() -> None:
     assert addresses["a"] // 32 != addresses["b"] // 32
 
 
+def test_the_ring_leaves_a_gap_for_a_large_buffer_to_come() -> None:
+    # Words 0 to 3 were used last, so `c` would go to 4: gaps of 4 and 2 words would remain for the 6 of `d`.
+    items = [life("a", 2, 0, 0), life("b", 2, 1, 1), life("c", 4, 2, 5), life("d", 6, 5, 7)]
+    assert place_in_ring(Space("act", 10, 1), items) == {"a": 0, "b": 2, "c": 0, "d": 4}
+
+
 def test_aligned_groups_stay_in_one_bank() -> None:
     # Banks of 10 words, groups of 4: the boundary at 10 is not a multiple of 4, that at 20 is.
     buffer = TileBuffer("a", "act", 8, 4)

@@ -57,13 +57,13 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     network = Network(graph, number_format(machine), machine.lanes)
     _name_buffers(network)
     for operator in graph.operators:
-        if operator.kind in LOWERINGS:
-            with blame.on(operator.nodes):
+        with blame.on(operator.nodes):
+            if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
-        elif operator.kind not in MOVES:
-            raise CompileError(
-                f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
-            )
+            elif operator.kind not in MOVES:
+                raise CompileError(
+                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
+                )
     network.nests += _output_copies(network)
     return NestProgram(
         graph.name,

@@ -13,8 +13,6 @@ from compiler.partition.faults import find_faults
 from compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
 from compiler.partition.source import Source, read_source, reads
 from compiler.pipeline import Dump, Model, Options, compile_model
-from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.check import QUANTIZERS as QUANTIZER_KINDS
 from isa.machine import Machine
 from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from isa.program import Program
@@ -23,7 +21,6 @@ MOVES = (*QUANTIZERS, "Cast", "Dropout", "Flatten", "Identity", "Reshape", "Sque
 """Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""
 
 NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
-FLOAT = "works on float tensors; expected QuantizeLinear and DequantizeLinear around it"
 
 
 def compile_partitioned(
@@ -111,8 +108,6 @@ class _Search:
         if part in self._compiled:
             return {}
         model = part_model(self._source, part)
-        if not any(f"onnx.{node.op_type}" in QUANTIZER_KINDS for node in model.graph.node):
-            return {name: _float_reason(self._source.nodes[name]) for name in part.nodes}
         found = find_faults(model, self._machine)
         if not found and {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
             return dict.fromkeys(part.nodes, NOT_WORTH)
@@ -136,12 +131,6 @@ class _Search:
             return dict.fromkeys(error.nodes, error)
         self._compiled[part] = program, dumped
         return {}
-
-
-def _float_reason(node: onnx.NodeProto) -> str:
-    """Why a node cannot run in a part without a quantisation."""
-    is_known = f"onnx.{node.op_type}" in CANONICALIZE
-    return FLOAT if is_known else f"operator {node.op_type} has no lowering to the machine"
 
 
 def _reason(name: str, error: CompileError) -> str:

@@ -14,6 +14,8 @@ from compiler.lower_tiles import select
 from compiler.onnx_import import import_onnx
 from compiler.select.cover import Selector
 from compiler.simplify import simplify
+from compiler.simplify.canonical import CANONICALIZE
+from compiler.simplify.check import QUANTIZERS
 from isa.machine import Machine
 
 
@@ -23,6 +25,8 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
     More may appear once these are gone. An error that is of no node in particular is of all of them. Raises
     DamagedModel.
     """
+    if not any(f"onnx.{node.op_type}" in QUANTIZERS for node in model.graph.node):
+        return {node.name: CompileError(_float_reason(node)) for node in model.graph.node}
     blame = Blame(collects=True)
     try:
         graph = simplify(import_onnx(model.SerializeToString()), blame)
@@ -33,6 +37,13 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
     except CompileError as error:
         return blame.faults | {node: error for node in error.nodes or [node.name for node in model.graph.node]}
     return blame.faults
+
+
+def _float_reason(node: onnx.NodeProto) -> str:
+    """Why a node cannot run where nothing is quantised."""
+    if f"onnx.{node.op_type}" in CANONICALIZE:
+        return "works on float tensors; expected QuantizeLinear and DequantizeLinear around it"
+    return f"operator {node.op_type} has no lowering to the machine"
 
 
 def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:

@@ -1,0 +1,351 @@
+"""One small quantised model for each form of an ONNX operator: what the support table asks the compiler about.
+
+A probe is one node between quantised tensors: operands → QuantizeLinear → DequantizeLinear → node → QuantizeLinear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from compiler.onnx_microsoft import DOMAIN, with_functions
+
+OPSET = 21
+IR_VERSION = 10
+SCALE = np.float32(0.05)
+
+IMAGE = (1, 8, 6, 6)
+"""[N, C, H, W] of most probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """An operand that is an input of the model, quantised."""
+
+    shape: tuple[int, ...] = IMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A constant operand of integers behind a DequantizeLinear."""
+
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    axis: int | None = 0  # of its scales; None: one scale
+    zero_point: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """An operand that is an input of the model, as the integers themselves."""
+
+    shape: tuple[int, ...] = IMAGE
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A plain constant operand; without a dtype, of the activations' type."""
+
+    values: Any
+    dtype: str = "float32"
+
+
+Operand = Activation | Integers | Weights | Numbers | None
+"""None: an optional input that is left out."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An operator in one form; `form` says which."""
+
+    operator: str
+    form: str
+    operands: tuple[Operand, ...] = (Activation(),)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    results: int = 1
+    is_quantised: bool = True  # a QuantizeLinear follows each result
+    domain: str = ""
+
+
+def probe_model(probe: Probe, dtype: str) -> onnx.ModelProto:
+    """The probe's model with activations of int8 or uint8. Raises onnx.shape_inference.InferenceError and the like."""
+    graph = _Graph(np.dtype(dtype))
+    operands = [graph.operand(operand) for operand in probe.operands]
+    results = [f"result{number}" for number in range(probe.results)]
+    node = helper.make_node(probe.operator, operands, results, probe.operator, domain=probe.domain)
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in probe.attributes.items())
+    graph.nodes.append(node)
+    graph.outputs += [graph.quantized(result) if probe.is_quantised else result for result in results]
+    return graph.model()
+
+
+class _Graph:
+    """A model under construction."""
+
+    def __init__(self, activation: np.dtype[Any]) -> None:
+        self.activation = activation
+        self.nodes: list[onnx.NodeProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.outputs: list[str] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def operand(self, operand: Operand) -> str:
+        match operand:
+            case None:
+                return ""
+            case Numbers():
+                return self.constant(np.array(operand.values, operand.dtype or self.activation))
+            case Integers():
+                return self.input(operand.shape, self.activation)
+            case Weights():
+                return self.weights(operand)
+            case Activation():
+                return self.dequantized(self.quantized(self.input(operand.shape, np.dtype(np.float32))))
+
+    def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape))
+        return name
+
+    def constant(self, values: NDArray[Any]) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(values, name))
+        return name
+
+    def weights(self, of: Weights) -> str:
+        info = np.iinfo(of.dtype)
+        values = np.random.default_rng(0).integers(max(info.min, -99), min(info.max, 99), of.shape).astype(of.dtype)
+        counts = () if of.axis is None else (of.shape[of.axis],)
+        inputs = [values, np.full(counts, SCALE), np.full(counts, of.zero_point, of.dtype)]
+        name = f"w{len(self.nodes)}"
+        node = helper.make_node("DequantizeLinear", [*map(self.constant, inputs)], [name], name)
+        if of.axis is not None:
+            node.attribute.append(helper.make_attribute("axis", of.axis))
+        self.nodes.append(node)
+        return name
+
+    def quantized(self, tensor: str) -> str:
+        zero = 3 if self.activation.kind == "i" else 131
+        return self._convert("QuantizeLinear", tensor, zero)
+
+    def dequantized(self, tensor: str) -> str:
+        zero = 3 if self.activation.kind == "i" else 131
+        return self._convert("DequantizeLinear", tensor, zero)
+
+    def _convert(self, operator: str, tensor: str, zero: int) -> str:
+        name = f"{tensor}.{operator[0].lower()}"
+        inputs = [tensor, self.constant(np.array(SCALE)), self.constant(np.array(zero, self.activation))]
+        self.nodes.append(helper.make_node(operator, inputs, [name], name))
+        return name
+
+    def model(self) -> onnx.ModelProto:
+        graph = helper.make_graph(self.nodes, "probe", self.inputs, [], self.constants)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        inferred = onnx.shape_inference.infer_shapes(
+            with_functions(model), check_type=True, strict_mode=True, data_prop=True
+        )
+        types = {value.name: value for value in inferred.graph.value_info}
+        model.graph.output.extend(types[name] for name in self.outputs)
+        return model
+
+
+# -- the forms ---------------------------------------------------------------------------------------------------------
+
+
+def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
+    return Probe("Conv", form, (Activation(image), weights), attributes)
+
+
+def _pool(operator: str, form: str, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
+    spatial = len(image) - 2
+    attributes = {"kernel_shape": [3] * spatial, "strides": [2] * spatial, **attributes}
+    return Probe(operator, form, (Activation(image),), attributes)
+
+
+def _both(operator: str) -> Iterator[Probe]:
+    """An operator on two operands, in all kinds of operands."""
+    yield Probe(operator, "two activations of one shape", (Activation(), Activation()))
+    yield Probe(operator, "an activation for each channel, [1, C, 1, 1]", (Activation(), Activation((1, 8, 1, 1))))
+    yield Probe(operator, "an activation that is broadcast over channels", (Activation(), Activation((1, 1, 6, 6))))
+    per_channel = np.linspace(0.5, 1.5, 8).reshape(1, 8, 1, 1)
+    yield Probe(operator, "constants, one for each channel", (Activation(), Numbers(per_channel)))
+    yield Probe(operator, "one constant", (Activation(), Numbers(0.5)))
+    yield Probe(operator, "a constant of the activation's shape", (Activation(), Numbers(np.ones(IMAGE))))
+
+
+def _reduce(operator: str) -> Iterator[Probe]:
+    for words, axes in (("over [H, W]", [2, 3]), ("over channels", [1]), ("over W", [3])):
+        for keepdims in (1, 0):
+            operands = (Activation(), Numbers(axes, "int64"))
+            yield Probe(operator, f"{words}, keepdims = {keepdims}", operands, {"keepdims": keepdims})
+
+
+def _ints(*values: int) -> Numbers:
+    return Numbers(values, "int64")
+
+
+ZERO = Numbers(3, "")
+"""The zero point of operands that are integers."""
+
+
+def _weights(*shape: int) -> Numbers:
+    return Numbers(np.random.default_rng(0).integers(-99, 99, shape), "int8")
+
+
+def _with_scales(*operands: Operand) -> tuple[Operand, ...]:
+    """Operands, each with its scale and zero point; the last two are the result's."""
+    zeros = {Numbers: Numbers(0, "int8"), Integers: ZERO}
+    pairs = [(operand, Numbers(SCALE), zeros[type(operand)]) for operand in operands]
+    return (*(item for three in pairs for item in three), Numbers(SCALE), ZERO)
+
+
+def _integers(operator: str, form: str, *operands: Operand, domain: str = "", **attributes: Any) -> Probe:
+    return Probe(operator, form, operands, attributes, is_quantised=False, domain=domain)
+
+
+PROBES: Sequence[Probe] = (
+    _conv("3×3, pads, strides", Weights((16, 8, 3, 3)), pads=[1, 1, 1, 1], strides=[2, 2]),
+    _conv("1×1", Weights((16, 8, 1, 1))),
+    _conv("auto_pad = SAME_UPPER", Weights((16, 8, 3, 3)), auto_pad="SAME_UPPER"),
+    _conv("dilations", Weights((16, 8, 3, 3)), dilations=[2, 2]),
+    _conv("group = 2", Weights((16, 4, 3, 3)), group=2),
+    _conv("depthwise", Weights((8, 1, 3, 3)), group=8),
+    _conv("depthwise, two results for each channel", Weights((16, 1, 3, 3)), group=8),
+    _conv("[N, C, L]", Weights((16, 8, 3)), (1, 8, 6)),
+    _conv("[N, C, D, H, W]", Weights((16, 8, 3, 3, 3)), (1, 8, 6, 6, 6)),
+    _conv("weights with one scale", Weights((16, 8, 3, 3), axis=None)),
+    _conv("uint8 weights with a zero point", Weights((16, 8, 3, 3), "uint8", None, 117)),
+    _conv("int16 weights", Weights((16, 8, 3, 3), "int16")),
+    Probe("Conv", "float bias", (Activation(), Weights((16, 8, 3, 3)), Numbers(np.ones(16)))),
+    Probe("Conv", "computed weights", (Activation(), Activation((16, 8, 3, 3)))),
+    Probe("ConvTranspose", "2×2, strides 2", (Activation(), Weights((8, 16, 2, 2), axis=1)), {"strides": [2, 2]}),
+    Probe("ConvTranspose", "3×3, pads, strides 2, output_padding", (Activation(), Weights((8, 16, 3, 3), axis=1)),
+          {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    Probe("ConvTranspose", "group = 2", (Activation(), Weights((8, 8, 2, 2), axis=1)), {"strides": [2, 2], "group": 2}),
+    Probe("Gemm", "constant B", (Activation((4, 8)), Weights((8, 5), axis=1))),
+    Probe("Gemm", "transB, constant C", (Activation((4, 8)), Weights((5, 8)), Numbers(np.ones(5))), {"transB": 1}),
+    Probe("Gemm", "transA", (Activation((8, 4)), Weights((8, 5), axis=1)), {"transA": 1}),
+    Probe("Gemm", "alpha and beta", (Activation((4, 8)), Weights((8, 5), axis=1), Numbers(np.ones(5))),
+          {"alpha": 0.5, "beta": 2.0}),
+    Probe("Gemm", "computed B", (Activation((4, 8)), Activation((8, 5)))),
+    Probe("MatMul", "constant right operand", (Activation((4, 8)), Weights((8, 5), axis=1))),
+    Probe("MatMul", "[B, M, K] by a constant [K, N]", (Activation((2, 4, 8)), Weights((8, 5), axis=1))),
+    Probe("MatMul", "constant left operand", (Weights((4, 8)), Activation((8, 5)))),
+    Probe("MatMul", "both computed", (Activation((4, 8)), Activation((8, 5)))),
+    Probe("MatMul", "both computed, batched", (Activation((2, 4, 8)), Activation((2, 8, 5)))),
+    *(probe for operator in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu") for probe in _both(operator)),
+    Probe("Sum", "three activations", (Activation(), Activation(), Activation())),
+    Probe("Max", "three activations", (Activation(), Activation(), Activation())),
+    _pool("MaxPool", "3×3, strides, pads", pads=[1, 1, 1, 1]),
+    _pool("MaxPool", "ceil_mode = 1", ceil_mode=1),
+    _pool("MaxPool", "dilations", dilations=[2, 2]),
+    _pool("MaxPool", "[N, C, L]", (1, 8, 6)),
+    _pool("MaxPool", "[N, C, D, H, W]", (1, 8, 6, 6, 6)),
+    _pool("AveragePool", "3×3, strides"),
+    _pool("AveragePool", "pads, count_include_pad = 0", pads=[1, 1, 1, 1]),
+    _pool("AveragePool", "pads, count_include_pad = 1", pads=[1, 1, 1, 1], count_include_pad=1),
+    _pool("AveragePool", "ceil_mode = 1", ceil_mode=1),
+    _pool("AveragePool", "[N, C, L]", (1, 8, 6)),
+    _pool("LpPool", "3×3, strides"),
+    Probe("GlobalAveragePool", "[N, C, H, W]"),
+    Probe("GlobalMaxPool", "[N, C, H, W]"),
+    *(probe for name in ("Mean", "Sum", "Max", "Min", "L2", "Prod") for probe in _reduce(f"Reduce{name}")),
+    Probe("Concat", "of channels, in whole blocks", (Activation((1, 16, 6, 6)),) * 2, {"axis": 1}),
+    Probe("Concat", "of channels", (Activation(), Activation((1, 5, 6, 6))), {"axis": 1}),
+    Probe("Concat", "along W", (Activation(), Activation()), {"axis": 3}),
+    Probe("Concat", "of images", (Activation(), Activation()), {"axis": 0}),
+    Probe("Split", "channels, in whole blocks", (Activation((1, 32, 6, 6)),), {"axis": 1, "num_outputs": 2}, 2),
+    Probe("Split", "channels", (Activation(), _ints(3, 5)), {"axis": 1}, 2),
+    Probe("Split", "along W", (Activation(),), {"axis": 3, "num_outputs": 2}, 2),
+    Probe("Slice", "channels", (Activation(), _ints(2), _ints(7), _ints(1))),
+    Probe("Slice", "H and W", (Activation(), _ints(1, 2), _ints(5, 6), _ints(2, 3))),
+    Probe("Slice", "steps of 2", (Activation(), _ints(0, 0), _ints(6, 6), _ints(2, 3), _ints(2, 2))),
+    Probe("Slice", "backwards", (Activation(), _ints(5), _ints(-7), _ints(3), _ints(-1))),
+    Probe("Pad", "constant, of H and W", (Activation(), _ints(0, 0, 1, 1, 0, 0, 1, 1), Numbers(0.0))),
+    Probe("Pad", "reflect", (Activation(), _ints(0, 0, 1, 1, 0, 0, 1, 1)), {"mode": "reflect"}),
+    Probe("Pad", "edge", (Activation(), _ints(0, 0, 1, 1, 0, 0, 1, 1)), {"mode": "edge"}),
+    Probe("Transpose", "[N, C, H, W] to [N, H, W, C]", attributes={"perm": [0, 2, 3, 1]}),
+    Probe("Transpose", "[N, H, W, C] to [N, C, H, W]", attributes={"perm": [0, 3, 1, 2]}),
+    Probe("Transpose", "H and W", attributes={"perm": [0, 1, 3, 2]}),
+    Probe("Transpose", "of a matrix", (Activation((4, 8)),), {"perm": [1, 0]}),
+    Probe("Reshape", "[N, C, H, W] to [N, C·H·W]", (Activation(), _ints(1, -1))),
+    Probe("Reshape", "splits channels", (Activation(), _ints(1, 2, 4, 36))),
+    Probe("Flatten", "axis = 1"),
+    Probe("Squeeze", "[N, C, 1, 1] to [N, C]", (Activation((1, 8, 1, 1)), _ints(2, 3))),
+    Probe("Unsqueeze", "[N, C] to [N, C, 1, 1]", (Activation((4, 8)), _ints(2, 3))),
+    Probe("Expand", "[1, C, 1, 1] to [1, C, H, W]", (Activation((1, 8, 1, 1)), _ints(*IMAGE))),
+    Probe("Tile", "along W", (Activation(), _ints(1, 1, 1, 2))),
+    Probe("Gather", "channels", (Activation(), _ints(3, 1, 2)), {"axis": 1}),
+    Probe("DepthToSpace", "mode = DCR", attributes={"blocksize": 2}),
+    Probe("DepthToSpace", "mode = CRD", attributes={"blocksize": 2, "mode": "CRD"}),
+    Probe("SpaceToDepth", "blocksize = 2", attributes={"blocksize": 2}),
+    *(
+        Probe("Resize", f"{mode}, {words}", (Activation(), None, Numbers([1, 1, *scales])),
+              {"mode": mode, "coordinate_transformation_mode": coordinates, **more})
+        for mode, coordinates, more in (
+            ("nearest", "asymmetric", {"nearest_mode": "floor"}),
+            ("linear", "half_pixel", {}),
+            ("linear", "align_corners", {}),
+            ("cubic", "half_pixel", {}),
+        )
+        for words, scales in ((f"{coordinates}, 2 times", (2, 2)), (f"{coordinates}, 1.5 times", (1.5, 1.5)))
+    ),
+    Probe("Clip", "constant limits", (Activation(), Numbers(0.0), Numbers(6.0))),
+    Probe("Clip", "computed limits", (Activation(), Activation(()), Activation(()))),
+    Probe("LeakyRelu", "any alpha", attributes={"alpha": 0.1}),
+    Probe("Gelu", "approximate = none"),
+    Probe("Gelu", "approximate = tanh", attributes={"approximate": "tanh"}),
+    *(
+        Probe(operator, words, (Activation(shape),), {"axis": axis})
+        for operator in ("Softmax", "LogSoftmax", "Hardmax")
+        for words, shape, axis in (("over the last axis of a matrix", (4, 8), -1), ("over channels", IMAGE, 1))
+    ),
+    _integers("ArgMax", "over channels", Activation(), axis=1),
+    Probe("BatchNormalization", "inference", (Activation(), *(Numbers(np.linspace(0.5, 2, 8)) for _ in range(4)))),
+    Probe("LayerNormalization", "over the last axis", (Activation((4, 8)), *(Numbers(np.ones(8)) for _ in range(2)))),
+    Probe("InstanceNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2)))),
+    Probe("Dropout", "inference"),
+    _integers("QuantizeLinear", "to int8 or uint8, one scale", Activation(), Numbers(SCALE), ZERO),
+    _integers("QuantizeLinear", "a scale for each channel", Activation(), Numbers(np.linspace(0.1, 0.2, 8)),
+              Numbers([3] * 8, ""), axis=1),
+    _integers("QuantizeLinear", "to int16", Activation(), Numbers(SCALE), Numbers(3, "int16")),
+    _integers("DequantizeLinear", "one scale", Integers(), Numbers(SCALE), ZERO),
+    _integers("DequantizeLinear", "a scale for each channel", Integers(), Numbers(np.linspace(0.1, 0.2, 8)),
+              Numbers([3] * 8, ""), axis=1),
+    Probe("DynamicQuantizeLinear", "", (Activation(),), results=3, is_quantised=False),
+    _integers("QLinearConv", "3×3, pads", *_with_scales(Integers(), _weights(16, 8, 3, 3)), pads=[1, 1, 1, 1]),
+    _integers("QLinearMatMul", "constant right operand", *_with_scales(Integers((4, 8)), _weights(8, 5))),
+    _integers("QLinearMatMul", "both computed", *_with_scales(Integers((4, 8)), Integers((8, 5)))),
+    _integers("ConvInteger", "3×3", Integers(), _weights(16, 8, 3, 3), ZERO),
+    _integers("MatMulInteger", "constant right operand", Integers((4, 8)), _weights(8, 5), ZERO),
+    _integers("QLinearAdd", "of com.microsoft", *_with_scales(Integers(), Integers()), domain=DOMAIN),
+    _integers("QLinearAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN, kernel_shape=[2, 2]),
+    _integers("QLinearGlobalAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN),
+    _integers("QGemm", "of com.microsoft", *_with_scales(Integers((4, 8)), _weights(8, 5))[:6], None, Numbers(SCALE),
+              ZERO, domain=DOMAIN),
+    Probe("Where", "of constants", (Numbers(np.ones(IMAGE), "bool"), Activation(), Activation())),
+)  # fmt: skip
+"""Forms of operators whose attributes or operands matter; operators that are not here are asked about as they come."""
+
+
+def plain_probes() -> Iterator[Probe]:
+    """Each other operator of ONNX's that takes one or two tensors and no more, as it comes."""
+    known = {probe.operator for probe in PROBES}
+    newest: dict[str, onnx.defs.OpSchema] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.since_version <= OPSET:
+            best = newest.get(schema.name)
+            if best is None or best.since_version < schema.since_version:
+                newest[schema.name] = schema
+    for name, schema in sorted(newest.items()):
+        if name in known or schema.deprecated or any(a.required for a in schema.attributes.values()):
+            continue
+        if schema.min_input in (1, 2) and schema.min_output == 1:
+            yield Probe(name, "", (Activation(),) * schema.min_input)

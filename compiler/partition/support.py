@@ -1,0 +1,78 @@
+"""Which operators a machine can do, and in which form: the compiler's own answers about small models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import onnx
+
+from compiler.errors import CompileError
+from compiler.partition.faults import find_faults
+from compiler.partition.probes import PROBES, Probe, plain_probes, probe_model
+from compiler.pipeline import compile_model
+from isa.machine import Machine
+
+DTYPES = ("int8", "uint8")
+"""Element types of activations that are asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a machine can do of an operator in one form: the activations' types, and why not others."""
+
+    operator: str
+    form: str
+    dtypes: tuple[str, ...]
+    reason: str
+
+    @property
+    def place(self) -> str:
+        """NPU, host, or NPU with the types that it is limited to."""
+        return "host" if not self.dtypes else "NPU" if self.dtypes == DTYPES else f"NPU ({', '.join(self.dtypes)})"
+
+
+def support_table(machine: Machine, only: str = "") -> Iterator[Support]:
+    """Every form that is asked about, or those of one operator, by operator. Deterministic."""
+    probes = [probe for probe in (*PROBES, *_that_are_models(plain_probes())) if not only or probe.operator == only]
+    for probe in sorted(probes, key=lambda probe: probe.operator):
+        reasons = {dtype: why_not(probe, dtype, machine) for dtype in DTYPES}
+        able = tuple(dtype for dtype, reason in reasons.items() if not reason)
+        yield Support(probe.operator, probe.form, able, next(filter(None, reasons.values()), ""))
+
+
+def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
+    """Why a machine cannot do a probe; empty if it can: the whole compiler has been asked."""
+    model = probe_model(probe, dtype)
+    faults = find_faults(model, machine)
+    if faults:
+        return _reason(next(iter(faults.values())))
+    try:
+        compile_model(model, machine)
+    except CompileError as error:
+        return _reason(error)
+    return ""
+
+
+def unasked_operators() -> list[str]:
+    """Operators of ONNX's newest release that no probe is about: they run on the host."""
+    asked = {probe.operator for probe in (*PROBES, *_that_are_models(plain_probes()))}
+    return sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated} - asked)
+
+
+def _that_are_models(probes: Iterable[Probe]) -> Iterator[Probe]:
+    """Those whose operands the operator takes: ONNX's own type and shape inference decides."""
+    for probe in probes:
+        try:
+            probe_model(probe, DTYPES[0])
+        except onnx.shape_inference.InferenceError:
+            continue
+        yield probe
+
+
+def _reason(error: CompileError) -> str:
+    """An error's text without the node that it begins with, and without the list of all operators."""
+    text = str(error)
+    if text.startswith("node '"):
+        text = text.partition("): ")[2] or text
+    return text.partition("; those that have: ")[0]

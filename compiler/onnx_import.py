@@ -1,7 +1,7 @@
 """From an ONNX file to level 1: everything about the file is checked here; what comes out is complete.
 
 Reading, checking and shape inference are the onnx package's. Operators come out as `onnx.X` with the attributes that
-the file gives; what they mean is the business of `compiler.simplify`.
+the file gives; what they mean is the business of `compiler.simplify`. A TFLite file becomes an ONNX model first.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from compiler.graph import Graph, Operator, TensorType
 from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from compiler.onnx_microsoft import DOMAIN, FUNCTIONS, with_functions
 from compiler.onnx_node import OnnxNode
+from compiler.tflite.read import is_tflite
+from compiler.tflite.translate import translate_tflite
 
 OLDEST_OPSET = 7
 """What the onnx package's converter starts from."""
@@ -30,6 +32,9 @@ OLDEST_READ_OPSET = 11
 
 CONVERTED_OPSET = 15
 """What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+
+TFLITE_SUFFIX = ".tflite"
+"""Of files that must be TFLite; others are if their content says so."""
 
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
@@ -89,6 +94,8 @@ def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
             content = Path(source).read_bytes()
         except OSError as error:
             raise CompileError(f"{name}: cannot be read: {error.strerror or error}") from error
+    if is_tflite(content) or name.endswith(TFLITE_SUFFIX):
+        return translate_tflite(content, name), name
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)

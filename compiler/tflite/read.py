@@ -7,6 +7,7 @@ budget bounds what the reader may be made to copy.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import struct
@@ -15,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from math import prod
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -187,8 +187,8 @@ class _Reader:
         is_along_axis = len(scales) == 1 or (0 <= axis < len(info.shape) and info.shape[axis] == len(scales))
         if len(zeros) != len(scales) or not is_along_axis:
             raise CompileError(
-                f"{self._name}: {info}: has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} of "
-                f"{list(info.shape)}; expected one of each, or one for each index of that dimension"
+                f"{self._name}: {info}: has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} "
+                f"of {list(info.shape)}; expected one of each, or one for each index of that dimension"
             )
         return Quantized(scales, zeros, axis if len(scales) > 1 else None)
 
@@ -237,7 +237,9 @@ class _Reader:
         if kind.startswith("custom ") or operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
             raise CompileError(f"{where}: an operator outside TFLite's own has no lowering; remove it from the network")
         if operator.BuiltinOptions2Type() != 0:
-            raise CompileError(f"{where}: StableHLO options have no lowering; convert the network to TFLite's operators")
+            raise CompileError(
+                f"{where}: StableHLO options have no lowering; convert the network to TFLite's operators"
+            )
         return OperatorInfo(index, kind, inputs, outputs, self._options(operator, where))
 
     def _kind(self, root: Any, opcode: int, index: int) -> str:
@@ -259,20 +261,18 @@ class _Reader:
         union = operator.BuiltinOptions()
         if table == "NONE" or union is None:
             return {"table": "NONE"}
-        module: ModuleType | None = getattr(tflite, table, None)
-        if module is None:
-            raise CompileError(f"{where}: its options, a {table}, are not known; expected those of the TFLite schema")
-        options = getattr(module, table)() if isinstance(module, ModuleType) else module()
+        options = getattr(tflite, table)()
         options.Init(union.Bytes, union.Pos)
-        fields = _fields(type(options))
-        self._check_table(union, type(options), where)
+        kind: Any = type(options)
+        fields = _fields(kind)
+        self._check_table(union, kind, where)
         found: dict[str, Option] = {"table": table}
         for name, method in fields.items():
             value = method(options)
             found[name] = tuple(self._list(value)) if name.endswith(LIST) else value
         return {name.removesuffix(LIST): value for name, value in found.items()}
 
-    def _check_table(self, union: Any, options: type, where: str) -> None:
+    def _check_table(self, union: Any, options: Any, where: str) -> None:
         """Fields that a newer schema added would be overlooked."""
         vtable = union.Pos - struct.unpack_from("<i", self._content, union.Pos)[0]
         if vtable < 0:
@@ -309,22 +309,16 @@ LIST = "AsNumpy"
 
 
 @cache
-def _enumerators(name: str) -> dict[int, str]:
+def enumerators(name: str) -> dict[int, str]:
+    """Value → name, of one of the schema's enumerations."""
     import tflite
 
-    found = getattr(tflite, name)
-    holder = getattr(found, name) if isinstance(found, ModuleType) else found
-    return {value: key for key, value in vars(holder).items() if isinstance(value, int)}
+    return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
 
 
 def _enumerator(name: str, value: int) -> str:
     """The name of a value of one of the schema's enumerations; raises KeyError for none."""
-    return _enumerators(name)[value]
-
-
-def enumerators(name: str) -> dict[int, str]:
-    """Value → name, of one of the schema's enumerations."""
-    return _enumerators(name)
+    return enumerators(name)[value]
 
 
 @cache
@@ -336,7 +330,7 @@ def _fields(options: type) -> dict[str, Callable[[Any], Any]]:
         if inspect.isfunction(method) and name != "Init" and not name.endswith(("Length", "IsNone"))
     }
     lists = {name.removesuffix(LIST) for name in methods if name.endswith(LIST)}
-    found = {}
+    found: dict[str, Callable[[Any], Any]] = {}
     for name, method in methods.items():
         if name in lists:
             continue  # the same, element by element
@@ -353,7 +347,6 @@ def _snake_case(name: str) -> str:
 @cache
 def _slots(options: type) -> int:
     """How many fields the schema gives a table."""
-    import importlib
 
     class Counter:
         slots = 0

@@ -15,10 +15,11 @@ from compiler.simplify.blocks import depth_to_space, space_to_depth
 from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
 from compiler.simplify.moves import concat, expand, gather, slice_, split
 from compiler.simplify.padding import pad
-from compiler.simplify.pools import global_pool, pool, reduce_mean
+from compiler.simplify.pools import global_pool, pool
 from compiler.simplify.products import conv, gemm, matmul
 from compiler.simplify.qoperators import FORMS, take_apart
 from compiler.simplify.quantizers import dequantize_linear, quantize_linear
+from compiler.simplify.reductions import reduction
 from compiler.simplify.resize import resize
 from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.transposed_conv import conv_transpose
@@ -62,7 +63,9 @@ CANONICALIZE = {
     "onnx.AveragePool": (pool,),
     "onnx.GlobalMaxPool": (global_pool,),
     "onnx.GlobalAveragePool": (global_pool,),
-    "onnx.ReduceMean": (reduce_mean,),
+    "onnx.ReduceMean": (reduction,),
+    "onnx.ReduceSum": (reduction,),
+    "onnx.ReduceMax": (reduction,),
     "onnx.Pad": (pad,),
     "onnx.ConvTranspose": (conv_transpose,),
     # only moved

@@ -1,14 +1,13 @@
-"""Pools over windows, over the whole image, and means over it."""
+"""Pools over windows and over the whole image."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from compiler.errors import CompileError
-from compiler.graph import Operator, describe, stored_shape
+from compiler.graph import Operator, TensorType, describe, stored_shape
 from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View, joined
+from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.windows import Window, read_window
 
 
@@ -21,12 +20,24 @@ def pool(operator: Operator, view: View) -> Replacement | None:
         kernel = attributes.integers("kernel_shape") or ()
         window = read_window(attributes, kernel, source, result)
         attributes.ignore("ceil_mode")  # inferred shapes tell it
+        _require_begun_windows(operator, window, source, result)
         if is_max:
             attributes.ignore("storage_order")  # of Indices
         else:
             counts_padding = attributes.integer("count_include_pad", 0)
     extra = {} if is_max else {"counts_padding": counts_padding}
-    return _pool(operator, "max_pool" if is_max else "average_pool", window, extra)
+    return pooled(operator, "max_pool" if is_max else "average_pool", window, extra)
+
+
+def _require_begun_windows(operator: Operator, window: Window, source: TensorType, result: TensorType) -> None:
+    """Raise CompileError for windows that begin behind the image: ONNX Runtime leaves them out, its shapes do not."""
+    sizes, counts = stored_shape(source.shape)[2:], stored_shape(result.shape)[2:]
+    for size, count, stride, before in zip(sizes, counts, window.strides, window.pads[:2], strict=True):
+        if (count - 1) * stride >= size + before:
+            raise CompileError(
+                f"{describe(operator)}: its last window begins in the padding after the image; expected ceil_mode = 0 "
+                "or less padding"
+            )
 
 
 def global_pool(operator: Operator, view: View) -> Replacement | None:
@@ -35,32 +46,10 @@ def global_pool(operator: Operator, view: View) -> Replacement | None:
         pass
     window = Window((height, width), (1, 1), (0,) * 4, (1, 1))
     is_max = operator.kind == "onnx.GlobalMaxPool"
-    return _pool(operator, "max_pool" if is_max else "average_pool", window, {} if is_max else {"counts_padding": 0})
+    return pooled(operator, "max_pool" if is_max else "average_pool", window, {} if is_max else {"counts_padding": 0})
 
 
-def reduce_mean(operator: Operator, view: View) -> Replacement | None:
-    """The mean over all spatial dimensions is a global average pool; without kept dimensions, reshaped."""
-    source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
-    axes = view.constant(operator.inputs[1]) if len(operator.inputs) > 1 else None
-    with attributes_of(operator) as attributes:
-        given = attributes.integers("axes") or (() if axes is None else tuple(int(axis) for axis in axes))
-        keeps = attributes.integer("keepdims", 1)
-        attributes.ignore("noop_with_empty_axes")
-    rank = len(source.shape)
-    if rank not in (3, 4) or {axis % rank for axis in given} != set(range(2, rank)):
-        return None
-    pooled = operator.outputs[0] if keeps else view.fresh(f"{operator.outputs[0]}.pooled")
-    _, _, height, width = stored_shape(source.shape)
-    window = Window((height, width), (1, 1), (0,) * 4, (1, 1))
-    change = _pool(replace(operator, outputs=(pooled,)), "average_pool", window, {"counts_padding": 0})
-    if keeps:
-        return change
-    reshape = Operator(f"{operator.name}.reshape", "reshape", (pooled,), operator.outputs)
-    shape = source.shape[:2] + (1,) * (rank - 2)
-    return joined(change, Replacement((reshape,), {pooled: replace(result, shape=shape)}))
-
-
-def _pool(operator: Operator, kind: str, window: Window, extra: dict[str, Any]) -> Replacement:
+def pooled(operator: Operator, kind: str, window: Window, extra: dict[str, Any]) -> Replacement:
     attributes = {**window.attributes, **extra}
     return Replacement(
         (Operator(operator.name, kind, operator.inputs[:1], operator.outputs[:1], attributes, operator.nodes),)

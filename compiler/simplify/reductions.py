@@ -1,0 +1,91 @@
+"""ReduceMean, ReduceSum and ReduceMax: pools over height and width, sums over channels as convolutions with ones.
+
+Source: https://onnx.ai/onnx/operators, opsets 11 to 21; axes are an attribute or, from 13 or 18 on, an operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.graph import Operator, Quantization, describe, stored_axis, stored_shape
+from compiler.simplify.attributes import attributes_of
+from compiler.simplify.pools import pooled
+from compiler.simplify.rewrite import Replacement, View, joined
+from compiler.simplify.weights import Weights, stored_weights
+from compiler.simplify.windows import Window
+
+HEIGHT, WIDTH, CHANNELS = 2, 3, 1
+
+
+def reduction(operator: Operator, view: View) -> Replacement | None:
+    """Over dimensions of [N, C, H, W] but N; without kept dimensions, reshaped afterwards."""
+    source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
+    if view.constant(operator.inputs[0]) is not None:
+        return None
+    axes = _axes(operator, len(source.shape), view)
+    if axes is None:
+        return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
+    if not 1 <= len(source.shape) <= 4:
+        raise CompileError(f"{describe(operator)}: its operand is {list(source.shape)}; expected up to 4 dimensions")
+    along = {stored_axis(axis, len(source.shape)) for axis in axes}
+    sizes = stored_shape(source.shape)
+    along = {axis for axis in along if sizes[axis] > 1}
+    if 0 in along or (CHANNELS in along and operator.kind == "onnx.ReduceMax"):
+        raise CompileError(
+            f"{describe(operator)}: reduces the dimensions {sorted(axes)} of {list(source.shape)}; expected height and "
+            "width, and channels for sums and means"
+        )
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
+    output = operator.outputs[0] if kept == result.shape else view.fresh(f"{operator.outputs[0]}.kept")
+    made = _reduced(replace(operator, outputs=(output,)), along, sizes, view)
+    if kept == result.shape:
+        return made
+    reshape = Operator(f"{operator.name}.reshape", "reshape", (output,), operator.outputs, {}, operator.nodes)
+    return joined(made, Replacement((reshape,), {output: replace(result, shape=kept)}))
+
+
+def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
+    """The dimensions that are reduced; None for none at all."""
+    named = operator.inputs[1] if len(operator.inputs) > 1 else ""
+    constant = view.constant(named) if named else None
+    with attributes_of(operator) as attributes:
+        given = attributes.integers("axes")
+        attributes.ignore("keepdims")  # shapes tell it
+        is_noop = bool(attributes.integer("noop_with_empty_axes", 0))
+    if named and constant is None:
+        raise CompileError(f"{describe(operator)}: its axes {named!r} are computed; expected constants")
+    if constant is not None:
+        given = tuple(map(int, constant.ravel()))
+    if not given:
+        return None if is_noop else set(range(rank))
+    return {axis % rank for axis in given}
+
+
+def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, int], view: View) -> Replacement:
+    kernel = (sizes[HEIGHT] if HEIGHT in along else 1, sizes[WIDTH] if WIDTH in along else 1)
+    window = Window(kernel, (1, 1), (0,) * 4, (1, 1))
+    if operator.kind == "onnx.ReduceMax":
+        return pooled(operator, "max_pool", window, {})
+    if operator.kind == "onnx.ReduceMean" and CHANNELS not in along:
+        return pooled(operator, "average_pool", window, {"counts_padding": 0})
+    return _sum(operator, CHANNELS in along, kernel, sizes[CHANNELS], view)
+
+
+def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:
+    """A convolution with ones, which for a mean stand for one part of the whole."""
+    shape = (1, channels, *kernel) if over_channels else (channels, 1, *kernel)
+    unit = 1.0 / (shape[1] * kernel[0] * kernel[1]) if operator.kind == "onnx.ReduceMean" else 1.0
+    ones = Weights(np.ones(shape, np.int8), Quantization((unit,), (0,)))
+    name, change = stored_weights(ones, f"{operator.name}.ones", view)
+    attributes = {
+        "strides": (1, 1),
+        "pads": (0, 0, 0, 0),
+        "dilations": (1, 1),
+        "group": 1 if over_channels else channels,
+    }
+    inputs = (operator.inputs[0], name)
+    made = Operator(operator.name, "conv", inputs, operator.outputs, attributes, operator.nodes)
+    return joined(change, Replacement((made,)))

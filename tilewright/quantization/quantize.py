@@ -76,9 +76,9 @@ def quantize(
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
     float_model = read_float_model(model, shapes)
     samples = read_samples(calibration, float_model.inputs, seed)
-    _require_same_function(float_model, samples)
     name, prepared = float_model.name, float_model.prepared
     ranges = find_ranges(prepared, samples, method, percentile, name)
+    _require_same_function(float_model, samples)
     quantized = quantize_model(prepared, join_ranges(prepared, ranges), activations, name)
     names = dequantized_names(prepared, quantized)
     layers = measure_noise(prepared, quantized, names, samples, name)

@@ -12,7 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from compiler.graph import TAKEN, Operator
+from compiler.errors import CompileError
+from compiler.graph import TAKEN, Operator, describe
 from compiler.lower_products import Product, product_nest, sum_bounds
 from compiler.lowering_network import (
     ACTIVATION,
@@ -219,6 +220,11 @@ def _side_by_side(operator: Operator, firsts: Sequence[int], buffer: str, networ
     """Each operand copied into a buffer, from one of `firsts` on along the operator's axis."""
     nests = []
     for position, (name, first) in enumerate(zip(operator.inputs, firsts, strict=True)):
+        if network.quantization(name) != network.quantization(operator.outputs[0]):
+            raise CompileError(
+                f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, "
+                "or DequantizeLinear before and QuantizeLinear after it"
+            )
         sizes = network.shape(name)
         walk = tuple(
             Run(size, first if axis == operator.attributes["axis"] else 0, 1, 0, 1) for axis, size in enumerate(sizes)

@@ -68,6 +68,15 @@ def _before(dequantize: Operator, operator: Operator, of: TensorType, view: View
     return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), {integers: of})
 
 
+def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
+    """Integers that an operator picks without a DequantizeLinear before it mean what they meant."""
+    result = operator.outputs[0]
+    before, after = view.type(operator.inputs[0]), view.type(result)
+    if after.quantization is not None or before.quantization is None or before.dtype != after.dtype:
+        return None
+    return Replacement((operator,), {result: replace(after, quantization=before.quantization)})
+
+
 # -- quantize moves up -------------------------------------------------------------------------------------------------
 
 
@@ -172,12 +181,9 @@ def quantized_value(value: float, quantization: Quantization, limits: tuple[int,
 
 INTEGER = {
     # dequantize moves down
-    "reshape": (before_dequantize,),
-    "transpose": (before_dequantize,),
-    "max_pool": (before_dequantize,),
-    "take": (before_dequantize,),
-    "space_to_depth": (before_dequantize,),
-    "depth_to_space": (before_dequantize,),
+    **dict.fromkeys(MONOTONE, (before_dequantize, quantization_goes_on)),
+    "concat": (quantization_goes_on,),
+    "pad": (quantization_goes_on,),
     "clamp": (clamp_before_dequantize,),
     # quantize moves up
     "quantize": (clamp_into_quantize, quantize_before, requantize, integer_operator),

@@ -19,7 +19,8 @@ def evaluate(
     """The value of `expr` in every iteration: one axis for each loop, then the lanes; reduced loops have length 1.
 
     `leaves` maps (operand, field) and (immediate, "") to arrays with one axis for each loop, of length 1 where the
-    value does not depend on the loop, then their elements: [..., lanes], for `dot` [..., K] and [..., K, lanes].
+    value does not depend on the loop, then their elements: [..., lanes], for `dot` [..., K] and [..., K, lanes],
+    for a table [..., entries, lanes].
     `reduce` are the positions of the reduce loops.
     """
 
@@ -33,12 +34,24 @@ def evaluate(
                 return _sum_of_dots(value(node.args[0].args[0]), value(node.args[0].args[1]), trips, reduce)
             case Op.DOT:
                 return _sum_of_dots(value(node.args[0]), value(node.args[1]), trips, ())
+            case Op.LUT:
+                return _looked_up(leaves[node.name, ""], value(node.args[0]), node)
             case _ if node.op in REDUCTIONS:
                 return _reduced(node.op, value(node.args[0]), trips, reduce)
             case _:
                 return _elementwise(node, [value(arg) for arg in node.args])
 
     return value(expr)
+
+
+def _looked_up(table: Values, index: Values, node: Expr) -> Values:
+    """The entry of each lane's table; the first is for the least value of the index, or of integers of its width."""
+    entries, indexed = table.shape[-2], node.args[0].range
+    least = indexed.low if indexed.high - indexed.low + 1 == entries else -(entries // 2)
+    shape = np.broadcast_shapes(table.shape[:-2], index.shape[:-1])
+    lanes = max(table.shape[-1], index.shape[-1])
+    entry = np.broadcast_to(index - least, (*shape, lanes))[..., None, :]
+    return np.take_along_axis(np.broadcast_to(table, (*shape, entries, lanes)), entry, axis=-2)[..., 0, :]
 
 
 def _elementwise(node: Expr, args: Sequence[Values]) -> Values:

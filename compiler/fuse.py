@@ -98,7 +98,7 @@ def _fused(producer: Nest, consumer: Nest) -> Nest:
             continue
         fresh = _fresh(name, reads)
         reads[fresh] = _with_loops(access, loops, producer)
-        leaves[name] = Expr(Op.SOURCE, _range_of(name, consumer.expr), name=fresh)
+        leaves[name] = Expr(Op.SOURCE, _range_of(name, consumer.expr), name=fresh)  # of a table only the name is used
     return Nest(
         producer.name,
         producer.nodes + consumer.nodes,
@@ -117,7 +117,7 @@ def _fresh(name: str, taken: Mapping[str, Access]) -> str:
 
 
 def _range_of(name: str, expr: Expr) -> Interval:
-    return next(node.range for node in walk(expr) if node.op is Op.SOURCE and node.name == name)
+    return next(node.range for node in walk(expr) if node.op in (Op.SOURCE, Op.LUT) and node.name == name)
 
 
 def _with_loops(access: Access, loops: Mapping[str, str], producer: Nest) -> Access:
@@ -134,4 +134,5 @@ def _substituted(expr: Expr, leaves: Mapping[str, Expr]) -> Expr:
     """The expression with other ones in place of its reads. Ranges stay: they hold for every value of a read."""
     if expr.op is Op.SOURCE:
         return leaves[expr.name]
-    return replace(expr, args=tuple(_substituted(arg, leaves) for arg in expr.args))
+    name = leaves[expr.name].name if expr.op is Op.LUT else expr.name
+    return replace(expr, args=tuple(_substituted(arg, leaves) for arg in expr.args), name=name)

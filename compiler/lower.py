@@ -13,7 +13,7 @@ import numpy as np
 from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
-from compiler.lower_elements import lower_add, lower_extreme, lower_max_pool, lower_mul, lower_rescale
+from compiler.lower_elements import lower_add, lower_extreme, lower_lookup, lower_max_pool, lower_mul, lower_rescale
 from compiler.lower_interpolate import lower_interpolate
 from compiler.lower_moves import lower_concat, lower_depth_to_space, lower_pad, lower_space_to_depth, lower_take
 from compiler.lower_products import lower_average_pool, lower_conv
@@ -34,6 +34,7 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "mul": lower_mul,
     "maximum": lower_extreme,
     "minimum": lower_extreme,
+    "lookup": lower_lookup,
     "rescale": lower_rescale,
     "concat": lower_concat,
     "take": lower_take,

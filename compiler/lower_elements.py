@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from compiler.graph import Operator, describe
@@ -76,6 +78,16 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
     if (target.low, target.high) != (everything.low, everything.high):
         expr = clamp(expr, target.low, target.high)
     return [_elementwise(operator, expr, network)]
+
+
+def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
+    """An entry of a table for each value, of one table or of each channel's own."""
+    table = operator.attributes["table"].astype(np.int64) - uint8_offset(network.graph.tensors[operator.outputs[0]])
+    name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), ACTIVATION)
+    looked_up = Expr(Op.LUT, network.values(name), (activation("a"),), name="t")
+    nest = _elementwise(operator, looked_up, network)
+    row = affine(("o", 1)) if table.ndim > 1 else affine()
+    return [replace(nest, reads={**nest.reads, "t": Access(name, (row,))})]
 
 
 def lower_rescale(operator: Operator, network: Network) -> list[Nest]:

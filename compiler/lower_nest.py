@@ -12,7 +12,7 @@ import numpy as np
 from compiler.layout import DramLayout, Layout, box_layout, outside_runs
 from compiler.nest import Access, Affine, NestProgram
 from compiler.pack_loops import WordLoop, affine_runs
-from compiler.select.cover import Cover, Idle, Intermediate, Parameters, Step, TensorRead
+from compiler.select.cover import Cover, Idle, Intermediate, Parameters, Step, Table, TensorRead
 from compiler.select.cover import WeightTiles as WeightsBound
 from compiler.select.space import NO_LOOP, coefficient
 from compiler.stage import Stage
@@ -20,8 +20,9 @@ from compiler.tile import BufferAddress, TileOperation
 from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, extents
 from compiler.weight_tiles import Box, WeightTiles, pack_parameters
+from isa.encoding import Operand
 
-WEIGHTS_SLOT, PARAMETER_SLOT, READ_SLOT = "weights", "parameters ", "read "
+WEIGHTS_SLOT, PARAMETER_SLOT, TABLE_SLOT, READ_SLOT = "weights", "parameters ", "table ", "read "
 """What the last tile of each thing that was loaded is remembered under."""
 
 
@@ -269,6 +270,8 @@ class NestLowering:
                     views[operand.name] = self._result_view(*buffers[earlier], tile)
                 case Parameters() as parameters:
                     views[operand.name] = self._parameter_view(operand.name, operand.memory, parameters, tile)
+                case Table(read):
+                    views[operand.name] = self._table_view(read, operand, tile)
                 case Idle():
                     pass
                 case other:
@@ -343,6 +346,29 @@ class NestLowering:
             target = self._builder.load_constant(memory, self._constants[key], name, len(blocks))
             self._loaded[slot] = (blocks, target, None)
         return _View(self._loaded[slot][1], tuple(range(len(blocks))), {})
+
+    def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
+        """The tables of a tile's lane blocks: one for all, or one for each."""
+        access, blocks = self._nest.reads[read], self._blocks(tile)
+        is_common = not any(index.terms for index in access.index)
+        wanted = range(1) if is_common else blocks
+        slot = f"{TABLE_SLOT}{read}"
+        if self._loaded.get(slot, (None,))[0] != wanted:
+            key, name = (slot, wanted), f"{self._nest.name}.{read}"
+            if key not in self._constants:
+                of = self._builder.machine.memories[operand.memory]
+                entries = self._channel_values(access)  # [C or none, entries]
+                channels = np.arange(wanted.start * of.width, wanted.stop * of.width)
+                rows = entries[None] if is_common else entries[np.minimum(channels, len(entries) - 1)]
+                rows = np.broadcast_to(rows, (len(channels), operand.block)).reshape(len(wanted), of.width, -1)
+                words = np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}")
+                self._constants[key] = self._builder.constant(f"{name}.data", words.tobytes())
+            self._builder.sink = self._stage.late
+            words_needed = len(wanted) * operand.block
+            target = self._builder.load_constant(operand.memory, self._constants[key], name, words_needed)
+            self._loaded[slot] = (wanted, target, None)
+        step = 0 if is_common else operand.block
+        return _View(self._loaded[slot][1], tuple(position * step for position in range(len(blocks))), {})
 
     def _parameter_words(self, memory: str, parameters: Parameters, blocks: range) -> bytes:
         of = self._builder.machine.memories[memory]

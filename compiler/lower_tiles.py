@@ -14,7 +14,7 @@ from compiler.layout import DramLayout, outside_runs
 from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
 from compiler.nest import Access, Nest, NestProgram
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
-from compiler.select.cover import Cover, Selector, TensorRead, WeightTiles
+from compiler.select.cover import Cover, Selector, Table, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.separate import separate_windows
 from compiler.stage import Stage, one_by_one, pipelined
@@ -371,7 +371,7 @@ def _cover_lines(cover: Cover) -> Iterator[str]:
 
 def _bound_text(source: object) -> str:
     match source:
-        case TensorRead(read) | WeightTiles(read):
+        case TensorRead(read) | WeightTiles(read) | Table(read):
             return read
         case _ if hasattr(source, "step"):
             return f"t{source.step}"

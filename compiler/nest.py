@@ -73,7 +73,9 @@ class Buffer:
 class Nest:
     """One operator (or a fusion of several): for every iteration, `result` takes the value of `expr`.
 
-    The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction.
+    The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction. A
+    `lut(t, x)` looks up in the read t, a constant [C or 1, entries] whose access indexes all but the last dimension;
+    its first entry is for -entries / 2.
     Every node's `range` holds for all inputs (weights are known, so a `sum` has its true bound).
     """
 

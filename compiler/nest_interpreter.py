@@ -48,6 +48,7 @@ def run_nest(nest: Nest, tensors: Mapping[str, Values], result: Values) -> None:
         a, b = (leaves[arg.name] for arg in reduction.args[0].args)
         leaves["sum"] = _contract(a, b, trips, reduce)
         expr = _with_node(expr, reduction, Expr(Op.SOURCE, reduction.range, name="sum"))
+    # Lanes come last: here each has length 1. The access of a table leaves its entries as a dimension before them.
     lanes = {(name, ""): values[..., None] for name, values in leaves.items()}
     values = np.asarray(evaluate(expr, lanes, trips, reduce))
     shape = [1 if loop.is_reduce else loop.trip for loop in nest.loops]

@@ -110,7 +110,8 @@ def _print_constant(name: str, program: NestProgram) -> Operation:
 
 def _print_nest(nest: Nest, program: NestProgram) -> Operation:
     tensors = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
-    ranges = {node.name: (node.range.low, node.range.high) for node in walk(nest.expr) if node.op is Op.SOURCE}
+    leaves = [node for node in walk(nest.expr) if node.op in (Op.SOURCE, Op.LUT)]
+    ranges = {node.name: (node.range.low, node.range.high) for node in leaves}
     for node in walk(nest.expr):
         if node.op is Op.SUM:
             ranges[SUM] = (node.range.low, node.range.high)
@@ -146,15 +147,16 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
         _parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
     ]
-    for access in accesses:
-        if len(access.index) != ranks[access.tensor]:
-            expected = ranks[access.tensor]
+    expr = _parse_expr(operation, name)
+    tables = {node.name for node in walk(expr) if node.op is Op.LUT}
+    for read, access in zip((*texts, ""), accesses, strict=True):
+        expected = ranks[access.tensor] - (read in tables)
+        if len(access.index) != expected:
             raise CompileError(
                 f"nest {name!r}: {access.tensor} has {expected} dimensions, came {len(access.index)} indices"
             )
-    expr = _parse_expr(operation, name)
     for node in walk(expr):
-        if node.op is Op.SOURCE and node.name not in texts:
+        if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:
             raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
@@ -265,6 +267,8 @@ def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding) -
             return make(_OPERATORS[type(compare)], *built(left, right))
         case ast.Call(func=ast.Name(id="sum"), args=[term]):
             return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
+        case ast.Call(func=ast.Name(id="lut"), args=[ast.Name(id=table), index]):
+            return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
         case ast.Call(func=ast.Name(id="round_shift"), args=args):
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:

@@ -136,7 +136,7 @@ class _Run:
 
     def _source_leaves(self, source: Operand) -> dict[tuple[str, str], Values]:
         fields = decode(self._elements(self._gather(source), source), source.element)
-        if self._is_matrix(source):
+        if self._is_matrix(source) or source in self.format.tables:
             width = self.machine.memories[source.memory].width
             fields = {name: v.reshape(*v.shape[:-1], source.block, width) for name, v in fields.items()}
         return {(source.name, name): values for name, values in fields.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from compiler.errors import CompileError
 from compiler.nest import Access
 from compiler.remedy import larger_memory
-from compiler.select.cover import Cover, Intermediate, Parameters, Step, TensorRead, WeightTiles
+from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.weight_tiles import WeightTiles as CutWeights
 from isa.machine import Machine
@@ -190,6 +191,8 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
             match bound:
                 case Parameters():
                     words[operand.memory] = words[operand.memory] + blocks
+                case Table(read):
+                    words[operand.memory] = words[operand.memory] + operand.block * _tables(shape, read, blocks)
                 case WeightTiles():
                     words[operand.memory] = words[operand.memory] + _reach(shape, sizes)[1] * operand.block
                 case TensorRead(read) if read in shape.off_chip:
@@ -199,6 +202,11 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
 
 def _result_group(shape: NestShape, step: Step) -> int:
     return step.format.destination.block if step.is_dot else shape.group
+
+
+def _tables(shape: NestShape, read: str, blocks: Any) -> Any:
+    """How many tables some lane blocks look up in: one for all, or one for each."""
+    return blocks if any(index.terms for index in shape.cover.nest.reads[read].index) else 1
 
 
 def _reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
@@ -279,6 +287,9 @@ def _cycles(
                     load = load + np.where(again, point_tiles, 1) * all_bytes / bus
                     first = first + HIDDEN_WEIGHTS * _reach(shape, sizes)[1] * operand.block * word_bytes / bus
                     instructions = instructions + tiles
+                case Table(read):
+                    tables = operand.block * _tables(shape, read, extent[space.lane] * shape.unit)
+                    load = load + np.where(points_outer & (lane_tiles > 1), point_tiles, 1) * tables * word_bytes / bus
                 case Parameters():
                     load = load + np.where(points_outer, point_tiles, 1) * extent[space.lane] * word_bytes / bus
                 case TensorRead(read) if read in shape.off_chip:

@@ -54,13 +54,20 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """An operand looks up in a constant of entries, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """An operand whose value does not matter; it reads what the operand of that name reads."""
 
     like: str
 
 
-Bound = TensorRead | Intermediate | WeightTiles | Parameters | Idle
+Bound = TensorRead | Intermediate | WeightTiles | Parameters | Table | Idle
 
 
 @dataclass(frozen=True)
@@ -221,6 +228,10 @@ class _Search:
         if operand.name in match.idle or operand.name not in match.operands:
             return _idle_like(pattern.format, operand, match)
         expr = match.operands[operand.name]
+        if operand in pattern.format.tables:
+            of = self.nest.reads[expr.name]
+            has_entries = self.program.constants[of.tensor].shape[-1] == operand.block
+            return Table(expr.name) if has_entries and self._is_of_channels(of) else None
         access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
         if access is not None and pattern.is_dot and access.tensor in self.program.constants:
             return WeightTiles(expr.name)

@@ -110,6 +110,8 @@ class Unifier:
                 if expr.op is Op.MUL:
                     yield from self._unify_arguments(pattern, expr, so_far, is_reduced)
                     yield from self._unify_arguments(pattern, _swapped(expr), so_far, is_reduced)
+            case Op.LUT:
+                yield from self._unify_lookup(pattern, expr, so_far, is_reduced)
             case op if op in REDUCTIONS:
                 yield from self._unify_reduction(pattern, expr, so_far)
             case _:
@@ -159,6 +161,17 @@ class Unifier:
             yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
         elif pattern.type is not None and pattern.type.interval.contains(expr.range):
             yield from self._unify(pattern.args[0], expr, so_far, is_reduced)
+
+    def _unify_lookup(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """A table of the same entries, from the same value on."""
+        entries = self._format.operand(pattern.name).block
+        if expr.op is not Op.LUT or pattern.args[0].range.low != -(entries // 2):
+            return
+        table = Expr(Op.SOURCE, expr.range, name=expr.name)
+        values = self._constant_range(table)
+        if values is not None and pattern.range.contains(values):
+            bound = so_far.with_operand(pattern.name, table, False)
+            yield from self._unify(pattern.args[0], expr.args[0], bound, is_reduced)
 
     def _unify_reduction(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
         inner = pattern.args[0]

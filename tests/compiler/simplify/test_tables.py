@@ -1,0 +1,115 @@
+"""Functions of one tensor as tables: exact, whatever operators they are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.errors import CompileError
+from compiler.lower import lower
+from compiler.nest_interpreter import run_nests
+from compiler.nest_text import parse_nests, print_nests
+from compiler.pipeline import compile_model
+from isa.loader import load_machine
+from tests.compiler.machines import without
+from tests.compiler.models import ModelBuilder, add_conv, rescaled
+from tests.compiler.pipelines import base16, distances, lowered, simplified, simulated
+from tests.compiler.simplify.graphs import kinds
+
+Build = Callable[[ModelBuilder, str], str]
+CHANNELS = 20
+SLOPES = np.linspace(-1, 1, CHANNELS).astype(np.float32).reshape(CHANNELS, 1, 1)
+
+
+def node(op_type: str, **attributes: float) -> Build:
+    return lambda builder, x: builder.node(op_type, [x], **attributes)
+
+
+def silu(builder: ModelBuilder, x: str) -> str:
+    return builder.node("Mul", [x, builder.quantize(builder.node("Sigmoid", [x]), 1 / 256, zero=-100)])
+
+
+def silu_unrounded(builder: ModelBuilder, x: str) -> str:
+    return builder.node("Mul", [builder.node("Sigmoid", [x]), x])
+
+
+def hard_swish_of_five(builder: ModelBuilder, x: str) -> str:
+    """x · clip(x + 3, 0, 6) / 6, as exporters of older opsets write it."""
+    three, low, six = (builder.constant(f"c{value}", np.float32(value)) for value in (3, 0, 6))
+    limited = builder.node("Clip", [builder.node("Add", [x, three]), low, six])
+    return builder.node("Div", [builder.node("Mul", [x, limited]), six])
+
+
+def prelu(builder: ModelBuilder, x: str) -> str:
+    return builder.node("PRelu", [x, builder.constant("slope", SLOPES)])
+
+
+FUNCTIONS: Mapping[str, Build] = {
+    **{name: node(name) for name in ("Sigmoid", "Tanh", "HardSwish", "Elu", "Exp", "Softplus", "Erf", "Abs", "Neg")},
+    "LeakyRelu": node("LeakyRelu", alpha=0.1),
+    "HardSigmoid": node("HardSigmoid", alpha=0.25, beta=0.4),
+    "silu": silu,
+    "silu_unrounded": silu_unrounded,
+    "hard_swish_of_five": hard_swish_of_five,
+    "PRelu": prelu,
+}
+
+
+def model_of(build: Build, activation: type = np.int8) -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(4), activation=activation)
+    x = builder.quantize(builder.input("x", [2, CHANNELS, 5, 3]), 0.05)
+    builder.output(builder.quantize(build(builder, x), 0.03))
+    return rescaled(builder.build())
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_is_one_lookup_and_exact(name: str, activation: type) -> None:
+    model = model_of(FUNCTIONS[name], activation)
+    assert kinds(simplified(model)) == ["quantize", "lookup", "dequantize"]
+    nests, program = lowered(model), compile_model(model, base16())
+    for run in (lambda inputs: run_nests(nests, inputs), lambda inputs: simulated(program, inputs)):
+        apart = distances(model, run)
+        # The reference evaluator's transcendental functions and ONNX Runtime's differ in the last bit.
+        assert apart.max() <= 1
+        assert (apart == 0).mean() >= 0.999
+
+
+def test_lanes_have_tables_of_their_own() -> None:
+    tables = lowered(model_of(prelu)).constants
+    assert next(values.shape for values in tables.values() if values.ndim == 2) == (CHANNELS, 256)
+
+
+def test_follows_a_product_on_chip() -> None:
+    def build(builder: ModelBuilder, x: str) -> str:
+        return builder.node("LeakyRelu", [add_conv(builder, x, CHANNELS, 6, 3)], alpha=0.1)
+
+    model = model_of(build)
+    program = compile_model(model, base16())
+    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1
+    assert len(program.layers) == 1
+
+
+@pytest.mark.parametrize("name", ["Tanh", "PRelu"])
+def test_prints_and_parses(name: str) -> None:
+    program = lowered(model_of(FUNCTIONS[name]))
+    text = print_nests(program)
+    assert "lut(t, a)" in text
+    assert print_nests(parse_nests(text)) == text
+
+
+def test_on_other_lanes() -> None:
+    machine = load_machine("base16", ["lanes=8"])
+    model = model_of(prelu)
+    program = compile_model(model, machine)
+    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1
+    nests = lower(simplified(model), machine)
+    assert distances(model, lambda inputs: run_nests(nests, inputs)).max() <= 1
+
+
+def test_a_machine_without_tables_says_what_is_missing() -> None:
+    with pytest.raises(CompileError, match=r"Tanh.*no instruction of .* computes `lut\(t, a\)`"):
+        compile_model(model_of(node("Tanh")), without(base16(), "lookup"))

@@ -116,7 +116,7 @@ def _run(value: Any, first: int, machine: Machine, options: Options, dump: Dump 
     """Run the passes from position `first` on; the tail that depends on memories is tried until it fits."""
     fixed = max(first, pass_names().index(RETRIED_FROM))
     value = _run_passes(PASSES[first:fixed], value, machine, options, dump)
-    program = _run_until_it_fits(PASSES[fixed:], value, machine, options, dump)
+    program = _run_until_it_fits(_tiling_once(PASSES[fixed:]), value, machine, options, dump)
     require_valid(program)
     return program
 
@@ -148,6 +148,22 @@ def _run_until_it_fits(
         return program
     assert smallest is not None
     raise CompileError(_what_would_do(smallest, machine)) from smallest
+
+
+def _tiling_once(steps: Sequence[Pass]) -> Sequence[Pass]:
+    """The same passes, where attempts that differ only in their loads share one result of tiling."""
+    if not steps or steps[0].name != RETRIED_FROM:
+        return steps
+    run = steps[0].run
+    known: dict[TilingOptions, Any] = {}
+
+    def remembered(selection: Any, machine: Machine, options: Options) -> Any:
+        if options.tiling not in known:
+            known.clear()  # attempts with the same tiling follow each other
+            known[options.tiling] = run(selection, machine, options)
+        return known[options.tiling]
+
+    return (replace(steps[0], run=remembered), *steps[1:])
 
 
 def attempts(options: Options) -> Iterator[Options]:

@@ -13,7 +13,19 @@ from rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
 from rtl.fifo import Fifo
 from rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, WriteSignature, engine_members
 from rtl.nest import NestWalker, Walk
-from rtl.runs import BeatCursor, BurstBytes, Bursts, RegionTable, Window, chip_operand, dram_word_bytes, masked_bytes
+from rtl.runs import (
+    BeatCursor,
+    BurstBytes,
+    Bursts,
+    FaultCause,
+    RegionTable,
+    Window,
+    build_dma_fault,
+    build_dma_start,
+    chip_operand,
+    dram_word_bytes,
+    masked_bytes,
+)
 
 
 class LoadEngine(wiring.Component):
@@ -29,6 +41,7 @@ class LoadEngine(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(dict.fromkeys(f.destination.memory for f in self.formats))
         self.widest = max(machine.memories[name].word_bytes for name in self.memories)
+        self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
         super().__init__(
             {
                 **engine_members(machine),
@@ -41,10 +54,10 @@ class LoadEngine(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bursts = bursts = Bursts(self.machine, self.formats)
+        m.submodules.bursts = bursts = self.bursts
         m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), BURST_QUEUE)
         m.submodules.packing_queue = packing_queue = Fifo(QueuedInstruction(self.machine), LOAD_CONTEXTS)
-        m.submodules.packer = packer = Packer(self.machine)
+        m.submodules.packer = packer = self.packer
         m.submodules.writer = writer = Writer(self.machine)
         wiring.connect(m, burst_queue.output, packer.burst)
         wiring.connect(m, packing_queue.output, packer.instruction)
@@ -84,36 +97,19 @@ class LoadEngine(wiring.Component):
 
     def build_start(self, m: Module, bursts: Bursts, packing_queue: Fifo) -> Signal:
         """Take an instruction into the address side and the packer's queue; returns how many are in hand."""
-        started, start = Signal(range(LOAD_CONTEXTS + 1)), Signal()
-        is_free = ~bursts.is_active | (bursts.step & bursts.is_last)
+        start, started = build_dma_start(m, self, bursts, LOAD_CONTEXTS)
         m.d.comb += [
-            self.instruction.ready.eq(is_free & (started < LOAD_CONTEXTS) & ~self.halt),
-            start.eq(self.instruction.valid & self.instruction.ready),
-            bursts.start.eq(start),
-            bursts.instruction.eq(self.instruction.payload),
             packing_queue.input.valid.eq(start),
             packing_queue.input.payload.eq(self.instruction.payload),
         ]
-        m.d.sync += started.eq(started + start - self.retire)
         return started
 
     def build_fault(self, m: Module, bursts: Bursts, packer: Packer) -> None:
-        fault = self.fault.payload
-        m.d.comb += self.fault.valid.eq(~self.halt & (packer.bus_fault | packer.address_fault | bursts.fault))
-        with m.If(packer.bus_fault):
-            m.d.comb += [fault.code.eq(FaultCode.BUS), fault.instruction.eq(packer.burst.payload.instruction)]
-        with m.Elif(packer.address_fault):
-            m.d.comb += [
-                fault.code.eq(FaultCode.ADDRESS),
-                fault.instruction.eq(packer.packing),
-                fault.address.eq(packer.fault_address),
-            ]
-        with m.Else():
-            m.d.comb += [
-                fault.code.eq(FaultCode.REGION),
-                fault.instruction.eq(bursts.bytes.instruction),
-                fault.address.eq(bursts.fault_address),
-            ]
+        causes = [
+            FaultCause(FaultCode.BUS, packer.bus_fault, packer.burst.payload.instruction),
+            FaultCause(FaultCode.ADDRESS, packer.address_fault, packer.packing, packer.fault_address),
+        ]
+        build_dma_fault(m, self, bursts, causes)
 
 
 class LoadedWord(data.StructLayout):
@@ -178,7 +174,7 @@ class Packer(wiring.Component):
         return m
 
     def build_emit(self, m: Module, walker: NestWalker, window: Window, word_sizes: list[int]) -> Signal:
-        word_bytes, emits, can_emit = Signal(range(max(word_sizes) + 1)), Signal(), Signal()
+        word_bytes, emits, can_emit = Signal(range(max(word_sizes) + 1), name="word_bytes"), Signal(), Signal()
         with m.Switch(walker.walk):
             for position, size in enumerate(word_sizes):
                 with m.Case(position):
@@ -241,7 +237,7 @@ class Writer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        is_held, held, granted = Signal(), Signal(LoadedWord(self.machine)), Signal()
+        is_held, held, granted = Signal(name="is_held"), Signal(LoadedWord(self.machine), name="held"), Signal()
         for position, of in enumerate(self.formats):
             port = getattr(self, f"write_{of.destination.memory}")
             with m.If(is_held & (held.format == position)):

@@ -42,14 +42,15 @@ class MmaEngine(wiring.Component):
                 "c_write": Out(WriteSignature(memories[c.memory], c.block)),
             }
             self.activations, self.weights, self.sums = a, w, c
+            self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         if not self.formats:
             return m
-        m.submodules.tiles = tiles = WeightReader(self.machine)
-        m.submodules.vectors = vectors = VectorIssuer(self.machine)
+        m.submodules.tiles = tiles = self.tiles
+        m.submodules.vectors = vectors = self.vectors
         m.submodules.array = array = SystolicArray(
             self.machine.rows, self.machine.cols, _type(self.activations.element), _type(self.weights.element)
         )
@@ -180,7 +181,8 @@ class WeightReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        row, may_begin, asks, is_last_row = Signal(range(self.machine.rows)), Signal(), Signal(), Signal()
+        row, may_begin = Signal(range(self.machine.rows), name="row"), Signal(name="may_begin")
+        asks, is_last_row = Signal(), Signal()
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),
@@ -249,7 +251,7 @@ class VectorIssuer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        accumulates, may_ask = Signal(reset_less=True), Signal()
+        accumulates, may_ask = Signal(name="accumulates", reset_less=True), Signal()
         m.d.comb += [
             walker.start.eq(self.start),
             walker.bits.eq(self.bits),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from isa.encoding import OPCODE, InstructionFormat, Operand
+from isa.faults import FaultCode
 from isa.machine import Machine
 from isa.memory import DRAM, REGIONS
 from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
@@ -55,6 +57,8 @@ class Bursts(wiring.Component):
         self.run_bits = max(
             (dram_word_bytes(machine, f) << (f.loops[-1].bits if f.loops else 0)).bit_length() for f in formats
         )
+        walks = [Walk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
+        self.walker = NestWalker(machine, walks)
         super().__init__(
             {
                 "regions": In(RegionTable(machine)),
@@ -73,8 +77,7 @@ class Bursts(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walks = [Walk(f, f.loops, {"run": dram_operand(f)}) for f in self.formats]
-        m.submodules.walker = walker = NestWalker(self.machine, walks)
+        m.submodules.walker = walker = self.walker
         run_bytes, consumed = Signal(self.run_bits, name="run_bytes"), Signal(self.run_bits)
         region = Signal(range(max(len(REGIONS), 1 << self.region_bits)))
         self.build_start(m, walker, run_bytes, region)
@@ -146,6 +149,51 @@ class Bursts(wiring.Component):
             self.fault.eq(self.is_active & (starts_outside | (offset + size > limit))),
             self.fault_address.eq(base + Mux(starts_outside, offset, limit)),
         ]
+
+
+def build_dma_start(
+    m: Module, engine: wiring.Component, bursts: Bursts, contexts: int, is_free: Value | None = None
+) -> tuple[Signal, Signal]:
+    """Take an instruction into the address side once that is done with the one before; at most `contexts` in hand.
+
+    `is_free`: what else must be. Returns that one starts in this cycle, and how many are started and not retired.
+    """
+    start, started = Signal(name="start"), Signal(range(contexts + 1), name="started")
+    is_addressed = ~bursts.is_active | (bursts.step & bursts.is_last)
+    is_free = is_addressed if is_free is None else is_addressed & is_free
+    m.d.comb += [
+        engine.instruction.ready.eq(is_free & (started < contexts) & ~engine.halt),
+        start.eq(engine.instruction.valid & engine.instruction.ready),
+        bursts.start.eq(start),
+        bursts.instruction.eq(engine.instruction.payload),
+    ]
+    m.d.sync += started.eq(started + start - engine.retire)
+    return start, started
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCause:
+    """What makes a DMA engine stop: `holds` in a cycle in which it does, for an instruction and an address."""
+
+    code: FaultCode
+    holds: Value
+    instruction: Value
+    address: Value | int = 0
+
+
+def build_dma_fault(m: Module, engine: wiring.Component, bursts: Bursts, causes: Sequence[FaultCause]) -> None:
+    """The first cause that holds is an engine's fault; the last of them is that the address side leaves a region."""
+    region = FaultCause(FaultCode.REGION, bursts.fault, bursts.bytes.instruction, bursts.fault_address)
+    causes = [*causes, region]
+    m.d.comb += engine.fault.valid.eq(~engine.halt & Cat(cause.holds for cause in causes).any())
+    fault = engine.fault.payload
+    for cause in reversed(causes):
+        with m.If(cause.holds):
+            m.d.comb += [
+                fault.code.eq(cause.code),
+                fault.instruction.eq(cause.instruction),
+                fault.address.eq(cause.address),
+            ]
 
 
 class BeatCursor(wiring.Component):

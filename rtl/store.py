@@ -13,7 +13,19 @@ from rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from rtl.fifo import Fifo
 from rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
 from rtl.nest import NestWalker, Walk
-from rtl.runs import BeatCursor, BurstBytes, Bursts, RegionTable, Window, chip_operand, dram_word_bytes, masked_bytes
+from rtl.runs import (
+    BeatCursor,
+    BurstBytes,
+    Bursts,
+    FaultCause,
+    RegionTable,
+    Window,
+    build_dma_fault,
+    build_dma_start,
+    chip_operand,
+    dram_word_bytes,
+    masked_bytes,
+)
 
 PENDING_BITS = 16
 """Of the count of an instruction's bursts without a response; no subordinate holds more."""
@@ -31,6 +43,7 @@ class StoreEngine(wiring.Component):
         self.formats = machine.formats_of("store")
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(dict.fromkeys(chip_operand(f).memory for f in self.formats))
+        self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine)
         bus = axi_signature(self.bus_bytes).members
         super().__init__(
             {
@@ -45,8 +58,8 @@ class StoreEngine(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.reader = reader = Reader(self.machine)
-        m.submodules.bursts = bursts = Bursts(self.machine, self.formats)
+        m.submodules.reader = reader = self.reader
+        m.submodules.bursts = bursts = self.bursts
         m.submodules.address = address = AddressRegister()
         m.submodules.former = former = BeatFormer(self.machine)
         m.submodules.responses = responses = Responses()
@@ -106,39 +119,21 @@ class StoreEngine(wiring.Component):
         ]
 
     def build_start(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> Value:
-        started, start = Signal(range(STORE_CONTEXTS + 1)), Signal()
-        is_addressed = ~bursts.is_active | (bursts.step & bursts.is_last)
+        start, started = build_dma_start(m, self, bursts, STORE_CONTEXTS, reader.is_free)
         m.d.comb += [
-            self.instruction.ready.eq(reader.is_free & is_addressed & (started < STORE_CONTEXTS) & ~self.halt),
-            start.eq(self.instruction.valid & self.instruction.ready),
             reader.start.eq(start),
             reader.instruction.eq(self.instruction.payload),
-            bursts.start.eq(start),
-            bursts.instruction.eq(self.instruction.payload),
             responses.start.eq(start),
             responses.instruction.eq(self.instruction.payload.index),
         ]
-        m.d.sync += started.eq(started + start - self.retire)
         return started > 0
 
     def build_fault(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> None:
-        fault = self.fault.payload
-        bus_fault = self.bvalid & self.bresp[1]
-        m.d.comb += self.fault.valid.eq(~self.halt & (bus_fault | reader.fault | bursts.fault))
-        with m.If(bus_fault):
-            m.d.comb += [fault.code.eq(FaultCode.BUS), fault.instruction.eq(responses.oldest_instruction)]
-        with m.Elif(reader.fault):
-            m.d.comb += [
-                fault.code.eq(FaultCode.ADDRESS),
-                fault.instruction.eq(reader.reading),
-                fault.address.eq(reader.fault_address),
-            ]
-        with m.Else():
-            m.d.comb += [
-                fault.code.eq(FaultCode.REGION),
-                fault.instruction.eq(bursts.bytes.instruction),
-                fault.address.eq(bursts.fault_address),
-            ]
+        causes = [
+            FaultCause(FaultCode.BUS, self.bvalid & self.bresp[1], responses.oldest_instruction),
+            FaultCause(FaultCode.ADDRESS, reader.fault, reader.reading, reader.fault_address),
+        ]
+        build_dma_fault(m, self, bursts, causes)
 
 
 class StoredWord(data.StructLayout):
@@ -182,7 +177,11 @@ class Reader(wiring.Component):
         m = Module()
         m.submodules.walker = walker = self.walker
         m.submodules.words = words = Fifo(StoredWord(self.machine), STORE_WORDS)
-        is_active, held, asks = Signal(), Signal(range(STORE_WORDS + 1)), Signal()
+        is_active, held, asks = (
+            Signal(name="is_active"),
+            Signal(range(STORE_WORDS + 1), name="held"),
+            Signal(name="asks"),
+        )
         format_granted = Signal.like(walker.walk)
         m.d.comb += [
             asks.eq(is_active & (held < STORE_WORDS) & ~self.halt),
@@ -311,7 +310,8 @@ class Responses(wiring.Component):
         pending = [Signal(PENDING_BITS, name=f"pending_{n}") for n in range(STORE_CONTEXTS)]
         is_addressed = [Signal(name=f"is_addressed_{n}") for n in range(STORE_CONTEXTS)]
         instructions = [Signal(INDEX_BITS, name=f"instruction_{n}") for n in range(STORE_CONTEXTS)]
-        newest, oldest = Signal(range(STORE_CONTEXTS), init=STORE_CONTEXTS - 1), Signal(range(STORE_CONTEXTS))
+        newest = Signal(range(STORE_CONTEXTS), init=STORE_CONTEXTS - 1)
+        oldest = Signal(range(STORE_CONTEXTS))
         for n in range(STORE_CONTEXTS):
             adds, removes = self.addressed & (newest == n), self.responded & (oldest == n)
             m.d.sync += pending[n].eq(pending[n] + adds - removes)

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from isa.machine import Machine
 from rtl.proof.bursts import prove_bursts
 from rtl.proof.datapath import datapath_key, prove_datapath
-from rtl.proof.nest import prove_walker
+from rtl.proof.mma import mma_engine
+from rtl.proof.nest import vector_addresses
 from rtl.proof.queues import dispatch_key, prove_dispatch, prove_queues
 from rtl.proof.result import Proof
 
@@ -17,7 +18,8 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[tuple[str, Proof]]:
     for group in groups(machines, [datapath_key(machine) for machine in machines]):
         yield from ((names(group, machines), proof) for proof in prove_datapath(group[0]))
     for group in groups(machines, [bus_key(machine) for machine in machines]):
-        yield from ((names(group, machines), proof) for proof in prove_walker(group[0]))
+        for subject in (vector_addresses, mma_engine):
+            yield from ((names(group, machines), proof) for proof in subject(group[0]).proofs())
         for engine in ("load", "store"):
             yield from ((names(group, machines), proof) for proof in prove_bursts(group[0], engine))
     for group in groups(machines, [dispatch_key(machine) for machine in machines]):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import z3
 from amaranth.lib import wiring
 
+from rtl.proof.numbers import natural, signed
 from rtl.yosys import TOP, run_yosys
 
 SCRIPT = "proc\nflatten\nopt_clean\nmemory_map\nopt_expr\nopt_clean\nwrite_smt2 -wires out"
@@ -30,9 +31,14 @@ class Netlist:
     nets: Mapping[str, z3.BitVecRef]
 
 
-def netlist(component: wiring.Component) -> Netlist:
-    """Translate a component, all its submodules flattened into it."""
-    text = run_yosys(component, SCRIPT)
+def netlist(component: wiring.Component, without: Sequence[str] = ()) -> Netlist:
+    """Translate a component, all its submodules flattened into it.
+
+    The outputs of the submodules `without` may be anything in every cycle: what holds then, holds whatever they do.
+    """
+    contents = (f"{TOP}.{submodule}/{kind}:*" for submodule in without for kind in "cpm")  # cells, processes, memories
+    cuts = "".join(f"delete {content}\n" for content in contents)
+    text = run_yosys(component, cuts + SCRIPT)
     names = _net_names(text)
     probes = "".join(f"(assert (= (|{TOP}_n {name}| s) (|{TOP}_n {name}| s)))\n" for name in names)
     states = f"(declare-const s |{TOP}_s|)\n(declare-const n |{TOP}_s|)\n"
@@ -41,15 +47,20 @@ def netlist(component: wiring.Component) -> Netlist:
     transition, initial, *equations = z3.parse_smt2_string(text + states + wanted)
     leaves: dict[str, z3.ExprRef] = {}
     uses: dict[z3.ExprRef, z3.ExprRef] = {}
-    for formula in (transition, initial, *equations):
-        _collect_leaves(formula, leaves, uses)
-    pairs = list(uses.items())
-    after = {}
-    for equation in _conjuncts(transition):
-        value, register = equation.arg(0), equation.arg(1)
-        after[leaves[register.decl().name()]] = z3.substitute(value, pairs)
-    nets = {name: _bits(z3.substitute(equation.arg(0), pairs)) for name, equation in zip(names, equations, strict=True)}
-    return Netlist(tuple(leaves.values()), after, z3.substitute(initial, pairs), nets)
+    _collect_leaves([transition, initial, *equations], leaves, uses)
+    steps = _conjuncts(transition)
+    values = [*(step.arg(0) for step in steps), *(equation.arg(0) for equation in equations), initial]
+    terms = substituted(values, list(uses.items()))
+    registers = [leaves[step.arg(1).decl().name()] for step in steps]
+    after = dict(zip(registers, terms[: len(steps)], strict=True))
+    nets = dict(zip(names, (_bits(term) for term in terms[len(steps) : -1]), strict=True))
+    return Netlist(tuple(leaves.values()), after, terms[-1], nets)
+
+
+def substituted(terms: Sequence[z3.ExprRef], pairs: Sequence[tuple[z3.ExprRef, z3.ExprRef]]) -> list[z3.ExprRef]:
+    """All terms with each first of a pair replaced by the second: at once, which is much faster than one by one."""
+    together = z3.Function("together", *(term.sort() for term in terms), z3.BoolSort())
+    return z3.substitute(together(*terms), *pairs).children() if terms else []
 
 
 def _net_names(text: str) -> list[str]:
@@ -57,9 +68,11 @@ def _net_names(text: str) -> list[str]:
     return [line[len(start) :].split("|")[0] for line in text.splitlines() if line.startswith(start)]
 
 
-def _collect_leaves(formula: z3.ExprRef, leaves: dict[str, z3.ExprRef], uses: dict[z3.ExprRef, z3.ExprRef]) -> None:
+def _collect_leaves(
+    formulas: Sequence[z3.ExprRef], leaves: dict[str, z3.ExprRef], uses: dict[z3.ExprRef, z3.ExprRef]
+) -> None:
     """Give each undefined function of a state a constant; `uses` maps its application to state `s` to that constant."""
-    todo, seen = [formula], set()
+    todo, seen = list(formulas), set()
     while todo:
         node = todo.pop()
         if node.get_id() in seen:
@@ -101,10 +114,13 @@ class Run:
         self.reset = reset if reset.num_args() == 0 else reset.arg(0)  # a bit, or If(truth value, 1, 0)
         assert any(self.reset.eq(leaf) for leaf in of.leaves) and self.reset.sort() in (z3.BoolSort(), z3.BitVecSort(1))
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
+        self.known: dict[tuple[str, int], z3.BitVecRef] = {}
 
     def at(self, name: str, cycle: int) -> z3.BitVecRef:
         """A net in a cycle."""
-        return z3.simplify(z3.substitute(self.of.nets[name], self.state(cycle)))
+        if (name, cycle) not in self.known:
+            self.known[name, cycle] = z3.simplify(z3.substitute(self.of.nets[name], self.state(cycle)))
+        return self.known[name, cycle]
 
     def holds(self, name: str, cycle: int) -> z3.BoolRef:
         """A one-bit net is 1 in a cycle."""
@@ -113,18 +129,65 @@ class Run:
     def starts_from_reset(self) -> z3.BoolRef:
         return z3.substitute(self.of.initial, self.state(0))
 
+    def part(self, prefix: str) -> Part:
+        """A submodule in this run."""
+        return Part(self, f"{prefix}.")
+
+    def whole(self) -> Part:
+        return Part(self, "")
+
     def state(self, cycle: int) -> list[tuple[z3.ExprRef, z3.ExprRef]]:
         while len(self.states) <= cycle:
             now = len(self.states)
-            self.states.append([(leaf, self.leaf_at(leaf, now)) for leaf in self.of.leaves])
+            values = self.registers_at(now)
+            self.states.append([(leaf, self.leaf_at(leaf, now, values)) for leaf in self.of.leaves])
         return self.states[cycle]
 
-    def leaf_at(self, leaf: z3.ExprRef, cycle: int) -> z3.ExprRef:
+    def registers_at(self, cycle: int) -> dict[z3.ExprRef, z3.ExprRef]:
+        """The values that the cycle before gives to registers."""
+        if cycle == 0:
+            return {}
+        registers = list(self.of.after)
+        terms = substituted([self.of.after[register] for register in registers], self.states[cycle - 1])
+        return dict(zip(registers, (z3.simplify(term) for term in terms), strict=True))
+
+    def leaf_at(self, leaf: z3.ExprRef, cycle: int, registers: Mapping[z3.ExprRef, z3.ExprRef]) -> z3.ExprRef:
         fixed = self.fixed.get((leaf, cycle))
         if fixed is not None:
             return fixed
-        if leaf in self.of.after and cycle > 0:
-            return z3.simplify(z3.substitute(self.of.after[leaf], self.states[cycle - 1]))
+        if leaf in registers:
+            return registers[leaf]
         if leaf.eq(self.reset):
             return z3.BoolVal(False) if z3.is_bool(leaf) else z3.BitVecVal(0, 1)
         return z3.Const(f"{leaf}@{cycle}", leaf.sort())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A submodule's nets by the names that they have in it; `signed` and `natural` are their values as integers."""
+
+    run: Run
+    prefix: str
+
+    def part(self, name: str) -> Part:
+        return Part(self.run, f"{self.prefix}{name}.")
+
+    def has(self, name: str) -> bool:
+        """A net may be missing when nothing depends on it."""
+        return f"{self.prefix}{name}" in self.run.of.nets
+
+    def at(self, name: str, cycle: int = 0) -> z3.BitVecRef:
+        return self.run.at(f"{self.prefix}{name}", cycle)
+
+    def holds(self, name: str, cycle: int = 0) -> z3.BoolRef:
+        return self.at(name, cycle) == 1
+
+    def moves(self, stream: str, cycle: int = 0) -> z3.BoolRef:
+        """A payload goes over a stream."""
+        return z3.And(self.holds(f"{stream}__valid", cycle), self.holds(f"{stream}__ready", cycle))
+
+    def natural(self, name: str, cycle: int = 0) -> z3.BitVecRef:
+        return natural(self.at(name, cycle))
+
+    def signed(self, name: str, cycle: int = 0) -> z3.BitVecRef:
+        return signed(self.at(name, cycle))

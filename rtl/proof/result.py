@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import z3
+
+from rtl.proof.netlist import Netlist, Run
 
 TIMEOUT_SECONDS = 120
 """Of one question; a proof that takes longer has failed."""
@@ -33,6 +36,27 @@ class Goal:
     name: str
     given: Sequence[z3.BoolRef]
     then: z3.BoolRef
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What holds of some hardware, how that is shown, and the questions for a run of it."""
+
+    what: str
+    method: str
+    goals: Callable[[Run], Sequence[Goal]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Hardware and what is claimed of it."""
+
+    hardware: Netlist
+    claims: Sequence[Claim]
+
+    def proofs(self) -> list[Proof]:
+        run = Run(self.hardware)
+        return [prove(claim.what, claim.method, partial(claim.goals, run)) for claim in self.claims]
 
 
 def prove(claim: str, method: str, goals: Callable[[], Sequence[Goal]]) -> Proof:

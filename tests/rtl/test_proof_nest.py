@@ -1,4 +1,4 @@
-"""The address proofs hold for what ships, and fail for a walker that takes the wrong stride."""
+"""The address proofs hold for what ships, and fail for a walker that is wrong."""
 
 from __future__ import annotations
 
@@ -6,13 +6,27 @@ import pytest
 
 import rtl.nest
 from isa.loader import load_machine
-from rtl.proof.nest import prove_walker
+from rtl.proof.nest import vector_addresses, vector_walker, walker_claims
+from rtl.proof.netlist import netlist
+from rtl.proof.result import Proof, Subject
+from tests.rtl.faults import unseen, walker_faults
 
 MACHINE = load_machine("base16")
 
 
+def proofs() -> list[Proof]:
+    return vector_addresses(MACHINE).proofs()
+
+
 def test_addresses_are_base_plus_indices_times_strides() -> None:
-    assert [proof.counterexample for proof in prove_walker(MACHINE)] == ["", ""]
+    assert [proof.counterexample for proof in proofs()] == ["", "", ""]
+
+
+@pytest.mark.slow
+def test_every_goal_sees_a_fault() -> None:
+    walker = vector_walker(MACHINE)
+    subject = Subject(netlist(walker), walker_claims(walker, "vec", ""))
+    assert unseen(subject, *walker_faults(walker, "")) == []
 
 
 def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,11 +36,20 @@ def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
         return right(self, walk, {1: 2, 2: 1}.get(level, level))
 
     monkeypatch.setattr(rtl.nest.NestWalker, "loop_at", loop_at)
-    start, _ = prove_walker(MACHINE)
+    start, *_ = proofs()
     assert "false" in start.counterexample
 
 
 def test_sees_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl.nest._LoopState, "is_last", property(lambda self: self.remaining <= 1))
-    _, step = prove_walker(MACHINE)
+    _, step, _ = proofs()
     assert "false" in step.counterexample
+
+
+def test_sees_a_register_that_is_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rtl.nest.NestWalker.slot_shape
+    monkeypatch.setattr(
+        rtl.nest.NestWalker, "slot_shape", lambda self, slot: rtl.nest.signed(right(self, slot).width - 1)
+    )
+    _, _, exact = proofs()
+    assert exact.counterexample.startswith("exact source0, loop 0: false")

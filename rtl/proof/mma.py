@@ -1,0 +1,209 @@
+"""The matrix engine: each weight row, each vector and each accumulator block is asked for once, in order."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import z3
+
+from isa.encoding import ACCUMULATE, OPCODE, InstructionFormat
+from isa.machine import Machine
+from isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
+from rtl.mma import MmaEngine
+from rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from rtl.proof.nest import in_one_bank, walker_claims
+from rtl.proof.netlist import Part, netlist
+from rtl.proof.numbers import natural, number, one_if
+from rtl.proof.result import Goal, Subject
+
+
+def mma_engine(machine: Machine) -> Subject:
+    """The engine without its array: what is claimed holds whatever the array's sums are."""
+    unit = _Engine(MmaEngine(machine))
+    claims = {
+        "mma: reads every weight row once, in order": unit.weight_goals,
+        "mma: asks for every vector once, in order": unit.vector_goals,
+        "mma: a tile's weights come before its vectors": unit.tile_goals,
+        "mma: adds to and writes the sums of each vector": unit.sum_goals,
+        "mma: retires only what it started": unit.retire_goals,
+    }
+    return Subject(
+        netlist(unit.engine, without=["array"]),
+        [
+            *walker_claims(unit.engine.tiles.walker, "mma w", "tiles.walker."),
+            *walker_claims(unit.engine.vectors.walker, "mma a and c", "vectors.walker."),
+            *claims_of_whole(claims),
+        ],
+    )
+
+
+class _Engine:
+    def __init__(self, engine: MmaEngine) -> None:
+        self.engine = engine
+        self.machine = engine.machine
+        self.memories = engine.machine.memories
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def row(self, nets: Part, cycle: int) -> z3.BitVecRef:
+        return nets.natural("tiles.row", cycle) if nets.has("tiles.row") else number(0)
+
+    def rows_in_range(self, nets: Part, cycle: int) -> z3.BoolRef:
+        row = self.row(nets, cycle)
+        waits = z3.Implies(z3.Not(nets.holds("tiles.is_active", cycle)), row == 0)
+        return z3.And(z3.ULT(row, self.machine.rows), waits)
+
+    def weight_goals(self, nets: Part) -> list[Goal]:
+        """Rows 0, 1, … of the tile at the walker's address, then the walker's next; over with the last one's last."""
+        tiles, row = nets.part("tiles"), self.row(nets, 0)
+        memory = self.memories[self.engine.weights.memory]
+        wanted = tiles.part("walker").signed("address_w") + row
+        reads, is_last_row = nets.holds("w__valid"), row == self.machine.rows - 1
+        counted = z3.If(is_last_row, number(0), row + 1)
+        is_bad = z3.And(tiles.holds("is_active"), z3.Not(in_one_bank(wanted, memory, 1)))
+        given = [self.rows_in_range(nets, 0)]
+        walking = self.walking(nets, "tiles", z3.And(reads, is_last_row))
+        return [
+            Goal("reset", [nets.run.starts_from_reset()], self.rows_in_range(nets, 0)),
+            Goal("rows", given, self.rows_in_range(nets, 1)),
+            Goal("address", [*given, reads], nets.natural("w__address") == wanted),
+            Goal("inside", [*given, reads], z3.And(tiles.holds("is_active"), in_one_bank(wanted, memory, 1))),
+            Goal("next row", given, self.row(nets, 1) == z3.If(reads, counted, row)),
+            Goal("fault", [*given, tiles.holds("fault")], z3.And(is_bad, tiles.signed("fault_address") == wanted)),
+            *walking.goals(given),
+        ]
+
+    def walking(self, nets: Part, unit: str, steps: z3.BoolRef) -> Walking:
+        bits = nets.at("instruction__payload.bits")
+        part = nets.part(unit)
+        return Walking(nets.moves("instruction"), bits, steps, part.part("walker"), partial(part.holds, "is_active"))
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def vector_goals(self, nets: Part) -> list[Goal]:
+        """The walker's block of activations until it is granted, then the next one; nothing of a bad iteration."""
+        vectors, a, c = nets.part("vectors"), self.engine.activations, self.engine.sums
+        walker, asks = vectors.part("walker"), nets.holds("a__valid")
+        good = z3.And(
+            in_one_bank(walker.signed("address_a"), self.memories[a.memory], a.block),
+            in_one_bank(walker.signed("address_c"), self.memories[c.memory], c.block),
+        )
+        issues = z3.And(asks, nets.holds("a__granted"))
+        return [
+            Goal("address", [asks], nets.natural("a__address") == walker.signed("address_a")),
+            Goal("inside", [asks], z3.And(vectors.holds("is_active"), good)),
+            Goal("issue", [], vectors.holds("issues") == issues),
+            Goal("fault", [vectors.holds("fault")], z3.And(vectors.holds("is_active"), z3.Not(good))),
+            *self.walking(nets, "vectors", issues).goals([]),
+        ]
+
+    def tile_goals(self, nets: Part) -> list[Goal]:
+        """At most one tile is begun whose first vector has not issued; that issues when the weights are on their way.
+
+        Assumed: an instruction starts when the one before has issued as many first vectors as it began tiles.
+        """
+        vectors, tiles = nets.part("vectors"), nets.part("tiles")
+        steps = range(1, MMA_WEIGHT_LEAD)
+        begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
+        first = z3.And(vectors.holds("issues"), vectors.part("walker").holds("is_first_tile"))
+
+        def begun(cycle: int) -> z3.BitVecRef:
+            total = one_if(vectors.holds("has_weights", cycle))
+            for step in steps:
+                total = total + one_if(vectors.holds(f"tile_begins_{step}", cycle))
+            return total
+
+        def at_most_one(cycle: int) -> z3.BoolRef:
+            return begun(cycle) + one_if(tiles.holds("may_begin", cycle)) <= 1
+
+        clean_start = z3.Implies(nets.moves("instruction"), begun(0) + one_if(begins) == one_if(first))
+        given = [at_most_one(0), clean_start, self.rows_in_range(nets, 0)]
+        entered = vectors.holds("tile_begins_1", 1) == begins
+        passed = [vectors.holds(f"tile_begins_{s + 1}", 1) == vectors.holds(f"tile_begins_{s}") for s in steps[:-1]]
+        return [
+            Goal("reset", [nets.run.starts_from_reset()], at_most_one(0)),
+            Goal("at most one tile ahead", given, at_most_one(1)),
+            Goal("count", given, begun(1) + one_if(first) == begun(0) + one_if(begins)),
+            Goal("lead", given, z3.And(entered, *passed)),
+            Goal("has weights", [*given, first], vectors.holds("has_weights")),
+        ]
+
+    # -- sums --------------------------------------------------------------------------------------------------------
+
+    @property
+    def chain(self) -> list[str]:
+        """The registers behind an issue, cycle by cycle, up to the write."""
+        read, write = mma_read(self.machine), mma_write(self.machine)
+        return [*(f"at_{c}" for c in range(1, read + 1)), *(f"at_write_{c}" for c in range(1, write - read + 1))]
+
+    def address(self, nets: Part, register: str, cycle: int = 0) -> z3.BitVecRef:
+        return natural(z3.Extract(self.address_bits - 1, 0, nets.at(register, cycle)))
+
+    @property
+    def address_bits(self) -> int:
+        return self.memories[self.engine.sums.memory].address_bits
+
+    def flag(self, nets: Part, register: str, number_: int, cycle: int = 0) -> z3.BoolRef:
+        """Behind the address: 0, whether the vector is its instruction's last; 1, whether it adds."""
+        bit = self.address_bits + number_
+        return z3.Extract(bit, bit, nets.at(register, cycle)) == 1
+
+    def sum_goals(self, nets: Part) -> list[Goal]:
+        """What a vector does to its sums is decided when it issues, and passed on cycle by cycle to read and write."""
+        vectors, memory = nets.part("vectors"), self.memories[self.engine.sums.memory]
+        issues, first, writing = vectors.holds("issues"), self.chain[0], self.chain[-1]
+        reading = self.chain[mma_read(self.machine) - 1]
+        entered = z3.And(
+            self.address(nets, first, 1) == vectors.part("walker").signed("address_c"),
+            in_one_bank(self.address(nets, first, 1), memory, self.engine.sums.block),
+            self.flag(nets, first, 0, 1) == vectors.part("walker").holds("last"),
+            self.flag(nets, first, 1, 1) == vectors.holds("adds"),
+        )
+        works = z3.Not(nets.holds("halt"))
+        is_read = z3.And(nets.holds(f"is_{reading}"), self.flag(nets, reading, 1), works)
+        is_written = z3.And(nets.holds(f"is_{writing}"), works)
+        return [
+            Goal("issue", [], nets.holds(f"is_{first}", 1) == issues),
+            Goal("what issues", [issues], entered),
+            Goal("passed on", [], self.passed_on(nets)),
+            Goal("read", [], nets.holds("c_read__valid") == is_read),
+            Goal("read address", [], nets.natural("c_read__address") == self.address(nets, reading)),
+            Goal("write", [], nets.holds("c_write__valid") == is_written),
+            Goal("write address", [], nets.natural("c_write__address") == self.address(nets, writing)),
+            Goal("adds", [], vectors.holds("adds") == self.adds(vectors)),
+            *(self.accumulate_goal(of, nets) for of in self.engine.formats),
+        ]
+
+    def passed_on(self, nets: Part) -> z3.BoolRef:
+        pairs = [
+            pair
+            for before, after in zip(self.chain, self.chain[1:], strict=False)
+            for pair in ((before, after), (f"is_{before}", f"is_{after}"))
+        ]
+        return z3.And(*(nets.at(after, 1) == nets.at(before) for before, after in pairs))
+
+    def adds(self, vectors: Part) -> z3.BoolRef:
+        return z3.Or(self.accumulates(vectors), z3.Not(vectors.part("walker").holds("is_first_reduce")))
+
+    def accumulates(self, vectors: Part, cycle: int = 0) -> z3.BoolRef:
+        return vectors.holds("accumulates", cycle) if vectors.has("accumulates") else z3.BoolVal(False)
+
+    def accumulate_goal(self, of: InstructionFormat, nets: Part) -> Goal:
+        def field(name: str) -> z3.BitVecRef:
+            place = of.field(name)
+            bits = nets.at("instruction__payload.bits")
+            return z3.Extract(place.low_bit + place.type.bits - 1, place.low_bit, bits)
+
+        given = [nets.moves("instruction"), field(OPCODE) == of.opcode]
+        wanted = field(ACCUMULATE) == 1 if of.has_accumulate else z3.BoolVal(False)
+        return Goal(f"accumulate of {of.mnemonic}", given, self.accumulates(nets.part("vectors"), 1) == wanted)
+
+    def retire_goals(self, nets: Part) -> list[Goal]:
+        """An instruction is in hand while its vectors issue, then while its last one is on its way to the write."""
+
+        def in_hand(cycle: int) -> list[z3.BoolRef]:
+            last = [z3.And(nets.holds(f"is_{at}", cycle), self.flag(nets, at, 0, cycle)) for at in self.chain]
+            return [nets.holds("vectors.is_active", cycle), *last]
+
+        issued_last = nets.holds("vectors.issues_last")
+        return [*owed_goals(nets, in_hand), Goal("last", [issued_last], nets.holds("vectors.is_active"))]

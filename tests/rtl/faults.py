@@ -1,0 +1,57 @@
+"""Hardware broken on purpose, one net at a time: what a proof must see."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import z3
+
+from rtl.nest import NestWalker
+from rtl.proof.netlist import Netlist, Run
+from rtl.proof.result import Goal, Subject, refute
+
+
+def unseen(subject: Subject, registers: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """The goals that hold whichever of the faults the hardware has, so that nothing shows that they can fail.
+
+    A fault is a register that takes the inverse of each new value, a net that is seen inverted, or no reset.
+    """
+    left = {name for name, _ in goals_of(subject, subject.hardware)}
+    for hardware in faulty(subject.hardware, registers, outputs):
+        asked = [(name, goal) for name, goal in goals_of(subject, hardware) if name in left]
+        left -= {name for name, goal in asked if refute(goal)}
+        if not left:
+            break
+    return sorted(left)
+
+
+def goals_of(subject: Subject, hardware: Netlist) -> list[tuple[str, Goal]]:
+    run = Run(hardware)
+    return [(f"{claim.what}: {goal.name}", goal) for claim in subject.claims for goal in claim.goals(run)]
+
+
+def faulty(of: Netlist, registers: Sequence[str], outputs: Sequence[str]) -> Iterator[Netlist]:
+    yield dataclasses.replace(of, initial=z3.BoolVal(True))
+    for net in outputs:
+        yield dataclasses.replace(of, nets={**of.nets, net: ~of.nets[net]})
+    for net in registers:
+        register = register_of(of, net)
+        value = of.after[register]
+        yield dataclasses.replace(of, after={**of.after, register: z3.Not(value) if z3.is_bool(value) else ~value})
+
+
+def register_of(of: Netlist, net: str) -> z3.ExprRef:
+    term = of.nets[net]
+    return term if term.num_args() == 0 else term.arg(0)  # a truth value is If(register, 1, 0)
+
+
+def walker_faults(walker: NestWalker, prefix: str) -> tuple[list[str], list[str]]:
+    """Registers and outputs to break in a walker whose nets are called `prefix` and their names."""
+    levels = range(walker.depth)
+    registers = [f"{name}_{level}" for name in ("remaining", "last_index") for level in levels]
+    for slot in walker.slots:
+        registers += [f"{slot}_origin_{level}" for level in levels if level == 0 or walker.strides_at(slot, level)]
+    outputs = ["last", *(f"address_{slot}" for slot in walker.slots), "fault", "fault_address"]
+    outputs += [f"is_{end}_{group}" for end in ("first", "last") for group in walker.groups]
+    return [prefix + name for name in registers], [prefix + name for name in outputs]

@@ -1,4 +1,4 @@
-"""The command line: `tilewright quantize, compile, run, profile, check, disassemble, assemble, isa, rtl`.
+"""The command line: `tilewright quantize, compile, run, profile, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage. Modules that take long to import are imported by the command
 that needs them.
@@ -275,6 +275,35 @@ def assemble(
     summary = {"machine": machine.name, "instructions": len(program.binary.instructions), "bytes": sizes}
     if report(summary, json):
         print_table(f"{output} for {machine.name}", ("region", "bytes"), sizes.items())
+
+
+@app.command()
+def operators(
+    isa: Isa,
+    operator: Annotated[
+        str | None, typer.Argument(metavar="OPERATOR", help="One ONNX operator, such as Conv; all if left out.")
+    ] = None,
+    set: Set = None,  # noqa: A002
+    json: Json = None,
+) -> None:
+    """What a machine can do of ONNX's operators, and in which form; the rest runs on the host."""
+    from compiler.partition.support import support_table
+    from isa.loader import load_machine
+    from tilewright.progress import progress
+    from tilewright.tables import print_table
+
+    machine = load_machine(isa, tuple(set or ()))
+    with progress(f"asking the compiler for {machine.name}"):
+        found = list(support_table(machine, operator or ""))
+    if not found:
+        raise typer.BadParameter(f"no form of {operator!r} is known", param_hint="OPERATOR")
+    value = [
+        {"operator": of.operator, "form": of.form, "where": of.place, "types": list(of.dtypes), "reason": of.reason}
+        for of in found
+    ]
+    if report({"isa": machine.name, "operators": value}, json):
+        rows = [(of.operator, of.form, of.place, of.reason) for of in found]
+        print_table(f"Operators on {machine.name}", ("operator", "form", "where", "reason"), rows)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from compiler.onnx_microsoft import DOMAIN, with_functions
 OPSET = 21
 IR_VERSION = 10
 SCALE = np.float32(0.05)
+RESULT_SCALE = np.float32(0.0627)
 
 IMAGE = (1, 8, 6, 6)
 """[N, C, H, W] of most probes."""
@@ -203,7 +204,7 @@ def _with_scales(*operands: Operand) -> tuple[Operand, ...]:
     """Operands, each with its scale and zero point; the last two are the result's."""
     zeros = {Numbers: Numbers(0, "int8"), Integers: ZERO}
     pairs = [(operand, Numbers(SCALE), zeros[type(operand)]) for operand in operands]
-    return (*(item for three in pairs for item in three), Numbers(SCALE), ZERO)
+    return (*(item for three in pairs for item in three), Numbers(RESULT_SCALE), ZERO)
 
 
 def _integers(operator: str, form: str, *operands: Operand, domain: str = "", **attributes: Any) -> Probe:
@@ -328,7 +329,7 @@ PROBES: Sequence[Probe] = (
     _integers("QLinearAdd", "of com.microsoft", *_with_scales(Integers(), Integers()), domain=DOMAIN),
     _integers("QLinearAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN, kernel_shape=[2, 2]),
     _integers("QLinearGlobalAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN),
-    _integers("QGemm", "of com.microsoft", *_with_scales(Integers((4, 8)), _weights(8, 5))[:6], None, Numbers(SCALE),
+    _integers("QGemm", "of com.microsoft", *_with_scales(Integers((4, 8)), _weights(8, 5))[:6], None, Numbers(RESULT_SCALE),
               ZERO, domain=DOMAIN),
     Probe("Where", "of constants", (Numbers(np.ones(IMAGE), "bool"), Activation(), Activation())),
 )  # fmt: skip

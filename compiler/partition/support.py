@@ -41,6 +41,12 @@ def support_table(machine: Machine, only: str = "") -> Iterator[Support]:
         yield Support(probe.operator, probe.form, able, next(filter(None, reasons.values()), ""))
 
 
+def probe_of(support: Support) -> Probe:
+    """The probe that an answer is about."""
+    probes = (*PROBES, *plain_probes())
+    return next(probe for probe in probes if (probe.operator, probe.form) == (support.operator, support.form))
+
+
 def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     """Why a machine cannot do a probe; empty if it can: the whole compiler has been asked."""
     model = probe_model(probe, dtype)

@@ -329,8 +329,8 @@ PROBES: Sequence[Probe] = (
     _integers("QLinearAdd", "of com.microsoft", *_with_scales(Integers(), Integers()), domain=DOMAIN),
     _integers("QLinearAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN, kernel_shape=[2, 2]),
     _integers("QLinearGlobalAveragePool", "of com.microsoft", *_with_scales(Integers()), domain=DOMAIN),
-    _integers("QGemm", "of com.microsoft", *_with_scales(Integers((4, 8)), _weights(8, 5))[:6], None, Numbers(RESULT_SCALE),
-              ZERO, domain=DOMAIN),
+    _integers("QGemm", "of com.microsoft", *_with_scales(Integers((4, 8)), _weights(8, 5))[:6], None,
+              Numbers(RESULT_SCALE), ZERO, domain=DOMAIN),
     Probe("Where", "of constants", (Numbers(np.ones(IMAGE), "bool"), Activation(), Activation())),
 )  # fmt: skip
 """Forms of operators whose attributes or operands matter; operators that are not here are asked about as they come."""

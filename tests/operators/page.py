@@ -27,8 +27,8 @@ Activations are int8 or uint8, with one scale; NPU stands for both. Forms are of
 *Steps* is the largest distance of a result from ONNX Runtime without optimisations, in steps of its quantisation, and
 *equal* the share of equal results, over {{count}} random results of all operators: {{equal}} of them are equal.
 
-An operator is one node here. In a network, neighbours matter too: a Relu or Clip goes into the node before it, a Pad into
-the node after it, and a Transpose costs nothing when another undoes it.
+An operator is one node here. In a network, neighbours matter too: a Relu or Clip goes into the node before it, a Pad
+into the node after it, and a Transpose costs nothing when another undoes it.
 """
 
 

@@ -1,0 +1,72 @@
+"""All that keeps a network's nodes off a machine, at once, and in the compiler's own words."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from compiler.errors import CompileError, DamagedModel
+from compiler.partition.faults import find_faults
+from compiler.pipeline import compile_model
+from isa.machine import Machine
+from tests.compiler.models import ModelBuilder, conv_model
+from tests.compiler.pipelines import base16
+
+
+def faults_of(model: onnx.ModelProto, machine: Machine | None = None) -> dict[str, str]:
+    return {name: str(error) for name, error in find_faults(model, machine or base16()).items()}
+
+
+def test_finds_nothing_in_what_compiles() -> None:
+    assert faults_of(conv_model(np.random.default_rng(0))) == {}
+
+
+def test_finds_every_node_at_once() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    builder.constant("axis", np.array(1, np.int64))
+    x = builder.quantize(builder.input("x", [1, 4, 6, 6]), 0.1)
+    y = builder.quantize(builder.node("Add", [x, x], name="fine"), 0.2)
+    builder.output(builder.quantize(builder.node("CumSum", [y, "axis"], name="cumsum"), 0.1), "a")
+    builder.output(builder.quantize(builder.node("LpPool", [y], name="pool", kernel_shape=[2, 2]), 0.1), "b")
+    found = faults_of(builder.build())
+    assert found.keys() == {"cumsum", "pool"}
+    assert found["cumsum"].startswith("node 'cumsum' (CumSum): operator CumSum has no lowering to the machine")
+    assert found["pool"].startswith("node 'pool' (LpPool): operator LpPool has no lowering to the machine")
+
+
+def test_the_words_are_those_of_the_compiler() -> None:
+    model = _with_float_convolution()
+    ((name, error),) = find_faults(model, base16()).items()
+    with pytest.raises(CompileError) as first:
+        compile_model(model, base16())
+    assert (name, str(error)) == ("conv", str(first.value))
+
+
+def _with_float_convolution() -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", [1, 4, 6, 6]), 0.1)
+    weights = builder.constant("w", np.ones((4, 4, 1, 1), np.float32))
+    builder.output(builder.quantize(builder.node("Conv", [x, weights], name="conv"), 0.1))
+    return builder.build()
+
+
+def test_a_model_without_a_quantisation_says_so_of_each_node() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> f (float[1, 2] x) => (float[1, 2] y) { t = Relu(x) y = Sign(t) }'
+    )
+    for number, node in enumerate(model.graph.node):
+        node.name = f"n{number}"
+    found = faults_of(model)
+    assert found["n0"] == "works on float tensors; expected QuantizeLinear and DequantizeLinear around it"
+    assert found.keys() == {"n0", "n1"}
+
+
+def test_a_damaged_model_is_no_matter_of_the_machine() -> None:
+    model = conv_model(np.random.default_rng(0))
+    for tensor in model.graph.initializer:
+        if tensor.name == "x.q.scale":
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(np.nan, np.float32), tensor.name))
+    with pytest.raises(DamagedModel, match="its scale is nan"):
+        find_faults(model, base16())

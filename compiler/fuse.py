@@ -15,70 +15,78 @@ from isa.statement import REDUCTIONS, Expr, Op, walk
 
 
 def fuse(program: NestProgram) -> NestProgram:
-    """The program with every elementwise nest fused into a producer whose result only it reads.
+    """The program with every elementwise nest fused into the producers of a buffer that only it reads.
 
-    Its results are the same. A nest keeps at most one reduction; producers that write only a part of a buffer, and
-    outputs of the program, stay as they are.
+    Its results are the same. Where several nests each write a part of the buffer, each takes its part of the
+    consumer in. A nest keeps at most one reduction; outputs of the program stay as they are.
     """
     nests = list(program.nests)
     kept = {tensor.name for tensor in program.outputs}
     position = 0
     while position < len(nests):
-        producer = _fusible_producer(nests[position], nests[:position], nests, kept)
-        if producer is None:
+        producers = _fusible_producers(nests[position], nests[:position], nests, program, kept)
+        if not producers:
             position += 1
             continue
-        nests[position] = _fused(producer, nests[position])
-        nests.remove(producer)
-        position -= 1  # the fused nest may find another producer
+        fused = [_fused(producer, nests[position], program, producer is producers[0]) for producer in producers]
+        nests[position : position + 1] = fused
+        nests = [nest for nest in nests if not any(nest is producer for producer in producers)]
+        position -= len(producers)  # the fused nests may find another producer
     live = {access.tensor for nest in nests for access in (*nest.reads.values(), nest.result)}
     live |= {tensor.name for tensor in program.inputs}
     buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
     return replace(program, nests=tuple(nests), buffers=buffers)
 
 
-def _fusible_producer(consumer: Nest, before: list[Nest], nests: list[Nest], kept: set[str]) -> Nest | None:
-    """The latest nest before that may take an elementwise nest in."""
+def _fusible_producers(
+    consumer: Nest, before: list[Nest], nests: list[Nest], program: NestProgram, kept: set[str]
+) -> list[Nest]:
+    """The nests that write the buffer, the latest before, that may take an elementwise nest in; empty without one."""
     if any(loop.is_reduce for loop in consumer.loops):
-        return None
-    for producer in reversed(before):
-        buffer = producer.result.tensor
+        return []
+    for buffer in dict.fromkeys(producer.result.tensor for producer in reversed(before)):
         reads = [access for access in consumer.reads.values() if access.tensor == buffer]
-        if buffer in kept or len(reads) != 1 or not _is_only_link(buffer, nests):
+        if buffer in kept or len(reads) != 1 or not _is_read_once(buffer, nests):
             continue
-        has_two_reductions = _reductions(producer.expr) and _reductions(consumer.expr)
-        if not has_two_reductions and _renamed_loops(producer, consumer, reads[0]) is not None:
-            return producer
-    return None
+        producers = [nest for nest in before if nest.result.tensor == buffer]
+        if all(_takes_in(producer, consumer, reads[0], program) for producer in producers):
+            return producers
+    return []
 
 
-def _is_only_link(buffer: str, nests: list[Nest]) -> bool:
-    """True when one nest writes a buffer, and one read of one nest reads it."""
-    writes = sum(nest.result.tensor == buffer for nest in nests)
-    reads = sum(access.tensor == buffer for nest in nests for access in nest.reads.values())
-    return writes == 1 and reads == 1
+def _is_read_once(buffer: str, nests: list[Nest]) -> bool:
+    """True when one read of one nest reads a buffer."""
+    return sum(access.tensor == buffer for nest in nests for access in nest.reads.values()) == 1
+
+
+def _takes_in(producer: Nest, consumer: Nest, read: Access, program: NestProgram) -> bool:
+    has_two_reductions = _reductions(producer.expr) and _reductions(consumer.expr)
+    begins_at_a_channel = producer.result.index[1].constant != 0 and len(consumer.reads) > 1
+    if has_two_reductions or begins_at_a_channel:  # constants of channels begin with the first one
+        return False
+    return _loops_there(producer, consumer, read, program) is not None
 
 
 def _reductions(expr: Expr) -> bool:
     return any(node.op in REDUCTIONS for node in walk(expr))
 
 
-def _renamed_loops(producer: Nest, consumer: Nest, read: Access) -> Mapping[str, str] | None:
-    """Consumer's loop → producer's, if the consumer reads each element of the result where it was written."""
-    trips = {loop.name: loop.trip for loop in producer.loops}
-    names: dict[str, str] = {}
+def _loops_there(producer: Nest, consumer: Nest, read: Access, program: NestProgram) -> Mapping[str, Affine] | None:
+    """Consumer's loop → its index in the producer's loops, if the consumer reads each element where it is written."""
+    shape = program.buffers[read.tensor].shape
+    trips = {loop.name: loop.trip for loop in consumer.loops}
+    found: dict[str, Affine] = {}
     if read.outside is not None:
         return None
-    for written, taken in zip(producer.result.index, read.index, strict=True):
+    for size, written, taken in zip(shape, producer.result.index, read.index, strict=True):
         if written == taken == Affine(()):
             continue
-        if not _is_plain(written) or not _is_plain(taken):
+        if not _is_plain(taken) or len(written.terms) != 1 or trips[taken.terms[0][0]] != size:
             return None
-        names[taken.terms[0][0]] = written.terms[0][0]
-    if any(loop.name not in names or trips[names[loop.name]] != loop.trip for loop in consumer.loops):
-        return None
+        found[taken.terms[0][0]] = written
     outer = [loop.name for loop in producer.loops if not loop.is_reduce]
-    return names if sorted(names.values()) == sorted(outer) else None
+    there = [loop for index in found.values() for loop, _ in index.terms]
+    return found if sorted(there) == sorted(outer) and set(trips) == set(found) else None
 
 
 def _is_plain(index: Affine) -> bool:
@@ -86,10 +94,10 @@ def _is_plain(index: Affine) -> bool:
     return index.constant == 0 and len(index.terms) == 1 and index.terms[0][1] == 1
 
 
-def _fused(producer: Nest, consumer: Nest) -> Nest:
+def _fused(producer: Nest, consumer: Nest, program: NestProgram, is_first: bool) -> Nest:
     """The producer's loops with the consumer's expression, the producer's in place of what the consumer read."""
     (link,) = (name for name, access in consumer.reads.items() if access.tensor == producer.result.tensor)
-    loops = _renamed_loops(producer, consumer, consumer.reads[link])
+    loops = _loops_there(producer, consumer, consumer.reads[link], program)
     assert loops is not None
     reads = dict(producer.reads)
     leaves: dict[str, Expr] = {link: producer.expr}
@@ -98,7 +106,7 @@ def _fused(producer: Nest, consumer: Nest) -> Nest:
             continue
         fresh = _fresh(name, reads)
         reads[fresh] = _with_loops(access, loops, producer)
-        leaves[name] = Expr(Op.SOURCE, _range_of(name, consumer.expr), name=fresh)  # of a table only the name is used
+        leaves[name] = Expr(Op.SOURCE, _range_of(name, consumer.expr), name=fresh)
     return Nest(
         producer.name,
         producer.nodes + consumer.nodes,
@@ -106,7 +114,7 @@ def _fused(producer: Nest, consumer: Nest) -> Nest:
         reads,
         _with_loops(consumer.result, loops, producer),
         _substituted(consumer.expr, leaves),
-        producer.macs + consumer.macs,
+        producer.macs + consumer.macs * is_first,
     )
 
 
@@ -120,14 +128,15 @@ def _range_of(name: str, expr: Expr) -> Interval:
     return next(node.range for node in walk(expr) if node.op in (Op.SOURCE, Op.LUT) and node.name == name)
 
 
-def _with_loops(access: Access, loops: Mapping[str, str], producer: Nest) -> Access:
+def _with_loops(access: Access, loops: Mapping[str, Affine], producer: Nest) -> Access:
     order = [loop.name for loop in producer.loops]
 
-    def renamed(index: Affine) -> Affine:
-        terms = sorted(((loops[loop], step) for loop, step in index.terms), key=lambda term: order.index(term[0]))
-        return Affine(tuple(terms), index.constant)
+    def placed(index: Affine) -> Affine:
+        terms = [(loop, step * by) for outer, step in index.terms for loop, by in loops[outer].terms]
+        first = index.constant + sum(step * loops[outer].constant for outer, step in index.terms)
+        return Affine(tuple(sorted(terms, key=lambda term: order.index(term[0]))), first)
 
-    return replace(access, index=tuple(map(renamed, access.index)))
+    return replace(access, index=tuple(map(placed, access.index)))
 
 
 def _substituted(expr: Expr, leaves: Mapping[str, Expr]) -> Expr:

@@ -121,11 +121,22 @@ class _Merger:
         )
 
     def _is_aligned(self, part: _Part, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
-        """Channels one by one, from a whole vector (a word is enough for who only writes), and to a word's end."""
-        first, step = part.firsts[1], part.steps[1]
+        """Channels one by one, from a whole vector (a word is enough for who only writes) to the end of one."""
+        first, step, end = part.firsts[1], part.steps[1], part.firsts[1] + inner.shape[1]
         unit = self._vector if has_reader else self._lanes
-        fills_words = inner.shape[1] % unit == 0 or first + inner.shape[1] == outer.shape[1]
-        return step == 1 and first % unit == 0 and (fills_words or not is_written)
+        if step != 1 or first % unit:
+            return False
+        words_end, vectors_end = (-(-end // size) * size for size in (self._lanes, unit))
+        is_end = end == outer.shape[1] or (words_end == vectors_end and self._is_unwritten(part, range(end, words_end)))
+        return is_end or not is_written
+
+    def _is_unwritten(self, part: _Part, channels: range) -> bool:
+        """Whether no nest writes any of some channels of the outer buffer."""
+        return not any(
+            set(channels).intersection(index_range(nest, nest.result, 1))
+            for nest in self.nests
+            if nest.result.tensor == part.outer
+        )
 
     def _sees_neighbours(self, part: _Part, nest: Nest, read: Access) -> bool:
         """Whether a read goes beyond the buffer where the outer one has other elements."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,9 @@ def distances(model: onnx.ModelProto, run: Run, count: int = 4, seed: int = 0) -
     return np.concatenate(found)
 
 
-def compiled_distances(model: onnx.ModelProto, machine: str, count: int = 2) -> NDArray[np.int64]:
+def compiled_distances(
+    model: onnx.ModelProto, machine: str, count: int = 2, overrides: Sequence[str] = ()
+) -> NDArray[np.int64]:
     """Steps between what the compiled program computes in the simulator and what ONNX Runtime does."""
-    program = compile_model(model, load_machine(machine))
+    program = compile_model(model, load_machine(machine, list(overrides)))
     return distances(model, lambda inputs: simulated(program, inputs), count)

@@ -104,13 +104,31 @@ def test_a_rescale_after_a_max_pool_is_fused() -> None:
     assert_same_bits(model, before, after)
 
 
-def test_a_rescale_after_parts_of_a_buffer_is_not_fused() -> None:
+def test_a_rescale_after_parts_of_a_buffer_goes_into_each() -> None:
     builder = ModelBuilder(np.random.default_rng(2))
     x = builder.quantize(builder.input("x", [1, 2, 5, 5]), 0.1, name="x.q")
     y = builder.node("AveragePool", [x], name="pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     builder.output(builder.quantize(builder.quantize(y, 0.1, name="y.q"), 0.2, name="z.q"))
-    program = lowered(builder.build())
-    assert len(fuse(program).nests) == len(program.nests) == 10
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert len(after.nests) == len(before.nests) - 1 == 9
+    assert_same_bits(model, before, after)
+
+
+def test_an_add_after_strided_parts_goes_into_each() -> None:
+    """An upsampled tensor and a lateral one: each quarter of the sum reads its quarter of the other."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", [2, 20, 3, 4]), 0.1, name="x.q")
+    other = builder.quantize(builder.input("other", [2, 20, 6, 8]), 0.2, name="other.q")
+    scales = builder.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    up = builder.quantize(builder.node("Resize", [x, "", scales], name="up"), 0.12, name="up.q")
+    builder.output(builder.quantize(builder.node("Add", [other, up], name="add"), 0.15, name="sum"))
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert len([nest for nest in after.nests if nest.nodes[-1:] == ("add",)]) == 4
+    assert_same_bits(model, before, after)
 
 
 def test_what_is_broadcast_is_not_fused() -> None:

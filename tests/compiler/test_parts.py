@@ -1,0 +1,111 @@
+"""Copies that are only a matter of addresses go, the others stay, and the bits are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+
+from compiler.nest import NestProgram
+from compiler.nest_interpreter import run_nests
+from compiler.parts import merge_parts
+from isa.statement import Op
+from tests.compiler.models import ModelBuilder, add_conv, random_inputs
+from tests.compiler.pipelines import base16, compiled_distances, lowered
+
+LOW = -128
+
+
+def copies(program: NestProgram) -> int:
+    return sum(nest.expr.op is Op.SOURCE for nest in program.nests)
+
+
+def merged(model: onnx.ModelProto) -> tuple[int, int]:
+    """Copies before and after; the results are checked to be the same."""
+    before = lowered(model)
+    after = merge_parts(before, base16())
+    for seed in range(2):
+        inputs = random_inputs(model, np.random.default_rng(seed))
+        expected, computed = run_nests(before, inputs), run_nests(after, inputs)
+        assert all(np.array_equal(expected[name], computed[name]) for name in expected)
+    return copies(before), copies(after)
+
+
+def concatenated(
+    channels: Sequence[int], axis: int = 1, kernel: int = 1, keeps_first: bool = False, again: bool = False
+) -> onnx.ModelProto:
+    """Maxima of inputs, concatenated, and a convolution of the whole; `keeps_first` reads the first by itself."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    parts = []
+    for i, size in enumerate(channels):
+        x = builder.quantize(builder.input(f"x{i}", (2, size, 6, 6)), 0.1, LOW, name=f"x{i}.q")
+        x = builder.node("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
+        parts.append(builder.quantize(x, 0.1, LOW, name=f"p{i}.q"))
+    y = builder.quantize(builder.node("Concat", parts, name="concat", axis=axis), 0.1, LOW, name="y.q")
+    if keeps_first:
+        pads = [kernel // 2] * 4
+        builder.output(add_conv(builder, parts[0], channels[0], 8, kernel, pads=pads, name="first"), "first")
+    if again:
+        twice = builder.node("Concat", [parts[0], parts[0]], name="twice", axis=1)
+        builder.output(builder.quantize(twice, 0.1, LOW, name="twice.q"), "twice")
+    builder.output(add_conv(builder, y, sum(channels) if axis == 1 else channels[0], 8, 1, name="conv"))
+    return builder.build("concat")
+
+
+def test_concatenated_channels_are_computed_in_place() -> None:
+    assert merged(concatenated([16, 32, 8])) == (3, 0)
+
+
+def test_a_part_is_also_read_by_itself_with_padding() -> None:
+    assert merged(concatenated([16, 32], kernel=3, keeps_first=True)) == (2, 0)
+
+
+def test_rows_that_a_window_looks_beyond_stay_copied() -> None:
+    """The convolution of the first part pads its last row; in the whole, the second part's rows are there."""
+    assert merged(concatenated([16, 16], axis=2, kernel=3, keeps_first=True)) == (2, 1)
+    assert merged(concatenated([16, 16], axis=2, kernel=1, keeps_first=True)) == (2, 0)
+
+
+def test_channels_within_a_word_stay_copied() -> None:
+    """With 20 channels, the second operand begins on lane 4; both are copied apart, and a product joins them."""
+    before, after = merged(concatenated([20, 16]))
+    assert (before, after) == (2, 0)
+
+
+def test_one_tensor_in_two_places_is_copied_once_less() -> None:
+    before, after = merged(concatenated([16, 16], again=True))
+    assert (before, after) == (4, 2)
+
+
+def sliced(starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], kernel: int = 1) -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", (1, 48, 7, 6)), 0.1, name="x.q")
+    named = zip(("starts", "ends", "axes"), (starts, ends, axes), strict=True)
+    y = builder.node("Slice", [x, *(builder.constant(n, np.array(v, np.int64)) for n, v in named)], name="slice")
+    channels = len(range(48)[starts[0] : ends[0]]) if axes[0] == 1 else 48
+    builder.output(add_conv(builder, y, channels, 8, kernel, pads=[kernel // 2] * 4, name="conv"))
+    return builder.build("slice")
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        (sliced([16], [48], [1]), 0),
+        (sliced([16], [42], [1]), 0),
+        (sliced([0], [5], [1]), 0),
+        (sliced([1, 2], [6, 5], [2, 3]), 0),
+        (sliced([1, 2], [6, 5], [2, 3], kernel=3), 1),  # the convolution's padding would be the rows around
+        (sliced([16], [32], [1], kernel=3), 0),
+    ],
+)
+def test_slices_are_read_where_they_lie(model: onnx.ModelProto, left: int) -> None:
+    assert merged(model) == (1, left)
+
+
+@pytest.mark.parametrize("machine", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("overrides", [[], ["memories.act.kib=8"]])
+def test_parts_on_chip_and_in_dram_hold_the_same(overrides: list[str], machine: str) -> None:
+    model = concatenated([16, 32, 8], kernel=3, keeps_first=True)
+    assert compiled_distances(model, machine, overrides=overrides).max() <= 1

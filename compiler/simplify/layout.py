@@ -28,8 +28,8 @@ def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
 def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
     """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it."""
     before = view.producer(operator.inputs[0], "reshape", "transpose")
-    if before is None:
-        return None
+    if before is None or (before.kind == "transpose" and before.inputs[0] in view.inputs):
+        return None  # the host orders an input's elements
     source, result = before.inputs[0], operator.outputs[0]
     middle = view.fresh(f"{result}.unshaped")
     of = replace(view.type(result), shape=view.type(source).shape)

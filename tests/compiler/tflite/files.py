@@ -53,14 +53,6 @@ class Tensor:
         assert self.value is not None
         return self.real(self.value)
 
-    def integers(self, real: NDArray[Any]) -> NDArray[Any]:
-        """The nearest integers of real values, within the range of the type."""
-        if not self.scales:
-            return real.astype(self.dtype)
-        limits = np.iinfo(self.dtype)
-        rounded = np.rint(real / self.scales[0]) + self.zeros[0]
-        return np.clip(rounded, limits.min, limits.max).astype(self.dtype)
-
 
 class TfliteFile:
     """Collects tensors and operators; `content` writes the file."""
@@ -105,7 +97,7 @@ class TfliteFile:
 
     def operator(
         self, kind: str, inputs: Sequence[Tensor | None], outputs: Tensor | Sequence[Tensor], table: str | None = None,
-        fields: dict[str, Any] | None = None, **options: Any,
+        *, fields: Any = None, **options: Any,
     ) -> None:  # fmt: skip
         """`options` are those of the schema's `table`, as in `StrideW=2`; `fields` those of the operator itself."""
         made = [outputs] if isinstance(outputs, Tensor) else list(outputs)

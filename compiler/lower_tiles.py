@@ -13,6 +13,7 @@ from compiler.errors import CompileError
 from compiler.layout import DramLayout, outside_runs
 from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
 from compiler.nest import Access, Nest, NestProgram
+from compiler.plain_sums import sum_without_weights
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from compiler.select.cover import Cover, Selector, Table, TensorRead, WeightTiles
 from compiler.select.space import NO_LOOP, describe
@@ -48,6 +49,7 @@ class Selection:
 
 def select(nests: NestProgram, machine: Machine) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover."""
+    nests = sum_without_weights(nests, Selector(machine, nests).cover)
     nests = separate_windows(nests, Selector(machine, nests).cover)
     selector = Selector(machine, nests)
     return Selection(machine, nests, tuple(selector.cover(nest) for nest in nests.nests))

@@ -23,7 +23,7 @@ def separate_windows(program: NestProgram, cover: Callable[[Nest], Cover]) -> Ne
     buffers = dict(program.buffers)
     for nest in program.nests:
         window = _window(nest)
-        if window is None or _fits(cover(nest), nest):
+        if window is None or fits_reduce_loops(cover(nest), nest):
             nests.append(nest)
             continue
         read, rows, columns = window
@@ -46,7 +46,7 @@ def _window(nest: Nest) -> tuple[str, str, str] | None:
     return read, moving[2][0], moving[3][0]
 
 
-def _fits(cover: Cover, nest: Nest) -> bool:
+def fits_reduce_loops(cover: Cover, nest: Nest) -> bool:
     """Whether every window loop fits a reduce loop of the instruction that runs it."""
     of = next(step.format for step in cover.steps if step.reduces)
     trips = sorted((loop.trip for loop in nest.loops if loop.is_reduce and loop.trip > 1), reverse=True)

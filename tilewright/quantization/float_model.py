@@ -60,7 +60,8 @@ class FloatModel:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        return tuple(value.name for value in self.plain.graph.output)
+        """The results that are float32."""
+        return float_outputs(self.plain)
 
 
 def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
@@ -75,6 +76,10 @@ def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
     _require_finite(source, name)
     plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
     return FloatModel(name, plain, _inferred(plain_gemm(fold(plain, name)), name))
+
+
+def float_outputs(model: onnx.ModelProto) -> tuple[str, ...]:
+    return tuple(v.name for v in model.graph.output if v.type.tensor_type.elem_type == TensorProto.FLOAT)
 
 
 def is_quantized(model: onnx.ModelProto) -> bool:

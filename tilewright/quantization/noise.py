@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from tilewright.quantization.float_model import float_outputs
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.tensors import Tensors
 
@@ -62,8 +63,7 @@ def measure_noise(
     model: onnx.ModelProto, quantized: onnx.ModelProto, names: Mapping[str, str], samples: Samples, name: str
 ) -> tuple[LayerNoise, ...]:
     """The noise of every layer, in order; `names` says what tensors of `model` are called in `quantized`."""
-    outputs = {value.name: value.name for value in model.graph.output}
-    names = {**names, **outputs}
+    names = {**names, **{output: output for output in float_outputs(model)}}
     ratios = signal_to_noise(
         Tensors(model, list(names), name), Tensors(quantized, list(names.values()), name), names, samples
     )

@@ -35,6 +35,9 @@ KEEP_PARAMETERS = frozenset(
 )
 """Operators whose constants stay float: the compiler takes them into its own, and 8 bits would be fewer."""
 
+PICKS = frozenset(("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile"))
+"""Operators whose result holds only elements of their operand, and that ONNX Runtime gives a scale of its own."""
+
 REMOVABLE = ("Relu", "Clip")
 """What the quantiser turns into the range of the operator before it."""
 
@@ -61,25 +64,28 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
         "TensorQuantOverrides": _per_tensor_weights(quantized, constants, QuantType.QInt8),
     }
     with _silent():
-        quantizer = QDQQuantizer(
-            _prepared(model),
-            per_channel=True,
-            reduce_range=False,
-            weight_qType=QuantType.QInt8,
-            activation_qType=QuantType.QInt8 if activations == "int8" else QuantType.QUInt8,
-            tensors_range=TensorsData(CalibrationMethod.MinMax, data),
-            nodes_to_quantize=[],
-            nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
-            op_types_to_quantize=sorted({node.op_type for node in quantized}),
-            extra_options=options,
-        )
-        for node in quantized:
-            if node.op_type in REMOVABLE:
-                quantizer.quantize_activation_tensor(node.input[0])
-        for node in by_hand:
-            _mark(quantizer, node, constants)
-        quantizer.quantize_model()
-    return _finished(quantizer.model.model)
+        try:
+            quantizer = QDQQuantizer(
+                _prepared(model),
+                per_channel=True,
+                reduce_range=False,
+                weight_qType=QuantType.QInt8,
+                activation_qType=QuantType.QInt8 if activations == "int8" else QuantType.QUInt8,
+                tensors_range=TensorsData(CalibrationMethod.MinMax, data),
+                nodes_to_quantize=[],
+                nodes_to_exclude=sorted(excluded | {node.name for node in by_hand}),
+                op_types_to_quantize=sorted({node.op_type for node in quantized}),
+                extra_options=options,
+            )
+            for node in quantized:
+                if node.op_type in REMOVABLE:
+                    quantizer.quantize_activation_tensor(node.input[0])
+            for node in by_hand:
+                _mark(quantizer, node, constants)
+            quantizer.quantize_model()
+            return _finished(quantizer.model.model)
+        except Exception as error:  # whatever its operators' quantisers raise
+            raise CompileError(f"{name}: ONNX Runtime cannot quantise it: {error}") from error
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
@@ -106,7 +112,7 @@ def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) ->
     match node.op_type:
         case "Clip":
             return not _clips_around_zero(node, constants)
-        case "Pad":
+        case kind if kind == "Pad" or kind in PICKS:
             return True
         case kind if kind in KEEP_PARAMETERS:
             return any(tensor in constants for tensor in node.input)
@@ -125,12 +131,13 @@ def _clips_around_zero(node: onnx.NodeProto, constants: dict[str, onnx.TensorPro
 
 
 def _mark(quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> None:
-    """Quantise a node's activations and leave its constants."""
+    """Quantise a node's activations and leave its constants; what picks elements has one scale."""
+    keeps_scale = node.op_type in PICKS or (node.op_type == "Pad" and _pads_with_its_own(node, constants))
     for tensor in node.input:
         if tensor and tensor not in constants:
             quantizer.quantize_activation_tensor(tensor)
     for tensor in node.output:
-        if node.op_type == "Pad" and _pads_with_its_own(node, constants):
+        if keeps_scale:
             quantizer.quantize_output_same_as_input(tensor, node.input[0], node.name)
         elif tensor:
             quantizer.quantize_activation_tensor(tensor)

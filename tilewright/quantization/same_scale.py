@@ -1,8 +1,8 @@
 """Tensors that a Concat joins get the range of its result, so that joining them only moves them.
 
 Nothing is lost by that: the Concat's result has this range in any case. A tensor that others read too keeps its own
-range; so does one that goes beyond the joined range, and one whose range is a limit (of a Clip, or of a Relu where the
-joined range has negative values).
+range; so does one that is averaged and goes beyond the joined range, and one whose range is a limit (of a Clip, or of a
+Relu where the joined range has negative values).
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from collections.abc import Mapping
 
 import onnx
 
+from tilewright.quantization.qdq import PICKS
 from tilewright.quantization.ranges import Range
 
-MOVES = frozenset(
+MOVES = PICKS | frozenset(
     ("AveragePool", "Flatten", "MaxPool", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 )
-"""Operators whose result the quantiser gives the scale of their first operand."""
+"""Operators whose result is given the scale of their first operand."""
+
+AVERAGES = ("AveragePool", "Resize")
+"""Those of them whose result may depend on values beyond its range; the others only pick elements, in order of size."""
 
 
 def join_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -41,13 +45,14 @@ def _widen(
     readers: Mapping[str, int],
 ) -> None:
     """Give a tensor the range, and those before it that share its scale; or leave it if something speaks against."""
-    chain = [tensor]
+    chain, averages = [tensor], False
     while chain[-1] in makers and makers[chain[-1]].op_type in MOVES:
+        averages |= makers[chain[-1]].op_type in AVERAGES
         chain.append(makers[chain[-1]].input[0])
     maker = makers.get(chain[-1])
     if maker is None or any(name not in ranges or readers[name] != 1 for name in chain):
         return
-    if any(ranges[name].low < wanted.low or ranges[name].high > wanted.high for name in chain):
+    if averages and any(ranges[name].low < wanted.low or ranges[name].high > wanted.high for name in chain):
         return
     if maker.op_type == "Clip" or (maker.op_type == "Relu" and wanted.low < 0):
         return

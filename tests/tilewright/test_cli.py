@@ -244,8 +244,8 @@ def test_refuses_a_float_model(tilewright: Command, tmp_path: Path) -> None:
     ended = compile_fault(tilewright, one_node(tmp_path, "Relu"), tmp_path)
     require_fault(
         ended,
-        "one: the model is float; expected an int8 one. Quantise it with samples of its inputs: --calibration data.npz, "
-        "or --calibration random if only cycles matter",
+        "one: the model is float; expected an int8 one. Quantise it with samples of its inputs: --calibration "
+        "data.npz, or --calibration random if only cycles matter",
     )
 
 

@@ -6,7 +6,7 @@ from compiler.tflite.layout import Layout, to_file, to_stored
 from compiler.tflite.operation import Operation, Row
 
 
-def _binary(op_type: str, options: str) -> Row:
+def _binary(op_type: str, options: str, keeps_scale: bool = False) -> Row:
     def translate(operation: Operation) -> None:
         """The shapes are aligned at their ends, as ONNX does; sizes of 1 are repeated."""
         layout = _layout_of_all(operation)
@@ -14,7 +14,7 @@ def _binary(op_type: str, options: str) -> Row:
         operation.ignore("pot_scale_int16")  # of 16-bit tensors
         operation.write_activated(value, layout)
 
-    return Row(translate, options, (2, 2))
+    return Row(translate, options, (2, 2), keeps_scale)
 
 
 def _layout_of_all(operation: Operation) -> Layout:
@@ -96,9 +96,8 @@ ELEMENTWISE = {
     "ADD": _binary("Add", "AddOptions"),
     "SUB": _binary("Sub", "SubOptions"),
     "MUL": _binary("Mul", "MulOptions"),
-    "DIV": _binary("Div", "DivOptions"),
-    "MAXIMUM": _binary("Max", "MaximumMinimumOptions"),
-    "MINIMUM": _binary("Min", "MaximumMinimumOptions"),
+    "MAXIMUM": _binary("Max", "MaximumMinimumOptions", keeps_scale=True),
+    "MINIMUM": _binary("Min", "MaximumMinimumOptions", keeps_scale=True),
     "RELU": _limit("RELU"),
     "RELU6": _limit("RELU6"),
     "RELU_N1_TO_1": _limit("RELU_N1_TO_1"),
@@ -107,7 +106,6 @@ ELEMENTWISE = {
     "EXP": _unary("Exp", "ExpOptions"),
     "HARD_SWISH": _unary("HardSwish", "HardSwishOptions"),
     "LOGISTIC": _unary("Sigmoid"),
-    "NEG": _unary("Neg", "NegOptions"),
     "TANH": _unary("Tanh"),
     "GELU": Row(gelu, "GeluOptions"),
     "LEAKY_RELU": Row(leaky_relu, "LeakyReluOptions"),

@@ -325,4 +325,3 @@ MOVES = {
     "RESIZE_NEAREST_NEIGHBOR": Row(resize_nearest_neighbor, "ResizeNearestNeighborOptions", (2, 2), keeps_scale=True),
     "RESIZE_BILINEAR": Row(resize_bilinear, "ResizeBilinearOptions", (2, 2), keeps_scale=True),
 }
-"""`keeps_scale`: TFLite's kernels copy or average the integers as they are."""

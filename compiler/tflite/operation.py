@@ -33,7 +33,7 @@ UNUSED = None
 class Row:
     """How operators of one kind are translated: the table of their options, how many inputs they may have.
 
-    `keeps_scale`: the results must have the scale and zero point of the elements, as their integers are not changed.
+    `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
     """
 
     translate: Callable[[Operation], None]
@@ -151,12 +151,14 @@ class Operation:
             raise self.error(f"option {name} = {value} has no lowering")
 
     def _check_scales(self) -> None:
-        """TFLite would copy the integers; so another scale would be another meaning."""
-        elements = [i for i in self.operator.inputs if i is not None and self.tensor(i).dtype.name in INTEGERS]
-        for index in elements[:1]:
-            for output in self.operator.outputs:
-                if not _is_same(self.tensor(index).quantized, self.tensor(output).quantized):
-                    raise self.error(f"has another scale or zero point than {self.tensor(index)}", output)
+        """Of all 8-bit operands and results."""
+        operands = [index for index in self.operator.inputs if index is not None]
+        first, *others = [i for i in (*operands, *self.operator.outputs) if self.tensor(i).dtype.name in INTEGERS] or [
+            0
+        ]
+        for index in others:
+            if not _is_same(self.tensor(first).quantized, self.tensor(index).quantized):
+                raise self.error(f"has another scale or zero point than {self.tensor(first)}", index)
 
     def _read(self, name: str, default: Kind) -> Kind:
         value = self._left.pop(name, default)

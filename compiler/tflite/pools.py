@@ -58,10 +58,6 @@ def mean(operation: Operation) -> None:
     reduce(operation, "ReduceMean")
 
 
-def sum_(operation: Operation) -> None:
-    reduce(operation, "ReduceSum")
-
-
 def reduce_max(operation: Operation) -> None:
     reduce(operation, "ReduceMax")
 
@@ -70,6 +66,5 @@ POOLS = {
     "AVERAGE_POOL_2D": Row(average_pool_2d, "Pool2DOptions", keeps_scale=True),
     "MAX_POOL_2D": Row(max_pool_2d, "Pool2DOptions", keeps_scale=True),
     "MEAN": Row(mean, "ReducerOptions", (2, 2)),
-    "SUM": Row(sum_, "ReducerOptions", (2, 2)),
-    "REDUCE_MAX": Row(reduce_max, "ReducerOptions", (2, 2)),
+    "REDUCE_MAX": Row(reduce_max, "ReducerOptions", (2, 2), keeps_scale=True),
 }

@@ -51,7 +51,7 @@ def test_pools(
     require_close(y, run(translate(file, y), inputs)["y"], expected)
 
 
-@pytest.mark.parametrize(("kind", "of"), [("MEAN", np.mean), ("SUM", np.sum), ("REDUCE_MAX", np.max)])
+@pytest.mark.parametrize(("kind", "of"), [("MEAN", np.mean), ("REDUCE_MAX", np.max)])
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("axes", [(1, 2), (2, 1), (-1,), (1,), (0, 3)])
 def test_reductions(kind: str, of: Any, keeps: bool, axes: tuple[int, ...]) -> None:
@@ -61,7 +61,7 @@ def test_reductions(kind: str, of: Any, keeps: bool, axes: tuple[int, ...]) -> N
     wanted = file.constant("axes", np.array(axes, np.int32))
     inputs = random_inputs(file, rng)
     expected = of(reals(file, inputs)[0], axis=axes, keepdims=keeps)
-    y = file.tensor("y", expected.shape, 0.3 if kind == "SUM" else 0.05, 7)
+    y = file.tensor("y", expected.shape, *((0.04, 9) if kind == "MEAN" else (0.05, 7)))
     file.operator(kind, [x, wanted], y, "ReducerOptions", KeepDims=keeps)
     require_close(y, run(translate(file, y), inputs)["y"], expected)
 

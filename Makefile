@@ -9,7 +9,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-all prove bench lint clean mutate
+.PHONY: demo test test-slow test-all prove bench networks lint clean mutate
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -33,6 +33,10 @@ prove: $(STAMP)
 
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench
+
+# What the networks of programs/networks cost to compile and to simulate: some minutes.
+networks: $(STAMP)
+	$(PYTHON) -m programs.networks.measure
 
 # Fifty seeded faults, and the tests that notice them: ten minutes. docs/mutation.md has the last result.
 mutate: $(STAMP)

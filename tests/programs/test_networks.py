@@ -1,0 +1,261 @@
+"""Each network is the one of its paper: published work and parameters, valid ONNX, int8 around every operator."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from programs.networks.builder import Builder
+from programs.networks.quantise import KEEP_PARAMETERS, random_inputs
+from programs.networks.registry import NETWORKS, float_network, int8_network
+
+SMALL = ("autoencoder", "ds-cnn", "mobilenetv1-0.25", "resnet8", "resnet20v2")
+
+UNFOLDED = 1
+"""A convolution without bias and its normalisation's scale and shift: one more than a bias for each channel."""
+
+UNFOLDED_WITH_STATISTICS = 3
+"""Keras also counts the mean and variance of a normalisation."""
+
+BIAS_AND_STATISTICS = 4
+"""Keras again, with a bias that the normalisation makes needless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is published of a network, with its source.
+
+    `macs` has the digits that the source gives, `precision` the last of them; `per_channel`: parameters that the
+    source counts for a normalised channel beside the bias that it becomes.
+    """
+
+    macs: float
+    precision: float
+    parameters: int
+    per_channel: int
+    source: str
+
+
+TORCHVISION = "torchvision's table of weights: `_ops` (1e9 multiply-accumulates) and `num_params`"
+MLPERF_TINY = "Keras's summary of the MLPerf Tiny reference model; work by hand: "
+
+PUBLISHED = {
+    "autoencoder": Published(
+        2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8, 1, 269_992, BIAS_AND_STATISTICS, MLPERF_TINY + "ten matrices"
+    ),
+    # 10x4 taps to 25x5 positions, then four times 3x3 taps and 64 channels, then the classifier.
+    "ds-cnn": Published(
+        125 * 64 * 40 + 4 * 125 * 64 * (9 + 64) + 64 * 12, 1, 24_908, BIAS_AND_STATISTICS, MLPERF_TINY + "125 places"
+    ),
+    # The release says 407e6 for B0 without its squeeze-and-excite, which its paper gives as 0.39e9.
+    "efficientnet-lite0": Published(0.39e9, 0.01e9, 4_652_008, UNFOLDED, "EfficientNet, table 2, B0; timm's model"),
+    "mobilenetv1": Published(569e6, 1e6, 4_253_864, UNFOLDED_WITH_STATISTICS, "MobileNets, table 4; Keras's summary"),
+    "mobilenetv1-0.25": Published(7.49e6, 0.01e6, 221_794, BIAS_AND_STATISTICS, MLPERF_TINY + "7.49e6"),
+    "mobilenetv2": Published(0.301e9, 0.001e9, 3_504_872, UNFOLDED, TORCHVISION),
+    "mobilenetv3-large": Published(0.217e9, 0.001e9, 5_483_032, UNFOLDED, TORCHVISION),
+    "mobilenetv3-small": Published(0.057e9, 0.001e9, 2_542_856, UNFOLDED, TORCHVISION),
+    "resnet8": Published(12.5e6, 0.1e6, 78_666, BIAS_AND_STATISTICS, MLPERF_TINY + "12.5e6"),
+    "resnet18": Published(1.814e9, 0.001e9, 11_689_512, UNFOLDED, TORCHVISION),
+    # Bottlenecks at 32x32 (16 to 64 channels), 16x16 (64 to 128) and 8x8 (128 to 256), two each, the first projecting.
+    "resnet20v2": Published(
+        1024 * (27 * 16 + 16 * 16 + 2 * 9 * 16 * 16 + 2 * 16 * 64 + 16 * 64 + 64 * 16)
+        + 256 * (64 * 64 + 2 * 9 * 64 * 64 + 2 * 64 * 128 + 64 * 128 + 128 * 64)
+        + 64 * (128 * 128 + 2 * 9 * 128 * 128 + 2 * 128 * 256 + 128 * 256 + 256 * 128)
+        + 256 * 10,
+        1,
+        574_090,
+        BIAS_AND_STATISTICS,
+        "Keras's summary of cifar10_resnet with version 2, n 2; work by hand",
+    ),
+    "resnet50": Published(3.86e9, 0.01e9, 25_557_032, UNFOLDED, "Deep Residual Learning, table 1: 3.8e9, cut off"),
+    "resnet50v1.5": Published(4.089e9, 0.001e9, 25_557_032, UNFOLDED, TORCHVISION),
+    "squeezenet1.0": Published(0.819e9, 0.001e9, 1_248_424, UNFOLDED, TORCHVISION),
+    "squeezenet1.1": Published(0.349e9, 0.001e9, 1_235_496, UNFOLDED, TORCHVISION),
+    # Per level of size s and width w: down from w/2 (1 at the top) and up from 2w, two convolutions each, and up_conv.
+    "unet": Published(
+        sum(
+            (128 >> level) ** 2
+            * (9 * (w // 2 if level else 1) * w + 9 * w * w + 9 * 2 * w * w + 9 * w * w + 2 * w * w)
+            for level, w in enumerate((16, 32, 64, 128))
+        )
+        + 8 * 8 * 9 * (128 * 256 + 256 * 256)
+        + 128 * 128 * 16 * 2,
+        1,
+        sum(
+            9 * (w // 2 if level else 1) * w + 9 * w * w + 9 * 2 * w * w + 9 * w * w + 4 * 2 * w * w + 5 * w
+            for level, w in enumerate((16, 32, 64, 128))
+        )
+        + 9 * (128 * 256 + 256 * 256) + 2 * 256 + 16 * 2 + 2,
+        UNFOLDED,
+        "by hand from figure 1, a quarter as wide",
+    ),
+    "yolov3-tiny": Published(
+        2.78e9, 0.01e9, 8_858_734, UNFOLDED_WITH_STATISTICS, "the authors' site: 5.56e9 operations; size of the weights"
+    ),
+}  # fmt: skip
+
+
+@cache
+def built(name: str) -> tuple[onnx.ModelProto, int]:
+    """The float network, and how many channels had a normalisation."""
+    builder = Builder(name)
+    return NETWORKS[name](builder), builder.folded_channels
+
+
+def test_every_network_has_published_figures() -> None:
+    assert sorted(PUBLISHED) == sorted(NETWORKS)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_does_the_published_work(name: str) -> None:
+    published = PUBLISHED[name]
+    assert abs(macs(built(name)[0]) - published.macs) <= published.precision / 2
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_has_the_published_parameters(name: str) -> None:
+    model, folded_channels = built(name)
+    assert stored_parameters(model) + PUBLISHED[name].per_channel * folded_channels == PUBLISHED[name].parameters
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_names_every_node_once(name: str) -> None:
+    names = [node.name for node in built(name)[0].graph.node]
+    assert all(names) and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", [n if n in SMALL else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS])
+def test_is_int8_around_every_operator(name: str) -> None:
+    nodes = int8_network(name).graph.node
+    producer = {output: node for node in nodes for output in node.output}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in nodes:
+        for source in node.input:
+            readers.setdefault(source, []).append(node)
+    for node in nodes:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            continue
+        for source in node.input:
+            if source in producer:
+                before = producer[source].op_type
+                assert before == "DequantizeLinear" or before in KEEP_PARAMETERS, f"{node.name} reads {source}"
+        for output in node.output:
+            after = {reader.op_type for reader in readers[output]}
+            assert after == {"QuantizeLinear"} or node.op_type in KEEP_PARAMETERS, f"{node.name} gives {output}"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_do_not_collapse(name: str) -> None:
+    """Every quantised tensor spreads over at least 24 of its 256 values, on an image that gave no range."""
+    model = int8_network(name)
+    quantised = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
+    for tensor in quantised:
+        model.graph.output.append(onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.INT8, None))
+    values = plain_session(model).run(quantised, random_inputs(model, seed=99))
+    for tensor, array in zip(quantised, values, strict=True):
+        assert int(array.max()) - int(array.min()) >= 24, tensor
+
+
+@pytest.mark.parametrize("name", ["resnet8", pytest.param("mobilenetv3-small", marks=pytest.mark.slow)])
+def test_two_processes_write_the_same_bytes(name: str, tmp_path: Path) -> None:
+    first, second = (written_by_a_process(name, f"{tmp_path}/{seed}.onnx", seed) for seed in ("1", "2"))
+    assert first == second
+
+
+def test_refuses_an_unknown_name() -> None:
+    command = [sys.executable, "-m", "programs.networks", "resnet9"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "invalid choice: 'resnet9'" in result.stderr
+
+
+def test_measures_a_network_and_reports_one_that_is_not_there() -> None:
+    command = [sys.executable, "-m", "programs.networks.measure", "autoencoder", "nothing"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[2].split()[0] == "autoencoder" and "264,192" in lines[2].split()
+    assert lines[3].split(maxsplit=1)[1].startswith("no network 'nothing'; there are: autoencoder, ds-cnn")
+
+
+def stored_parameters(model: onnx.ModelProto) -> int:
+    """Weights, biases and normalisations, without the constants of operators."""
+    constants = ("relu6.low", "relu6.high", "upsample.scales")
+    return sum(prod(tensor.dims) for tensor in model.graph.initializer if tensor.name not in constants)
+
+
+def macs(model: onnx.ModelProto) -> int:
+    """Multiply-accumulates of all products, from the shapes that onnx infers and nothing else."""
+    graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    shapes = {
+        value.name: [dimension.dim_value for dimension in value.type.tensor_type.shape.dim]
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    shapes |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    total = 0
+    for node in graph.node:
+        match node.op_type:
+            case "Conv":  # each output is a sum over input channels of its group and taps
+                total += prod(shapes[node.output[0]]) * prod(shapes[node.input[1]][1:])
+            case "ConvTranspose":  # each input is spread over output channels and taps
+                total += prod(shapes[node.input[0]]) * prod(shapes[node.input[1]][1:])
+            case "Gemm":
+                total += prod(shapes[node.output[0]]) * shapes[node.input[1]][1]
+            case "MatMul":
+                raise AssertionError("no network has a MatMul; say here how to count it")
+    return total
+
+
+def written_by_a_process(name: str, path: str, hash_seed: str) -> bytes:
+    """The network as another process writes it; sets and dictionaries of strings are ordered by `hash_seed`."""
+    environment = {"PYTHONHASHSEED": hash_seed, "PATH": ""}
+    subprocess.run([sys.executable, "-m", "programs.networks", name, "-o", path], check=True, env=environment)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def plain_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """ONNX Runtime with every graph optimisation off, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def test_weights_do_not_depend_on_other_layers() -> None:
+    """Reproducible where an architecture changes elsewhere: a weight follows from the network's and its own name."""
+    first, second = Builder("n"), Builder("n")
+    x, y = first.input("x", 8, 4, 4), second.input("x", 8, 4, 4)
+    y = second.conv("before", y, 8, 3)
+    weights = []
+    for builder, value in ((first, x), (second, y)):
+        model = builder.model(y=builder.conv("after", value, 8, 3))
+        weights.append({t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}["after.weight"])
+    assert np.array_equal(*weights)
+
+
+def test_float_and_int8_agree_roughly() -> None:
+    """Quantisation adds noise, not another function: logits differ by less than a tenth of their spread."""
+    model, quantised = float_network("resnet8"), int8_network("resnet8")
+    feed = dict(random_inputs(model, seed=5))
+    exact, rounded = (plain_session(of).run(None, feed)[0] for of in (model, quantised))
+    assert np.abs(exact - rounded).max() < 0.1 * np.ptp(exact)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_readme_has_the_figures(name: str, repository: Path) -> None:
+    model, _ = built(name)
+    shape = [dimension.dim_value for dimension in model.graph.input[0].type.tensor_type.shape.dim[1:]]
+    rows = (repository / "programs/networks/README.md").read_text().splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{name}` |")]
+    columns = [column.strip() for column in row.split("|")]
+    assert columns[3] == "×".join(map(str, shape))
+    assert [int(column.replace(" ", "")) for column in columns[4:6]] == [stored_parameters(model), macs(model)]

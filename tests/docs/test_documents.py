@@ -12,7 +12,7 @@ import pytest
 from tests.docs.document import Block, blocks, is_slow, promised, steady, with_outputs
 from tests.tilewright.command_line import Command, make_command
 
-DOCUMENTS = ("README.md", "docs/tutorial.md")
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/quantization.md")
 
 ENVIRONMENT = ". .venv/bin/activate"
 """The one command that a test has behind it already."""

@@ -116,6 +116,8 @@ class _Merger:
         if not is_written and writes > 1:
             return False
         has_reader = len(reads) > is_written
+        if is_written and has_reader and (part.steps[2], part.steps[3]) != (1, 1):
+            return False  # loads take what lies between as well, which may not be written yet
         return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
             self._sees_neighbours(part, nest, read) for nest, read in reads
         )

@@ -109,3 +109,15 @@ def test_slices_are_read_where_they_lie(model: onnx.ModelProto, left: int) -> No
 def test_parts_on_chip_and_in_dram_hold_the_same(overrides: list[str], machine: str) -> None:
     model = concatenated([16, 32, 8], kernel=3, keeps_first=True)
     assert compiled_distances(model, machine, overrides=overrides).max() <= 1
+
+
+def test_who_reads_pixels_of_a_part_must_not_load_those_between_too_early() -> None:
+    """Four strided copies upsample a tensor; it cannot lie in the first one's place, from where the others read."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", (1, 16, 5, 5)), 0.1, name="x.q")
+    x = add_conv(builder, x, 16, 16, 1, name="conv")
+    scales = builder.constant("scales", np.array([1, 1, 2, 2], np.float32))
+    builder.output(builder.node("Resize", [x, "", scales], name="up"))
+    model = builder.build()
+    assert merged(model) == (4, 4)
+    assert compiled_distances(model, "base16", overrides=["memories.act.kib=2"]).max() <= 1

@@ -91,6 +91,15 @@ class Quantization:
         return self.zero_points[0]
 
 
+def per_axis(quantization: Quantization, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scales and zero points as arrays that broadcast against a tensor of a rank."""
+    shape = [1] * rank
+    if quantization.axis is not None:
+        shape[quantization.axis] = len(quantization.scales)
+    scales = np.array(quantization.scales, np.float64).reshape(shape)
+    return scales, np.array(quantization.zero_points, np.float64).reshape(shape)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """Element type (numpy's name), shape, and for quantised tensors what the integers mean."""

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import TAKEN, Graph, Operator, TensorType, stored_shape
+from compiler.graph import TAKEN, Graph, Operator, TensorType, per_axis, stored_shape
 from compiler.reference import evaluate_onnx_operator
-from compiler.simplify.weights import per_axis
 
 Values = NDArray[Any]
 

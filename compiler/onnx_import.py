@@ -19,6 +19,7 @@ from onnx import numpy_helper
 from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, TensorType
 from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
+from compiler.onnx_links import check_links
 from compiler.onnx_microsoft import DOMAIN, FUNCTIONS, with_functions
 from compiler.onnx_node import OnnxNode
 from compiler.tflite.read import is_tflite
@@ -71,6 +72,7 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     """
     for value in model.graph.input:
         require_fixed_shape(value, name)
+    check_links(model, name)
     _check_model(model, name)
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Operator, Quantization, TensorType
+from compiler.graph import Operator, Quantization, TensorType, per_axis
 from compiler.simplify.rewrite import Replacement, View
 
 
@@ -26,15 +26,6 @@ class Weights:
             return self.values.astype(np.float64)
         scales, zeros = per_axis(self.quantization, self.values.ndim)
         return (self.values.astype(np.float64) - zeros) * scales
-
-
-def per_axis(quantization: Quantization, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scales and zero points as arrays that broadcast against a tensor of a rank."""
-    shape = [1] * rank
-    if quantization.axis is not None:
-        shape[quantization.axis] = len(quantization.scales)
-    scales = np.array(quantization.scales, np.float64).reshape(shape)
-    return scales, np.array(quantization.zero_points, np.float64).reshape(shape)
 
 
 def constant_weights(name: str, view: View) -> Weights | None:

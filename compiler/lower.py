@@ -66,6 +66,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
                     f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
                 )
     network.nests += _output_copies(network)
+    _drop_unread(network)
     return NestProgram(
         graph.name,
         tuple(network.nests),
@@ -143,6 +144,23 @@ def _output_copies(network: Network) -> list[Nest]:
         reads = {"a": Access(held, identity_index())}
         nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), activation("a"), 0))
     return nests
+
+
+def _drop_unread(network: Network) -> None:
+    """Without nests whose result nobody reads, such as channels gathered for convolutions that read them apart."""
+    wanted = set(network.graph.outputs)
+    kept = []
+    for nest in reversed(network.nests):
+        if nest.result.tensor in wanted:
+            wanted |= {access.tensor for access in nest.reads.values()}
+            kept.append(nest)
+    network.nests = kept[::-1]
+    read = {access.tensor for nest in kept for access in nest.reads.values()}
+    network.constants = {name: value for name, value in network.constants.items() if name in read}
+    network.constant_types = {name: of for name, of in network.constant_types.items() if name in read}
+    hosted = {*network.graph.inputs, *network.graph.outputs}
+    written = {nest.result.tensor for nest in kept}
+    network.buffers = {name: of for name, of in network.buffers.items() if name in hosted | written}
 
 
 def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -> Tensor:

@@ -20,6 +20,7 @@ from compiler.lowering_network import (
     SPACE,
     WEIGHT,
     Network,
+    Spread,
     activation,
     affine,
     identity_index,
@@ -109,7 +110,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     """Every operand copied to its place.
 
     Where operands do not begin on a word's first lane, they are copied side by side with room between them, and a
-    product gathers the channels.
+    product gathers the channels; convolutions may read them where they are.
     """
     y, axis = operator.outputs[0], operator.attributes["axis"]
     sizes = [network.shape(name)[axis] for name in operator.inputs]
@@ -123,7 +124,9 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     channels = [first + channel for first, size in zip(apart, sizes, strict=True) for channel in range(size)]
     whole = (_all(n), _all(height), _all(width))
     nests = _side_by_side(operator, apart, buffer, network)
-    matrix = selector(operator.name, channels, network.buffers[buffer].shape[1], network)
+    width = network.buffers[buffer].shape[1]
+    matrix = selector(operator.name, channels, width, network)
+    network.spreads[network.buffer_of[y]] = Spread(buffer, np.array(channels), width)
     nests.append(selection(operator.name, operator, buffer, matrix, whole, network.buffer_of[y], network))
     return nests
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -16,6 +16,7 @@ from compiler.lowering_network import (
     WEIGHT,
     Box,
     Network,
+    Spread,
     activation,
     affine,
     kernel_of,
@@ -31,6 +32,9 @@ from compiler.number_format import NumberFormat
 from compiler.simplify.weights import Weights
 from isa.numeric import IntegerType, Interval
 
+GATHERING = 3
+"""Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
+
 PART = 2
 """The dimension of wide weights that counts their parts."""
 
@@ -45,11 +49,33 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     macs = taps * result[0] * result[2] * result[3]
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
-    reduce = (network.shape(x)[1], *weights.shape[2:])
+    walk = _window_walk(operator, whole(result), network)
+    spread = _worthwhile_spread(operator, weights, network)
+    if spread is not None:
+        weights = _spread_out(weights, spread)
+        walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
+    reduce = (network.shape(x)[1] if spread is None else spread.width, *weights.shape[2:])
     access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
     factors, bounds = units / y_scale, sum_bounds(weights)
-    product = Product(reduce, access, *_window_walk(operator, whole(result), network), bias, factors, bounds)
+    product = Product(reduce, access, *walk, bias, factors, bounds)
     return [product_nest(operator.name, operator, product, macs, network)]
+
+
+def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
+    """Where the input lies with room between its channels, if reading it there costs less than closing the gaps."""
+    spread = network.spreads.get(network.buffer_of[operator.inputs[0]])
+    if spread is None or operator.attributes["group"] != 1:
+        return None
+    outputs, inputs, height, width = weights.shape
+    words, spread_words, units = (-(-size // network.lanes) for size in (inputs, spread.width, outputs))
+    return spread if (spread_words - words) * height * width * units <= GATHERING * words else None
+
+
+def _spread_out(weights: NDArray[np.int64], spread: Spread) -> NDArray[np.int64]:
+    """Weights with zeros for the room between the channels."""
+    wide = np.zeros((weights.shape[0], spread.width, *weights.shape[2:]), np.int64)
+    wide[:, spread.channels] = weights
+    return wide
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from compiler.graph import Graph, Operator, TensorType, stored_shape
@@ -24,6 +25,15 @@ SPACE = ("n", "o", "y", "x")
 """The loops over a result, one for each dimension."""
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Where a tensor's channels also lie: in another buffer, each at a place of its own, with room between."""
+
+    buffer: str
+    channels: NDArray[np.int64]
+    width: int  # channels of that buffer
+
+
 @dataclass
 class Network:
     """What is known and made so far while a graph is lowered."""
@@ -34,6 +44,7 @@ class Network:
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
+    spreads: dict[str, Spread] = field(default_factory=dict)  # by buffer
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
 

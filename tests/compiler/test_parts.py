@@ -34,7 +34,12 @@ def merged(model: onnx.ModelProto) -> tuple[int, int]:
 
 
 def concatenated(
-    channels: Sequence[int], axis: int = 1, kernel: int = 1, keeps_first: bool = False, again: bool = False
+    channels: Sequence[int],
+    axis: int = 1,
+    kernel: int = 1,
+    keeps_first: bool = False,
+    again: bool = False,
+    last: int = 1,
 ) -> onnx.ModelProto:
     """Maxima of inputs, concatenated, and a convolution of the whole; `keeps_first` reads the first by itself."""
     builder = ModelBuilder(np.random.default_rng(2))
@@ -50,7 +55,7 @@ def concatenated(
     if again:
         twice = builder.node("Concat", [parts[0], parts[0]], name="twice", axis=1)
         builder.output(builder.quantize(twice, 0.1, LOW, name="twice.q"), "twice")
-    builder.output(add_conv(builder, y, sum(channels) if axis == 1 else channels[0], 8, 1, name="conv"))
+    builder.output(add_conv(builder, y, sum(channels) if axis == 1 else channels[0], 8, last, name="conv"))
     return builder.build("concat")
 
 
@@ -68,10 +73,35 @@ def test_rows_that_a_window_looks_beyond_stay_copied() -> None:
     assert merged(concatenated([16, 16], axis=2, kernel=1, keeps_first=True)) == (2, 0)
 
 
-def test_channels_within_a_word_stay_copied() -> None:
-    """With 20 channels, the second operand begins on lane 4; both are copied apart, and a product joins them."""
-    before, after = merged(concatenated([20, 16]))
-    assert (before, after) == (2, 0)
+def gathered(model: onnx.ModelProto) -> bool:
+    """Whether a product closes the gaps between concatenated channels."""
+    return any(nest.name == "concat" for nest in lowered(model).nests)
+
+
+def test_a_convolution_reads_channels_within_words_with_room_between() -> None:
+    """With 20 channels, the second operand would begin on lane 4; it begins on the next word instead."""
+    model = concatenated([20, 16])
+    assert merged(model) == (2, 0)
+    assert not gathered(model)
+    assert compiled_distances(model, "base16").max() <= 1
+
+
+def test_many_narrow_operands_are_gathered() -> None:
+    """Ten words of one channel each would cost a 3×3 convolution more than a product that makes one word of them."""
+    model = concatenated([1] * 10, last=3)
+    assert gathered(model)
+    assert compiled_distances(model, "base16").max() <= 1
+
+
+def test_channels_that_go_to_the_host_are_gathered() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    parts = [builder.quantize(builder.input(f"x{i}", (1, 5, 4, 4)), 0.1, LOW, name=f"x{i}.q") for i in range(2)]
+    y = builder.quantize(builder.node("Concat", parts, name="concat", axis=1), 0.1, LOW, name="y.q")
+    builder.output(add_conv(builder, y, 10, 8, 1, name="conv"))
+    builder.output(y, "y")
+    model = builder.build()
+    assert gathered(model)
+    assert compiled_distances(model, "base16").max() <= 1
 
 
 def test_one_tensor_in_two_places_is_copied_once_less() -> None:

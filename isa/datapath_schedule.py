@@ -14,6 +14,9 @@ from isa.timing import OPERATOR_STAGES, operator_starts
 SHARED = frozenset({Op.MUL, Op.ROUND_SHIFT})
 """Operators that cost more than the multiplexers in front of a shared one."""
 
+OF_MEMORY = frozenset({Op.LUT})
+"""Operators that are the one reader of a memory: its lookups are all one unit (the loader sees that they can be)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -22,6 +25,7 @@ class Operation:
     format: int  # position of the format
     expr: Expr
     stage: int
+    memory: str = ""  # of an operator OF_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class Unit:
     op: Op
     stage: int
     operations: tuple[Operation, ...]
+
+    @property
+    def memory(self) -> str:
+        """The memory that a unit of an operator OF_MEMORY reads, else ""."""
+        return self.operations[0].memory
 
     @property
     def done_stage(self) -> int:
@@ -48,7 +57,7 @@ class Unit:
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
     """Every operator of every statement, once."""
     return tuple(
-        Operation(position, expr, start)
+        Operation(position, expr, start, of.operand(expr.name).memory if expr.op in OF_MEMORY else "")
         for position, of in enumerate(formats)
         for expr, start in operator_starts(of.statement.expr).items()
         if OPERATOR_STAGES[expr.op]
@@ -65,6 +74,8 @@ def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
             kind = (operation.format, op, operation.stage)
             groups[(op, operation.stage, operation.expr.rounding, uses[kind])].append(operation)
             uses[kind] += 1
+        elif op in OF_MEMORY:
+            groups[(op, operation.memory)].append(operation)
         else:
             groups[(operation.format, operation.expr)].append(operation)
     units = [Unit(group[0].expr.op, group[0].stage, tuple(group)) for group in groups.values()]

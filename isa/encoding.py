@@ -102,6 +102,16 @@ class InstructionFormat:
         return (*self.sources, self.destination)
 
     @property
+    def streams(self) -> tuple[Operand, ...]:
+        """The sources of which every iteration takes the word (or block) at their address."""
+        return tuple(operand for operand in self.sources if operand.name not in self.statement.tables)
+
+    @property
+    def tables(self) -> tuple[Operand, ...]:
+        """The sources that the statement looks up in: each lane reads a word of the block of its own choice."""
+        return tuple(operand for operand in self.sources if operand.name in self.statement.tables)
+
+    @property
     def reduce_loops(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops if loop.is_reduce)
 

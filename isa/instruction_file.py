@@ -16,7 +16,7 @@ from isa.memory import DRAM, REGIONS, Dram, Memory, integer_element, storage_bit
 from isa.numeric import IntegerType, Interval, Rounding
 from isa.reader import Reader
 from isa.statement import Expr, Op, Scope, Statement, did_you_mean, parse_statement
-from isa.templates import violations
+from isa.templates import table_violations, violations
 from isa.yaml_tree import Tree
 
 MAX_INSTRUCTION_BITS = 2048
@@ -83,6 +83,9 @@ class InstructionReader:
             if of is not None and self._reader.complaint_count == before:
                 formats.append(of)
         self._check_arrays_agree(tree, formats)
+        for mnemonic, message in table_violations(formats, self._machine.memories):
+            if self._machine.is_array_known:
+                self._reader.complain(children[mnemonic].where, f"instructions.{mnemonic}", message)
         return formats
 
     def _read_instruction(
@@ -197,7 +200,7 @@ class InstructionReader:
         return tuple(operands)
 
     def _read_operand(self, name: str, tree: Tree, path: str, loops: Sequence[str]) -> Operand | None:
-        """`act`, `act[c, y, x]` or `rows // lanes * act[c, y, x]`: memory, the loops it strides over, words a block."""
+        """`act`, `act[]`, `act[c, x]` or `rows // lanes * act[c, x]`: memory, loops it strides over, words a block."""
         text = self._reader.word(tree, path)
         if not isinstance(tree.value, str):
             return None
@@ -206,12 +209,14 @@ class InstructionReader:
             self._reader.complain(tree.where, path, f"{short(text)} is not an operand; {expected}")
             return None
         try:
-            node = ast.parse(text.strip(), mode="eval").body
+            moving = text.strip()
+            still = re.search(r"\s*\[\s*\]$", moving)
+            node = ast.parse(moving[: still.start()] if still else moving, mode="eval").body
             block = 1
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                 block, node = evaluate_node(node.left, self._reader.names), node.right
-            over = list(loops)
-            if isinstance(node, ast.Subscript):
+            over = [] if still else list(loops)
+            if isinstance(node, ast.Subscript) and not still:
                 items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
                 over = [item.id if isinstance(item, ast.Name) else ast.unparse(item) for item in items]
                 node = node.value
@@ -345,6 +350,7 @@ class InstructionReader:
             reduce_trips=trips,
             dot_length=self._machine.rows,
             rounding=self._machine.rounding,
+            blocks={o.name: o.block for o in sources},
         )
         try:
             if not STATEMENT.may_be(text):

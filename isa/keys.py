@@ -162,7 +162,7 @@ FIELD_BITS = Whole(1, 48)
 
 OPERAND = Word(
     pattern=rf"\s*([^\[\]]*\*\s*)?{NAME}\s*(\[[^\[\]]*\])?\s*",
-    examples=("act", "act[c, y, x]", "rows // lanes * act[k, y, x]"),
+    examples=("act", "act[c, y, x]", "rows // lanes * act[k, y, x]", "256 * lut[]"),
 )
 
 STATEMENT = Word(
@@ -180,7 +180,8 @@ INSTRUCTION_KEYS = {
     "reduce": Key(Words(), "Loops that sum(…), max_over(…) or min_over(…) goes over.", is_needed=False),
     "from": Key(
         Names(OPERAND),
-        "Sources: name: memory, memory[loops that it strides over], or words * memory[loops] for a block of words.",
+        "Sources: name: memory, memory[loops that it strides over], or words * memory[loops] for a block of words; "
+        "memory[] strides over none.",
     ),
     "to": Key(Names(OPERAND, least=1, most=1), "The destination, written like a source."),
     "imm": Key(Names(TypeName()), "Values that stand in the instruction: name: type.", is_needed=False),

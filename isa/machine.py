@@ -68,6 +68,12 @@ class Machine:
     def formats_of(self, engine: str) -> tuple[InstructionFormat, ...]:
         return tuple(f for f in self.formats.values() if f.engine == engine)
 
+    @cached_property
+    def table_memories(self) -> tuple[str, ...]:
+        """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
+        looked_up = {table.memory for of in self.formats.values() for table in of.tables}
+        return tuple(name for name in self.memories if name in looked_up)
+
     @property
     def max_instructions_per_engine(self) -> int:
         return (1 << self.wait_bits) - 1

@@ -8,6 +8,7 @@ narrower type is refused unless the statement says `sat` or `wrap`.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Op(Enum):
     WHERE = "where"  # condition, value if it is not zero, value if it is
     WRAP = "wrap"  # into `type`
     ROUND_SHIFT = "round_shift"  # x / 2**n, rounded as `rounding` says
+    LUT = "lut"  # in each lane, the element of table `name` at the argument's value less the least of its range
     DOT = "dot"  # over the elements of an activation vector
     SUM = "sum"  # over the reduce loops
     MAX_OVER = "max_over"
@@ -81,10 +83,18 @@ class Statement:
         """The one reduction over the reduce loops, or None."""
         return next((node for node in walk(self.expr) if node.op in REDUCTIONS), None)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The operands that are looked up in, each once."""
+        return tuple(dict.fromkeys(node.name for node in walk(self.expr) if node.op is Op.LUT))
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a statement may name. `sources` maps operand → field ("" if plain) → type of an element."""
+    """What a statement may name. `sources` maps operand → field ("" if plain) → type of an element.
+
+    `blocks` has the words of those operands that are blocks.
+    """
 
     sources: Mapping[str, Mapping[str, IntegerType]]
     immediates: Mapping[str, IntegerType]
@@ -93,6 +103,7 @@ class Scope:
     reduce_trips: int  # the most iterations that a reduction can sum over
     dot_length: int  # elements in an activation vector
     rounding: Rounding
+    blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def walk(expr: Expr) -> tuple[Expr, ...]:
@@ -120,6 +131,7 @@ def parse_statement(text: str, scope: Scope) -> Statement:
         raise IsaError(f"the statement assigns {name!r}; expected the destination {scope.destination!r}")
     expr = _build(value, scope)
     _check_reductions(expr)
+    _check_tables(expr)
     if not scope.destination_type.interval.contains(expr.range):
         raise IsaError(
             f"the value is in {expr.range} and does not fit {name}, which is {scope.destination_type} "
@@ -237,6 +249,7 @@ _WORDS: Mapping[str, int] = {  # word of the language → number of arguments
     "abs": 1,
     "where": 3,
     "round_shift": 2,
+    "lut": 2,
     "dot": 2,
     "sum": 1,
     "max_over": 1,
@@ -296,12 +309,38 @@ def _call(word: str, args: list[ast.expr], scope: Scope) -> Expr:
         raise IsaError(f"unknown word {word!r}{did_you_mean(word, WORDS)}; the language has: {', '.join(WORDS)}")
     if len(args) != _WORDS[word]:
         raise IsaError(f"{word} takes {_WORDS[word]} arguments, not {len(args)}")
+    if word == "lut":
+        return _look_up(args[0], _build(args[1], scope), scope)
     if word in ("sat", "wrap", "cast"):
         return _convert(word, _build(args[0], scope), args[1])
     values = [_build(arg, scope) for arg in args]
     if word == "clamp":
         return make(Op.MIN, make(Op.MAX, values[0], values[1]), values[2])
     return make(Op(word), *values, scope=scope)
+
+
+def lookup(table: str, element: IntegerType, index: Expr) -> Expr:
+    """`lut(table, index)`: the table's first word is for the least value of the index's range."""
+    return Expr(Op.LUT, element.interval, (index,), name=table)
+
+
+def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
+    match table:
+        case ast.Name(id=name) if name in scope.sources:
+            pass
+        case _:
+            known = ", ".join(scope.sources)
+            raise IsaError(f"lut: expected a source that is a block of words ({known}), not `{ast.unparse(table)}`")
+    element = scope.sources[name].get("")
+    if element is None:
+        raise IsaError(f"lut: {name} is a structure; a table's element is one integer")
+    words, values = scope.blocks.get(name, 1), index.range.high - index.range.low + 1
+    if words != values:
+        raise IsaError(
+            f"lut: `{index}` is in {index.range}, which is {values} values, and {name} is a block of {words} words; "
+            "expected a word for each value"
+        )
+    return lookup(name, element, index)
 
 
 def _convert(word: str, value: Expr, node: ast.expr) -> Expr:
@@ -323,6 +362,13 @@ def _check_reductions(expr: Expr) -> None:
         raise IsaError("a statement has at most one reduction over the reduce loops (sum, max_over or min_over)")
 
 
+def _check_tables(expr: Expr) -> None:
+    tables = {node.name for node in walk(expr) if node.op is Op.LUT}
+    for node in walk(expr):
+        if node.op is Op.SOURCE and node.name in tables:
+            raise IsaError(f"{node.name} is a table, and `{node}` stands outside of lut({node.name}, …)")
+
+
 def did_you_mean(name: str, known: tuple[str, ...] | list[str]) -> str:
     """` (did you mean 'x'?)` when a known name is close, otherwise nothing."""
     close = difflib.get_close_matches(name, known, n=1)
@@ -340,6 +386,8 @@ def _print(expr: Expr) -> str:
             return f"{expr.name}.{expr.field}" if expr.field else expr.name
         case Op.WRAP:
             return f"wrap({_print(expr.args[0])}, {expr.type})"
+        case Op.LUT:
+            return f"lut({expr.name}, {_print(expr.args[0])})"
         case _ if expr.op.value.isidentifier():
             return f"{expr.op.value}({', '.join(map(_print, expr.args))})"
         case _:

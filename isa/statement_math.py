@@ -30,6 +30,10 @@ def _print(expr: Expr, of: InstructionFormat) -> tuple[str, int]:
             return f"{expr.name}.{expr.field}" if expr.field else expr.name, _ATOM
         case Op.WRAP:
             return f"wrap_{expr.type}({_print(expr.args[0], of)[0]})", _ATOM
+        case Op.LUT:
+            index = expr.args[0]
+            text, first = _print(index, of)[0], index.range.low
+            return f"{expr.name}[{text}{f' - {first}' if first > 0 else f' + {-first}' if first < 0 else ''}]", _ATOM
         case Op.DOT:
             a, w = expr.args
             return f"Σ[row] {a.name}[row] · {w.name}[row, col]", 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from isa.encoding import InstructionFormat, Operand
 from isa.memory import DRAM, Memory
 from isa.statement import REDUCTIONS, Op, walk
+from isa.timing import operator_starts
 
 
 def tile_loops(of: InstructionFormat) -> int:
@@ -106,8 +107,12 @@ def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -
                 f"operand {operand.name}: a word of {operand.memory} has {memories[operand.memory].width} elements; "
                 f"a vector engine needs lanes = {lanes}"
             )
-        if operand.block != 1:
-            yield f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration"
+        if operand.block != 1 and operand not in of.tables:
+            yield (
+                f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration, "
+                f"or looks up in it: lut({operand.name}, …)"
+            )
+    yield from _tables(of)
     if of.has_accumulate:
         yield "a vector engine has no accumulate flag"
     if any(node.op is Op.DOT for node in walk(of.statement.expr)):
@@ -121,3 +126,46 @@ def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -
     for name in of.reduce_loops:
         if name in of.destination.loops:
             yield f"{of.destination.name} strides over the reduce loop {name}; give it a list without {name}"
+
+
+def _tables(of: InstructionFormat) -> Iterator[str]:
+    if of.sources != (*of.streams, *of.tables):
+        yield f"in `from:`, tables ({_names(of.tables)}) come after the other sources"
+    lookups = [of.operand(node.name).memory for node in set(walk(of.statement.expr)) if node.op is Op.LUT]
+    for memory in sorted({memory for memory in lookups if lookups.count(memory) > 1}):
+        yield (
+            f"{lookups.count(memory)} lookups in {memory}, which gives each lane one element a cycle; put each table "
+            "into a memory of its own"
+        )
+
+
+def table_violations(formats: Sequence[InstructionFormat], memories: Mapping[str, Memory]) -> Iterator[tuple[str, str]]:
+    """(mnemonic, what is wrong) of instructions that cannot share a memory with the lookups in it."""
+    first: dict[str, tuple[InstructionFormat, int]] = {}
+    for of in formats:
+        for node, stage in operator_starts(of.statement.expr).items() if of.tables else ():
+            if node.op is not Op.LUT:
+                continue
+            name = of.operand(node.name).memory
+            other, other_stage = first.setdefault(name, (of, stage))
+            if memories[name].banks != 1:
+                yield of.mnemonic, f"{name} has {memories[name].banks} banks; a memory of tables has 1"
+            if stage != other_stage:
+                yield (
+                    of.mnemonic,
+                    f"looks up in {name} at stage {stage}, {other.mnemonic} at stage {other_stage}; {name} gives each "
+                    "lane one element a cycle: put one of the tables into a memory of its own",
+                )
+    for of in formats:
+        reads = [*of.streams, *([of.destination] if of.engine == "mma" else [])]
+        for operand in reads:
+            if operand.memory in first:
+                yield (
+                    of.mnemonic,
+                    f"reads {operand.memory} as {operand.name}, but it is a memory of tables: "
+                    f"{first[operand.memory][0].mnemonic} looks up in it, and nothing else can read it",
+                )
+
+
+def _names(operands: Sequence[Operand]) -> str:
+    return " and ".join(operand.name for operand in operands)

@@ -78,6 +78,7 @@ OPERATOR_STAGES: Mapping[Op, int] = {
     Op.ABS: 1,
     Op.WHERE: 1,
     Op.ROUND_SHIFT: 2,
+    Op.LUT: 2,
     Op.SUM: 1,
     Op.MAX_OVER: 1,
     Op.MIN_OVER: 1,

@@ -27,6 +27,9 @@ class VectorDatapath(wiring.Component):
     reduce group. `result` belongs to the valid iteration that came in as many cycles ago as its statement has stages
     and, if the statement reduces, to those before it in its group; the user sees to it that no two meet there. It
     holds the destination word in the low bits of each lane's share.
+
+    `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
+    lane the element at its `lookup_<memory>_address` of the cycle before.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -40,6 +43,15 @@ class VectorDatapath(wiring.Component):
                 "is_first": In(1),
                 "immediates": In(unsigned(immediates_bits(self.formats))),
                 **{f"source_{i}": In(unsigned(bits)) for i, bits in enumerate(source_bits(machine))},
+                **{f"first_{i}": In(unsigned(bits)) for i, bits in table_address_bits(machine).items()},
+                **{
+                    f"lookup_{name}_address": Out(unsigned(machine.lanes * machine.memories[name].address_bits))
+                    for name in machine.table_memories
+                },
+                **{
+                    f"lookup_{name}_data": In(unsigned(machine.lanes * machine.memories[name].element.bits))
+                    for name in machine.table_memories
+                },
                 "result": Out(unsigned(result_bits(machine))),
             }
         )
@@ -61,11 +73,21 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 def source_bits(machine: Machine) -> list[int]:
     """Width of each source slot: that of the widest word that a format reads there."""
     formats = machine.formats_of("vec")
-    slots = max((len(of.sources) for of in formats), default=0)
+    slots = max((len(of.streams) for of in formats), default=0)
     return [
-        max(8 * machine.memories[of.sources[i].memory].word_bytes for of in formats if i < len(of.sources))
+        max(8 * machine.memories[of.streams[i].memory].word_bytes for of in formats if i < len(of.streams))
         for i in range(slots)
     ]
+
+
+def table_address_bits(machine: Machine) -> dict[int, int]:
+    """Width of a word address of each source slot in which some format has a table."""
+    bits: dict[int, int] = {}
+    for of in machine.formats_of("vec"):
+        for table in of.tables:
+            slot = of.sources.index(table)
+            bits[slot] = max(bits.get(slot, 0), machine.memories[table.memory].address_bits)
+    return bits
 
 
 def result_element_bits(machine: Machine) -> int:
@@ -116,6 +138,9 @@ class _Lane:
 
     def build_unit(self, position: int, unit: Unit) -> None:
         name = f"lane{self.lane}_{unit.op.name.lower()}_{position}"
+        if unit.op is Op.LUT:
+            self.build_lookup(unit, name)
+            return
         output = Signal(integer_shape(unit.range), name=name, reset_less=True)
         count = len(unit.operations[0].expr.args)
         args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(count)]
@@ -136,9 +161,13 @@ class _Lane:
         """An argument of a unit; where several formats share it, that of the format at the unit's stage."""
 
         arguments = [self.value(each.format, each.expr.args[position], unit.stage) for each in unit.operations]
+        return self.selected(unit, arguments, integer_shape(unit.argument_range(position)), name)
+
+    def selected(self, unit: Unit, arguments: Sequence[Value], shape: Shape, name: str) -> Value:
+        """Of values for each of a unit's operations, that of the format at the unit's stage."""
         if len(arguments) == 1:
             return arguments[0]
-        selected = Signal(integer_shape(unit.argument_range(position)), name=name)
+        selected = Signal(shape, name=name)
         with self.m.Switch(self.control("format", unit.stage)):
             for operation, argument in list(zip(unit.operations, arguments, strict=True))[1:]:
                 with self.m.Case(operation.format):
@@ -146,6 +175,28 @@ class _Lane:
             with self.m.Default():
                 self.m.d.comb += selected.eq(arguments[0])
         return selected
+
+    def build_lookup(self, unit: Unit, name: str) -> None:
+        """A register holds the table's first word + index - least index; a cycle later the memory gives the element."""
+        memory = self.datapath.machine.memories[unit.memory]
+        addresses = []
+        for each in unit.operations:
+            of, index = self.datapath.formats[each.format], each.expr.args[0]
+            slot = next(i for i, operand in enumerate(of.sources) if operand.name == each.expr.name)
+            first = self.control(f"first_{slot}", unit.stage)
+            offset = self.value(each.format, index, unit.stage) - index.range.low
+            addresses.append((first + offset)[: memory.address_bits])
+        address = Signal(memory.address_bits, name=f"{name}_address", reset_less=True)
+        self.m.d.sync += address.eq(self.selected(unit, addresses, unsigned(memory.address_bits), f"{name}_selected"))
+        low, shape = _place(memory.element, "")
+        element = getattr(self.datapath, f"lookup_{unit.memory}_data").word_select(self.lane, memory.element.bits)
+        output = Signal(shape, name=name)
+        self.m.d.comb += [
+            getattr(self.datapath, f"lookup_{unit.memory}_address").word_select(self.lane, len(address)).eq(address),
+            output.eq(element[low : low + shape.width]),
+        ]
+        for operation in unit.operations:
+            self.units[operation.format, operation.expr] = unit, output
 
     def value(self, format_: int, expr: Expr, stage: int) -> Value:
         """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range."""

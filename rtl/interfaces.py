@@ -85,6 +85,21 @@ class WriteSignature(Signature):
         )
 
 
+class LookupSignature(Signature):
+    """Every lane reads an element of a memory of tables; `data` is for the addresses of the cycle before.
+
+    From the engine's side; lane 0 lowest. Which words the addresses are in was checked by the engine.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(
+            {
+                "address": Out(unsigned(memory.address_bits * memory.width)),
+                "data": In(unsigned(8 * memory.word_bytes)),
+            }
+        )
+
+
 def engine_members(machine: Machine) -> dict[str, In | Out]:
     """The members that every engine has besides its memory and bus ports.
 

@@ -22,6 +22,7 @@ from rtl.memory import BankedMemory, Requester
 from rtl.mma import MmaEngine
 from rtl.registers import Registers, host_signature
 from rtl.store import StoreEngine
+from rtl.table_memory import TableMemory
 from rtl.vector import VectorEngine
 
 
@@ -90,13 +91,16 @@ class Npu(wiring.Component):
     ) -> None:
         """A memory with a port for every access that an engine makes to it."""
         reads, writes = read_ports(self.machine, memory, engines), write_ports(self.machine, memory, engines)
-        unit = BankedMemory(memory, list(reads), list(writes))
+        is_of_tables = memory.name in self.machine.table_memories
+        unit = TableMemory(memory, list(writes)) if is_of_tables else BankedMemory(memory, list(reads), list(writes))
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
         for requester, port in reads.items():
             wiring.connect(m, port, getattr(unit, f"read_{requester.name}"))
         for requester, port in writes.items():
             wiring.connect(m, port, getattr(unit, f"write_{requester.name}"))
+        if is_of_tables:
+            wiring.connect(m, getattr(engines["vec"], f"lookup_{memory.name}"), unit.lookup)
 
     def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
         for name, member in axi_signature(self.machine.dram.bus_bytes).members.items():

@@ -19,9 +19,17 @@ from rtl.datapath import (
     result_bits,
     result_element_bits,
     source_bits,
+    table_address_bits,
 )
 from rtl.delay import delayed
-from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from rtl.interfaces import (
+    INDEX_BITS,
+    Activity,
+    LookupSignature,
+    ReadSignature,
+    WriteSignature,
+    engine_members,
+)
 from rtl.layout import immediates_layout, instruction_view
 from rtl.nest import NestWalker, whole_walk
 from rtl.results import ResultQueue
@@ -31,13 +39,13 @@ class VectorEngine(wiring.Component):
     """Runs the instructions of engine `vec`, as docs/microarchitecture.md tells cycle by cycle.
 
     `source<i>_<memory>` reads source i of the formats that have it in that memory; `write_<memory>` writes their
-    destinations.
+    destinations; `lookup_<memory>` looks up in tables.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("vec")
-        self.slots = range(max((len(of.sources) for of in self.formats), default=0))
+        self.slots = range(max((len(of.streams) for of in self.formats), default=0))
         self.targets = _in_machine_order(machine, {of.destination.memory for of in self.formats})
         memories = machine.memories
         super().__init__(
@@ -49,13 +57,14 @@ class VectorEngine(wiring.Component):
                     for name in self.slot_memories(slot)
                 },
                 **{f"write_{name}": Out(WriteSignature(memories[name])) for name in self.targets},
+                **{f"lookup_{name}": Out(LookupSignature(memories[name])) for name in machine.table_memories},
             }
         )
 
     def slot_memories(self, slot: int) -> tuple[str, ...]:
         """The memories that some format reads as its source number `slot`."""
         return _in_machine_order(
-            self.machine, {of.sources[slot].memory for of in self.formats if slot < len(of.sources)}
+            self.machine, {of.streams[slot].memory for of in self.formats if slot < len(of.streams)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -77,6 +86,7 @@ class VectorEngine(wiring.Component):
         ]
         immediates = self.build_start(m, walker, is_active, issues)
         self.build_operands(m, walker, datapath, issues, immediates)
+        self.build_lookups(m, walker, datapath)
         self.build_results(m, walker, datapath, issues, has_room)
         return m
 
@@ -123,7 +133,7 @@ class VectorEngine(wiring.Component):
     ) -> Value:
         """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
         readers = {
-            name: [i for i, of in enumerate(self.formats) if slot < len(of.sources) and of.sources[slot].memory == name]
+            name: [i for i, of in enumerate(self.formats) if slot < len(of.streams) and of.streams[slot].memory == name]
             for name in self.slot_memories(slot)
         }
         is_kept = Signal(name=f"is_kept_{slot}")
@@ -159,6 +169,18 @@ class VectorEngine(wiring.Component):
             datapath.immediates.eq(delayed(m, immediates, VEC_OPERANDS, "immediates")),
             datapath.is_first.eq(delayed(m, walker.is_first["reduce"], VEC_OPERANDS, "is_first")),
         ]
+
+    def build_lookups(self, m: Module, walker: NestWalker, datapath: VectorDatapath) -> None:
+        """Where the tables of the issued iteration begin, and the memories that they are in."""
+        for slot, bits in table_address_bits(self.machine).items():
+            first = walker.address[_slot_name(slot)][:bits]
+            m.d.comb += getattr(datapath, f"first_{slot}").eq(delayed(m, first, VEC_OPERANDS, f"first_{slot}"))
+        for name in self.machine.table_memories:
+            port = getattr(self, f"lookup_{name}")
+            m.d.comb += [
+                port.address.eq(getattr(datapath, f"lookup_{name}_address")),
+                getattr(datapath, f"lookup_{name}_data").eq(port.data),
+            ]
 
     def build_results(
         self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal

@@ -33,8 +33,8 @@ from simulator.regions import Region, region, regions_of
 
 
 def vec_sources(machine: Machine) -> int:
-    """Read ports of the vector engine: the most sources that one of its instructions has."""
-    return max((len(of.sources) for of in machine.formats_of("vec")), default=0)
+    """Read ports of the vector engine: the most streams that one of its instructions has."""
+    return max((len(of.streams) for of in machine.formats_of("vec")), default=0)
 
 
 def nest_depth(machine: Machine) -> int:
@@ -137,11 +137,11 @@ def _fill_lanes(
     rows: _Rows, index: int, instruction: Instruction, machine: Machine, first_words: Mapping[str, int]
 ) -> None:
     of = instruction.format
-    for column, source in enumerate(of.sources):
+    for column, source in enumerate(of.streams):
         _fill_operand(rows, index, column, instruction, source, first_words[source.memory])
     destination = vec_sources(machine)
     _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
-    rows.table[index, SOURCES] = len(of.sources)
+    rows.table[index, SOURCES] = len(of.streams)
     rows.table[index, TO_WRITE] = vec_write(of)
     rows.table[index, ITERATIONS] = prod(instruction.trips.values())
     rows.table[index, GROUP] = prod(instruction.trips[name] for name in of.reduce_loops)

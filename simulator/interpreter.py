@@ -7,8 +7,9 @@ fast, and nothing is shared with the fast simulator except the number rules of `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,19 +73,23 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
             _check_access(machine, operand.memory, _address(instruction, operand, loops), operand.block, index)
         for source in of.sources:
             address = _address(instruction, source, loops)
-            words[source.name] = _read_raw(state, machine, source.memory, address, 1)
+            words[source.name] = _read_raw(state, machine, source.memory, address, source.block)
         is_first = all(loops[name] == 0 for name in of.reduce_loops)
         is_last = all(loops[name] == instruction.trips[name] - 1 for name in of.reduce_loops)
         results = []
         for lane in range(machine.lanes):
             values = dict(immediates)
-            for source in of.sources:
+            for source in of.streams:
                 values |= _fields(source, words[source.name][lane])
+            tables = {
+                table.name: [wrap(raw, _plain_type(table.element)) for raw in words[table.name][lane :: machine.lanes]]
+                for table in of.tables
+            }
             if reduction is not None:
-                value = evaluate(reduction.args[0], values, 0)
+                value = evaluate(reduction.args[0], values, 0, tables)
                 partial[lane] = value if is_first else _combine(reduction.op, partial[lane], value)
             if is_last:
-                results.append(evaluate(of.statement.expr, values, partial[lane]))
+                results.append(evaluate(of.statement.expr, values, partial[lane], tables))
         if is_last:
             _write(state, machine, of.destination, _address(instruction, of.destination, loops), results)
 
@@ -107,14 +112,20 @@ def _combine(op: Op, so_far: int, value: int) -> int:
     raise AssertionError(op)
 
 
-def evaluate(expr: Expr, values: Mapping[tuple[str, str], int], reduced: int) -> int:
+def evaluate(
+    expr: Expr,
+    values: Mapping[tuple[str, str], int],
+    reduced: int,
+    tables: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> int:
     """The value of an expression in one lane; `reduced` is that of its reduction over the loops.
 
-    `values` has the integer of every (operand, field) and (immediate, "").
+    `values` has the integer of every (operand, field) and (immediate, ""), `tables` the elements of every operand that
+    is looked up in.
     """
     if expr.op in (Op.SUM, Op.MAX_OVER, Op.MIN_OVER):
         return reduced
-    args = [evaluate(arg, values, reduced) for arg in expr.args]
+    args = [evaluate(arg, values, reduced, tables) for arg in expr.args]
     match expr.op:
         case Op.CONST:
             return expr.value
@@ -146,6 +157,8 @@ def evaluate(expr: Expr, values: Mapping[tuple[str, str], int], reduced: int) ->
             return abs(args[0])
         case Op.WHERE:
             return args[1] if args[0] != 0 else args[2]
+        case Op.LUT:
+            return tables[expr.name][args[0] - expr.args[0].range.low]
         case Op.WRAP:
             assert expr.type is not None
             return int(wrap(args[0], expr.type))

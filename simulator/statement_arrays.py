@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from isa.statement import REDUCTIONS, Expr, Op, walk
 
 Leaf = tuple[str, str, bool]
 """An operand's name, its field, and whether it stands inside the reduction."""
+
+Table = tuple[str, bool]
+"""The name of an operand that is looked up in, and whether that happens inside the reduction."""
 
 SHIFTS = frozenset({Op.SHIFT_LEFT, Op.SHIFT_RIGHT, Op.ROUND_SHIFT, Op.WRAP})
 
@@ -35,6 +40,30 @@ def leaves(expr: Expr, inside: bool = False) -> set[Leaf]:
         return {(expr.name, expr.field, inside)}
     inside = inside or expr.op in REDUCTIONS
     return {leaf for arg in expr.args for leaf in leaves(arg, inside)}
+
+
+def tables(expr: Expr, inside: bool = False) -> set[Table]:
+    """Every operand that an expression looks up in."""
+    inside = inside or expr.op in REDUCTIONS
+    found = {(expr.name, inside)} if expr.op is Op.LUT else set()
+    return found.union(*(tables(arg, inside) for arg in expr.args))
+
+
+@dataclass(frozen=True, slots=True)
+class TableWords:
+    """Where lookups find their elements: `stored` is the memory as [word, lane], `first` the word of the least index.
+
+    `first` broadcasts to the iterations, with a last axis of size 1 for the lanes.
+    """
+
+    stored: NDArray[Any]
+    first: NDArray[np.int64]
+    element: Element
+
+    def elements(self, index: NDArray[Any]) -> NDArray[Any]:
+        """The element of each index in its own lane, as int64."""
+        lanes = np.arange(self.stored.shape[1])
+        return extract(self.stored[self.first + index, lanes], self.element, "", np.dtype(np.int64))
 
 
 def storage_type(element: Element) -> np.dtype[Any]:
@@ -76,31 +105,46 @@ class ArrayStatement:
         self._shape = shape
         self._reduced_axes = reduced_axes
 
-    def evaluate(self, sources: Mapping[Leaf, NDArray[Any]], immediates: Mapping[str, int]) -> NDArray[Any]:
+    def evaluate(
+        self,
+        sources: Mapping[Leaf, NDArray[Any]],
+        immediates: Mapping[str, int],
+        tables: Mapping[Table, TableWords] = MappingProxyType({}),
+    ) -> NDArray[Any]:
         """The statement's value; `sources` are of the working type and broadcast to the shape."""
-        return np.asarray(self._value(self._expr, sources, immediates, False), self.type)
+        return np.asarray(self._value(self._expr, Operands(sources, immediates, tables), False), self.type)
 
-    def _value(
-        self, expr: Expr, sources: Mapping[Leaf, NDArray[Any]], immediates: Mapping[str, int], inside: bool
-    ) -> Any:
+    def _value(self, expr: Expr, of: Operands, inside: bool) -> Any:
         match expr.op:
             case Op.SOURCE:
-                return sources[expr.name, expr.field, inside]
+                return of.sources[expr.name, expr.field, inside]
             case Op.CONST:
                 return self.type.type(expr.value)
             case Op.IMMEDIATE:
-                return self.type.type(immediates[expr.name])
+                return self.type.type(of.immediates[expr.name])
             case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
-                whole = np.broadcast_to(self._value(expr.args[0], sources, immediates, True), self._shape)
+                whole = np.broadcast_to(self._value(expr.args[0], of, True), self._shape)
                 return _REDUCE[expr.op](whole, axis=self._reduced_axes, keepdims=True, dtype=self.type)
             case Op.WRAP:
                 assert expr.type is not None
-                return wrap(self._value(expr.args[0], sources, immediates, inside), expr.type)
+                return wrap(self._value(expr.args[0], of, inside), expr.type)
             case Op.ROUND_SHIFT:
-                x, n = (self._value(arg, sources, immediates, inside) for arg in expr.args)
+                x, n = (self._value(arg, of, inside) for arg in expr.args)
                 return round_shift(x, n, expr.rounding)
-        result = _ELEMENTWISE[expr.op](*(self._value(arg, sources, immediates, inside) for arg in expr.args))
+            case Op.LUT:
+                index = np.asarray(self._value(expr.args[0], of, inside), np.int64) - expr.args[0].range.low
+                return of.tables[expr.name, inside].elements(index).astype(self.type)
+        result = _ELEMENTWISE[expr.op](*(self._value(arg, of, inside) for arg in expr.args))
         return result.astype(self.type) if result.dtype != self.type else result
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """What a statement names, in one execution."""
+
+    sources: Mapping[Leaf, NDArray[Any]]
+    immediates: Mapping[str, int]
+    tables: Mapping[Table, TableWords]
 
 
 _REDUCE: Mapping[Op, Callable[..., Any]] = {

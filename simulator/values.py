@@ -24,7 +24,7 @@ from simulator.access_faults import access_fault, wait_fault
 from simulator.interpreter import interpret_instruction
 from simulator.nest import Walk, last_writers, reads_its_writes, walk_of
 from simulator.regions import check_dram_size, region, regions_of, required_bytes
-from simulator.statement_arrays import ArrayStatement, extract, leaves, storage_type
+from simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
 
 Step = Callable[[], None]
 
@@ -140,7 +140,7 @@ class PreparedProgram:
         writes = walk_of(instruction, of.destination)
         for source in of.sources:
             if source.memory == of.destination.memory:
-                if _feeds_itself(walk_of(instruction, source), writes, kept):
+                if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
         shape = (*trips, self._machine.lanes)
         statement = ArrayStatement(of.statement.expr, shape, tuple(range(kept, len(trips))))
@@ -150,12 +150,16 @@ class PreparedProgram:
             for element in [of.operand(leaf[0]).element]
         }
         immediates = {name: instruction[name] for name in of.immediates}
+        looked_up = {
+            table: self._table_words(of.operand(table[0]), _source_walk(instruction, *table, kept))
+            for table in tables(of.statement.expr)
+        }
 
         def result() -> NDArray[Any]:
             values = {
                 leaf: extract(view, element, leaf[1], statement.type) for leaf, (view, element) in sources.items()
             }
-            return statement.evaluate(values, immediates)
+            return statement.evaluate(values, immediates, looked_up)
 
         written = Walk(writes.base, trips[:kept], writes.strides[:kept])
         if written.is_distinct(1):
@@ -171,6 +175,9 @@ class PreparedProgram:
             stored[addresses] = whole[winners].astype(stored.dtype)
 
         return write_last
+
+    def _table_words(self, table: Operand, walk: Walk) -> TableWords:
+        return TableWords(self._stored[table.memory], walk.addresses()[..., None], table.element)
 
     # -- systolic ------------------------------------------------------------------------------------------------------
 
@@ -279,10 +286,15 @@ def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int) -
     return Walk(base, tuple(trips), whole.strides)
 
 
-def _feeds_itself(reads: Walk, writes: Walk, kept: int) -> bool:
-    """Some iteration reads a word that an earlier one has written. Reduced iterations before the last write nothing."""
-    if reads.low > writes.high or writes.low > reads.high:
+def _feeds_itself(reads: Walk, writes: Walk, kept: int, block: int) -> bool:
+    """Some iteration reads a word that an earlier one has written. Reduced iterations before the last write nothing.
+
+    Of a block of words, each may be read; any overlap counts.
+    """
+    if reads.low > writes.high or writes.low > reads.high + block - 1:
         return False
+    if block > 1:
+        return True
     if reads == writes and writes.is_distinct(1):
         return False
     inner = int(np.prod(writes.trips[kept:], dtype=np.int64))

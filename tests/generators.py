@@ -247,8 +247,9 @@ def _drop_waits(
 
 
 def _random_window(machine: Machine, memory: Memory, rng: np.random.Generator) -> range:
-    """Up to 160 words, but at least a few blocks of the widest access."""
-    widest = max(machine.rows, machine.cols)
+    """Up to 128 words more than a few blocks of the array's widest access or two of a table."""
+    tables = [t.block for of in machine.formats.values() for t in of.tables if t.memory == memory.name]
+    widest = max([machine.rows, machine.cols, *tables])
     size = min(memory.depth, int(rng.integers(2 * widest, 2 * widest + 128)))
     if memory.banks > 1 and rng.random() < 0.5:
         boundary = memory.bank_depth * int(rng.integers(1, memory.banks))

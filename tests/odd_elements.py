@@ -16,6 +16,7 @@ instructions:
   rescale: {imm: {low: uint5, high: uint5}}
   add: {imm: {low: uint5, high: uint5}}
   mul: {imm: {low: uint5, high: uint5}}
+  lookup: null
   fill: {imm: {value: uint5}}
   every_word:
     engine: vec

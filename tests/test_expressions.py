@@ -15,7 +15,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from isa.encoding import InstructionFormat
-from isa.loader import load_machine_text
+from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
 from isa.numeric import Rounding
 from isa.statement import Op, Statement, walk
@@ -115,7 +115,7 @@ def machine_of(statements: Sequence[Statement], rounding: Rounding) -> Machine:
             f"    {reduce if statement.reduction is not None else 'loops: {i: 4}' + chr(10) + '    to: {y: acc}'}\n"
             f"    do: {statement.text}\n"
         )
-    removed = "".join(f"  {name}: null\n" for name in ("requantize", "rescale", "add", "max_pool", "copy", "fill"))
+    removed = "".join(f"  {of.mnemonic}: null\n" for of in load_machine("tiny8").formats_of("vec"))
     return load_machine_text(
         f"extends: tiny8\nrounding: {rounding.value}\nlanes: 1\narray: {{rows: 2, cols: 2}}\nmemories:\n"
         f"  acc: {{element: {DESTINATION}}}\n  par: {{element: {{{structure}}}}}\n"

@@ -34,6 +34,7 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
             tuple((operand.name, operand.element) for operand in of.sources),
             of.destination.element,
             tuple(of.immediates.items()),
+            tuple((table.memory, machine.memories[table.memory].address_bits) for table in of.tables),
         )
         for of in machine.formats_of("vec")
     )
@@ -81,7 +82,7 @@ class _Question:
 
         A register that is proved counts from then on as any number in its expression's range.
         """
-        meaning = Meaning(self.inputs(), PRODUCT)
+        meaning = Meaning(self.inputs(), PRODUCT, look_up=self.look_up)
         goals = [goal for node in self.operators() for goal in self.operator_goals(meaning, node)]
         value, result = meaning.of(self.expr), self.run.at("result", self.leaves)
         element = self.format.destination.element
@@ -94,6 +95,8 @@ class _Question:
     def operator_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
         unit, name = self.unit_of(node), self.register(node)
         cycle = self.enters + unit.done_stage
+        if node.op is Op.LUT:
+            self.answer(node, name, cycle)
         given, goals = list(self.given), []
         register = as_integer(self.run.at(name, cycle), unit.range.is_signed)
         if node.op in REDUCE:
@@ -113,6 +116,23 @@ class _Question:
         self.cut(meaning, node, name, cycle)
         return goals
 
+    def answer(self, node: Expr, name: str, cycle: int) -> None:
+        """The memory gives what it holds, which may be anything, for the address of the cycle before."""
+        memory = self.unit_of(node).memory
+        address = self.run.at(f"lookup_{memory}_address", cycle - 1)
+        element = elements_of(self.lane.machine, memory)(address)
+        self.fixed[name, cycle] = z3.Extract(self.unit_of(node).range.bits - 1, 0, element)
+        self.run = Run(self.run.of, self.fixed)
+
+    def look_up(self, node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
+        """A node's element as the machine file means it: of the word `index` beyond the table's first."""
+        table = self.format.operand(node.name)
+        memory = self.lane.machine.memories[table.memory]
+        first = self.run.at(f"first_{self.format.sources.index(table)}", self.enters)
+        word = z3.Extract(memory.address_bits - 1, 0, as_integer(first, False) + index)
+        assert table.element.type is not None
+        return _typed(elements_of(self.lane.machine, table.memory)(word), 0, table.element.type)
+
     def step(self, meaning: Meaning, node: Expr, name: str, cycle: int) -> z3.BitVecRef:
         """A reduction's value after this iteration, from any value of its register before."""
         old = as_integer(self.run.at(name, cycle - 1), node.range.is_signed)
@@ -131,7 +151,7 @@ class _Question:
     def inputs(self) -> dict[tuple[str, str], z3.BitVecRef]:
         """The integers that sources and immediates hold in this iteration, in lane 0."""
         found = {}
-        for slot, operand in enumerate(self.format.sources):
+        for slot, operand in enumerate(self.format.streams):
             word = self.run.at(f"source_{slot}", self.enters)
             for name, low, type_ in _fields(operand.element):
                 found[operand.name, name] = _typed(word, low, type_)
@@ -167,6 +187,12 @@ class _Question:
         ranges = [node.args[i].range for i in (wide, narrow)]
         in_range = z3.And(within(x, ranges[0]), within(y, ranges[1]))
         return in_range, [meaning.of(node) == PRODUCT(x, y), *split(x, y, bits[wide] // 2, ranges[0], ranges[1])]
+
+
+def elements_of(machine: Machine, memory: str) -> z3.FuncDeclRef:
+    """What a lane's part of a memory of tables holds: some element for each word."""
+    of = machine.memories[memory]
+    return z3.Function(f"{memory} holds", z3.BitVecSort(of.address_bits), z3.BitVecSort(of.element.bits))
 
 
 def without_products(of: Netlist) -> Netlist:

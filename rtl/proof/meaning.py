@@ -15,6 +15,9 @@ WIDTH = 2 * MAX_INTEGER_BITS + 2
 
 Product = Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]
 
+LookUp = Callable[[Expr, z3.BitVecRef], z3.BitVecRef]
+"""The element that a `lut(…)` finds, from the index less the least of its range."""
+
 
 def integer(value: int) -> z3.BitVecRef:
     return z3.BitVecVal(value, WIDTH)
@@ -33,13 +36,15 @@ def flag(condition: z3.BoolRef) -> z3.BitVecRef:
 class Meaning:
     """Evaluates expressions over integers: `leaves` gives sources (by operand and field) and immediates (by name, "").
 
-    `reduction` stands for the value of the reduction over the reduce loops; `product` multiplies.
+    `reduction` stands for the value of the reduction over the reduce loops; `product` multiplies,
+    `look_up` reads tables.
     """
 
     leaves: Mapping[tuple[str, str], z3.BitVecRef]
     product: Product
     reduction: z3.BitVecRef | None = None
     known: dict[Expr, z3.BitVecRef] = field(default_factory=dict)
+    look_up: LookUp | None = None
 
     def of(self, expr: Expr) -> z3.BitVecRef:
         if expr not in self.known:
@@ -63,6 +68,9 @@ class Meaning:
                 return as_integer(z3.Extract(expr.type.bits - 1, 0, args[0]), expr.type.is_signed)
             case Op.ROUND_SHIFT:
                 return rounded(args[0], args[1], expr.rounding)
+            case Op.LUT:
+                assert self.look_up is not None
+                return self.look_up(expr, args[0] - expr.args[0].range.low)
         return _PLAIN[expr.op](*args)
 
 

@@ -105,12 +105,20 @@ def _lines(lines: Iterator[str]) -> str:
 
 def _clear(machine: Machine) -> Iterator[str]:
     for memory in machine.memories.values():
+        if memory.name in machine.table_memories:
+            for lane in _lanes(memory):
+                yield f"for (int row = 0; row < {memory.depth}; row++) {lane}[row] <= '0;"
+            continue
         for storage, _, _, rows in _storages(machine, memory):
             yield f"for (int row = 0; row < {rows}; row++) {storage}[row] <= '0;"
 
 
 def _dump(machine: Machine) -> Iterator[str]:
     for number, memory in enumerate(machine.memories.values()):
+        if memory.name in machine.table_memories:
+            word = ", ".join(f"{lane}[row]" for lane in reversed(_lanes(memory)))
+            yield f"for (int row = 0; row < {memory.depth}; row++) tilewright_dump({number}, row, {{{word}}});"
+            continue
         ways = ways_of(machine, memory)
         for storage, bank, way, rows in _storages(machine, memory):
             place = f"row * {ways} + {way}"
@@ -118,6 +126,11 @@ def _dump(machine: Machine) -> Iterator[str]:
                 f"for (int row = 0; row < {rows}; row++) if ({place} < {memory.bank_depth}) "
                 f"tilewright_dump({number}, {bank * memory.bank_depth} + {place}, {storage}[row]);"
             )
+
+
+def _lanes(memory: Memory) -> list[str]:
+    """The array of each lane of a memory of tables."""
+    return [f"{TOP}.{memory.name}.lane{lane}" for lane in range(memory.width)]
 
 
 def _storages(machine: Machine, memory: Memory) -> Iterator[tuple[str, int, int, int]]:

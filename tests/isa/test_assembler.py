@@ -167,8 +167,7 @@ def test_refuses_layers_out_of_order() -> None:
 def test_tells_all_bad_lines_at_once() -> None:
     text = "fill y=act[0]\nfil y=act[0]\n\nfill z=3 # three\nfill value=1\nfill value=999"
     assert faults(text) == [
-        "net.s:2:1: unknown instruction 'fil' (did you mean 'fill'?); expected "
-        f"{', '.join(BASE16.formats)}",
+        f"net.s:2:1: unknown instruction 'fil' (did you mean 'fill'?); expected {', '.join(BASE16.formats)}",
         "net.s:4:6: fill has no 'z'; it has: loops, y, value, wait, layer",
         "net.s:6:12: value = 999 is out of range; expected -128 to 127",
     ]

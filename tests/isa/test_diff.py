@@ -34,7 +34,7 @@ def test_tells_another_text_of_the_same_machine_as_compatible() -> None:
 
 
 def test_tells_queues_banks_and_reach() -> None:
-    assert changed("engines: {vec: {queue: 4, reads: [wgt, act, acc, par]}}\nmemories: {act: {banks: 8}}") == [
+    assert changed("engines: {vec: {queue: 4, reads: [wgt, act, acc, par, lut]}}\nmemories: {act: {banks: 8}}") == [
         "memories.act: 4 → 8 banks",
         "engines.vec.queue: 8 → 4",
         "engines.vec.reads: also wgt",
@@ -82,26 +82,27 @@ def test_tells_a_memory_that_is_smaller_in_the_same_bits() -> None:
 
 
 def test_tells_memories_that_come_and_go() -> None:
-    assert changed("memories: {lut: {element: uint8, width: lanes, depth: 256, banks: 1}}")[0] == (
-        "memories.lut: added, 4 KiB: 256 words of 16 × uint8"
+    assert changed("memories: {spare: {element: uint8, width: lanes, depth: 256, banks: 1}}")[0] == (
+        "memories.spare: added, 4 KiB: 256 words of 16 × uint8"
     )
-    with_lut = load_machine_text(
-        "extends: base16\nmemories: {lut: {element: uint8, width: lanes, depth: 256, banks: 1}}", "b"
+    with_spare = load_machine_text(
+        "extends: base16\nmemories: {spare: {element: uint8, width: lanes, depth: 256, banks: 1}}", "b"
     )
-    assert difference(with_lut, load_machine("base16"))[0] == "memories.lut: removed"
+    assert difference(with_spare, load_machine("base16"))[0] == "memories.spare: removed"
 
 
 def test_tells_instructions_that_come_and_go() -> None:
+    last = list(load_machine("base16").formats)[-1]
     lines = changed(
-        "instructions:\n  minimum: null\n"
+        f"instructions:\n  {last}: null\n"
         "  relu: {engine: vec, opcode: 40, loops: {i: 10}, from: {a: act}, to: {y: act}, do: 'y = max(a, 0)'}"
     )
 
     # 8 opcode, 4 · 16 waits, 10 trip count, then 14 + 15 bits of base and stride for each of the two operands.
     assert lines == [
-        "instructions.minimum: removed",
+        f"instructions.{last}: removed",
         "instructions.relu: added, vec opcode 40, 140 bits: y = max(a, 0)",
-        "binary: not compatible: minimum missing",
+        f"binary: not compatible: {last} missing",
     ]
 
 

@@ -91,7 +91,7 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         (
             "instructions:\n  copy: {from: {a: atc}}\n",
             "m.yaml:3:20: instructions.copy.from.a: unknown memory 'atc' (did you mean 'act'?); "
-            "expected dram, act, wgt, acc, par",
+            "expected dram, act, wgt, acc, par, lut",
         ),
         (
             "instructions:\n  copy: {do: y = aa}\n",
@@ -126,7 +126,7 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "instructions:\n  copy: {from: {a: wgt}}\n",
-            "m.yaml:3:20: instructions.copy.from.a: the vec engine does not read wgt; it reads act, acc, par",
+            "m.yaml:3:20: instructions.copy.from.a: the vec engine does not read wgt; it reads act, acc, par, lut",
         ),
         (
             "memories: {act: {element: int77}}\n",
@@ -218,3 +218,56 @@ def test_holds_instructions_to_their_engine_template(override: str, expected: st
         load_machine("base16", [override])
 
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "instructions:\n  lookup: {do: 'y = lut(t, wrap(a, int7))'}\n",
+            "m.yaml:3:16: instructions.lookup.do: lut: `wrap(a, int7)` is in [-64, 63], which is 128 values, and t is "
+            "a block of 256 words; expected a word for each value",
+        ),
+        (
+            "instructions:\n  lookup: {from: {a: null, t: null, u: '256 * lut[]', b: act}, do: 'y = lut(u, b)'}\n",
+            "m.yaml:3:68: instructions.lookup: in `from:`, tables (u) come after the other sources",
+        ),
+        (
+            "instructions:\n  lookup: {do: 'y = min(lut(t, a), lut(t, wrap(a - 1, int8)))'}\n",
+            "m.yaml:3:16: instructions.lookup: 2 lookups in lut, which gives each lane one element a cycle; put each "
+            "table into a memory of its own",
+        ),
+        ("memories: {lut: {banks: 2}}\n", "instructions.lookup: lut has 2 banks; a memory of tables has 1"),
+        (
+            "instructions:\n  copy: {from: {a: lut}}\n",
+            "m.yaml:3:9: instructions.copy: reads lut as a, but it is a memory of tables: lookup looks up in it, and "
+            "nothing else can read it",
+        ),
+        (
+            "instructions:\n"
+            "  later: {engine: vec, loops: {i: 4}, from: {a: act, t: '256 * lut[]'}, to: {y: act}, "
+            "do: 'y = lut(t, max(a, a))'}\n",
+            "m.yaml:3:10: instructions.later: looks up in lut at stage 1, lookup at stage 0; lut gives each lane one "
+            "element a cycle: put one of the tables into a memory of its own",
+        ),
+        (
+            "instructions:\n  lookup: {from: {t: '2048 * lut[]'}}\n",
+            "m.yaml:3:22: instructions.lookup.from.t: a block of 2048 words; expected 1 to 1024, the words of a "
+            "bank of lut",
+        ),
+        (
+            "instructions:\n  copy: {from: {a: '2 * act'}}\n",
+            "instructions.copy: operand a is a block of 2 words; a vector engine takes one an iteration, or looks up "
+            "in it: lut(a, …)",
+        ),
+    ],
+)
+def test_holds_tables_to_what_their_memory_gives(text: str, expected: str) -> None:
+    assert expected in "\n".join(complaints(text))
+
+
+def test_an_operand_with_empty_brackets_strides_over_no_loop() -> None:
+    machine = load_machine("base16", ["instructions.requantize.from.p=par[ ]"])
+
+    assert machine.format("requantize").operand("p").loops == ()
+    assert [f.name for f in machine.format("requantize").fields if f.name.startswith("p.")] == ["p.base"]

@@ -57,8 +57,8 @@ def test_lists_machines() -> None:
     table = list_machines([load_machine("base16"), load_machine("tiny8")])
 
     assert table.rows == (
-        ("base16", "16×16", 16, "act 256, wgt 128, acc 128, par 16", 16),
-        ("tiny8", "8×8", 8, "act 64, wgt 32, acc 32, par 4", 8),
+        ("base16", "16×16", 16, "act 256, wgt 128, acc 128, par 16, lut 16", 16),
+        ("tiny8", "8×8", 8, "act 64, wgt 32, acc 32, par 4, lut 8", 8),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from isa.errors import IsaError
 from isa.numeric import IntegerType, Rounding, parse_integer_type
-from isa.statement import Scope, parse_statement
+from isa.statement import WORDS, Scope, parse_statement
 
 INT8, INT32 = IntegerType(8, True), IntegerType(32, True)
 
@@ -19,6 +19,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
             "a": {"": INT8},
             "b": {"": INT8},
             "p": {"bias": INT32, "scale": IntegerType(16, False), "shift": IntegerType(6, False)},
+            "t": {"": IntegerType(12, False)},
         },
         immediates={"zero": INT8, "count": IntegerType(3, False)},
         destination="y",
@@ -26,6 +27,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         reduce_trips=reduce_trips,
         dot_length=16,
         rounding=Rounding.EVEN,
+        blocks={"t": 256},
     )
 
 
@@ -50,6 +52,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         ("y = cast(a, int8)", -128, 127),
         ("y = round_shift(a * b, 7)", -127, 128),
         ("y = dot(a, b)", -16256 * 16, 16384 * 16),
+        ("y = lut(t, a) + 1", 1, 4096),
     ],
 )
 def test_infers_the_range(text: str, low: int, high: int) -> None:
@@ -80,6 +83,7 @@ def test_every_range_is_reached_or_wide_enough() -> None:
         "y = clamp(round_shift((a + p.bias) * p.scale, p.shift) + zero, -128, 127)",
         "y = where(a < b, abs(a), wrap(b << count, int8))",
         "y = max_over(a) - min(b, -3)",
+        "y = lut(t, wrap(a + b, uint8)) + 2",
     ],
 )
 def test_prints_and_parses_to_the_same_tree(text: str) -> None:
@@ -97,11 +101,11 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
         ("z = a", "the statement assigns 'z'; expected the destination 'y'"),
         ("y = a / b", "`a / b` is not part of the statement language (operators: + - * << >> < <= == !=)"),
         ("y = [a]", "`[a]` is not part of the statement language (operators: + - * << >> < <= == !=)"),
-        ("y = c", "unknown name 'c'; the statement can use: a, b, p, zero, count"),
+        ("y = c", "unknown name 'c'; the statement can use: a, b, p, t, zero, count"),
         ("y = p.bais", "'p.bais' is not an element (did you mean 'p.bias'?); expected p.bias or p.scale or p.shift"),
         ("y = p", "'p' is not an element; expected p.bias or p.scale or p.shift"),
-        ("y = clmap(a, 0, 1)", "unknown word 'clmap' (did you mean 'clamp'?); the language has: min, max, abs, where, "
-         "round_shift, dot, sum, max_over, min_over, clamp, sat, wrap, cast"),
+        ("y = clmap(a, 0, 1)", "unknown word 'clmap' (did you mean 'clamp'?); the language has: "
+         f"{', '.join(WORDS)}"),
         ("y = min(a)", "min takes 2 arguments, not 1"),
         ("y = a << b", "<<: the shift count b is in [-128, 127]; expected 0 to 63"),
         ("y = sat(a, int99)", "unknown type 'int99': expected int2 … int63 or uint1 … uint63"),
@@ -109,6 +113,13 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
         ("y = 1.5", "`1.5` is not part of the statement language (operators: + - * << >> < <= == !=)"),
         ("y = sum(a) + sum(b)",
          "a statement has at most one reduction over the reduce loops (sum, max_over or min_over)"),
+        ("y = lut(t, a + b)", "lut: `a + b` is in [-256, 254], which is 511 values, and t is a block of 256 words; "
+         "expected a word for each value"),
+        ("y = lut(a, b)", "lut: `b` is in [-128, 127], which is 256 values, and a is a block of 1 words; "
+         "expected a word for each value"),
+        ("y = lut(zero, a)", "lut: expected a source that is a block of words (a, b, p, t), not `zero`"),
+        ("y = lut(p, a)", "lut: p is a structure; a table's element is one integer"),
+        ("y = lut(t, a) + t", "t is a table, and `t` stands outside of lut(t, …)"),
         ("y = cast(a * b, int8)",
          "cast: the value is in [-16256, 16384] and does not fit int8; say sat(…, int8) or wrap(…, int8)"),
     ],

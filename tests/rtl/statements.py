@@ -22,7 +22,10 @@ def round_to_integer(x: Fraction, rounding: str) -> int:
 
 
 class Evaluator:
-    """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration."""
+    """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration.
+
+    The value of a table is a function from what is looked up.
+    """
 
     def __init__(self, group: Sequence[Mapping[str, Any]], rounding: str) -> None:
         self.group = group
@@ -66,6 +69,8 @@ class Evaluator:
         if word in ("sum", "max_over", "min_over"):
             values = [self.at(args[0], each) for each in self.group]
             return {"sum": sum(values), "max_over": max(values), "min_over": min(values)}[word]
+        if word == "lut":
+            return names[args[0].id](self.at(args[1], names))  # type: ignore[attr-defined]
         if word in ("sat", "wrap", "cast"):
             text = args[1].id  # type: ignore[attr-defined]
             bits, is_signed = int(text.split("int")[1]), not text.startswith("u")

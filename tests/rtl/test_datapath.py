@@ -3,6 +3,7 @@
 import random
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from amaranth.sim import Simulator
 from isa.encoding import InstructionFormat
 from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
+from isa.statement import walk
 from isa.timing import statement_stages
 from rtl.datapath import VectorDatapath
 from tests.rtl.statements import Evaluator, random_element, random_integer
@@ -27,6 +29,7 @@ memories:
 engines: {vec: {writes: [act, acc]}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  lookup: {from: {t: "256 * lut[]"}, do: "y = lut(t, wrap(a, int8))"}
   shifts:
     engine: vec
     loops: {i: 4}
@@ -81,8 +84,15 @@ class Iteration:
 
     def __init__(self, machine: Machine, of: InstructionFormat, immediates: Mapping[str, int], seed: Any) -> None:
         self.words: list[int] = []
-        self.names: list[dict[str, int]] = [dict(immediates) for _ in range(machine.lanes)]
-        for source in of.sources:
+        self.first: dict[int, int] = {}  # by position of the source: where a table begins
+        self.names: list[dict[str, Any]] = [dict(immediates) for _ in range(machine.lanes)]
+        for table in of.tables:
+            first = seed.randrange(machine.memories[table.memory].depth - table.block + 1)
+            self.first[of.sources.index(table)] = first
+            least = next(node.args[0].range.low for node in walk(of.statement.expr) if node.name == table.name)
+            for lane in range(machine.lanes):
+                self.names[lane][table.name] = partial(element_at, machine, table.memory, lane, first - least)
+        for source in of.streams:
             word = 0
             for lane in range(machine.lanes):
                 bits, values = random_element(source.element, seed)
@@ -90,6 +100,22 @@ class Iteration:
                 for field, value in values.items():
                     self.names[lane][f"{source.name}.{field}" if field else source.name] = value
             self.words.append(word)
+
+
+def element_at(machine: Machine, memory: str, lane: int, origin: int, index: int) -> int:
+    """The element of a lane in word origin + index of a memory of tables: any number, but always the same."""
+    of = machine.memories[memory].element.type
+    assert of is not None
+    return random_integer(of, random.Random(f"{memory} {lane} {origin + index}"))
+
+
+def looked_up(machine: Machine, memory: str, addresses: int) -> int:
+    """What the lanes find at the addresses of `lookup_<memory>_address`."""
+    of, word = machine.memories[memory], 0
+    for lane in range(machine.lanes):
+        address = addresses >> lane * of.address_bits & ((1 << of.address_bits) - 1)
+        word |= element_at(machine, memory, lane, 0, address) % (1 << of.element.bits) << lane * of.element.bits
+    return word
 
 
 def pack_immediates(of: InstructionFormat, immediates: Mapping[str, int]) -> int:
@@ -127,6 +153,8 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
         for count, iteration in enumerate(group):
             for i, word in enumerate(iteration.words):
                 ctx.set(getattr(datapath, f"source_{i}"), word)
+            for i, first in iteration.first.items():
+                ctx.set(getattr(datapath, f"first_{i}"), first)
             ctx.set(datapath.is_first, count == 0)
             ctx.set(datapath.valid, 1)
             if count == length - 1:
@@ -141,12 +169,20 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             while seed.random() < 0.2:
                 for i in range(len(iteration.words)):
                     ctx.set(getattr(datapath, f"source_{i}"), seed.getrandbits(64))
+                for i in iteration.first:
+                    ctx.set(getattr(datapath, f"first_{i}"), seed.getrandbits(8))
                 ctx.set(datapath.is_first, seed.randint(0, 1))
                 cycle = await step(ctx, cycle)
         return cycle
 
     async def step(ctx: Any, cycle: int) -> int:
+        found = {
+            name: looked_up(machine, name, ctx.get(getattr(datapath, f"lookup_{name}_address")))
+            for name in machine.table_memories
+        }
         await ctx.tick()
+        for name, word in found.items():
+            ctx.set(getattr(datapath, f"lookup_{name}_data"), word)
         if cycle + 1 in expected:
             text, values = expected[cycle + 1]
             word, bits = ctx.get(datapath.result), len(datapath.result) // machine.lanes

@@ -285,6 +285,8 @@ instructions:
     do: c = wrap(sum(dot(a, w)), int20)
   requantize: {imm: {zero: uint8, low: uint8, high: uint8}}
   rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
+  mul: {imm: {zero: uint8, low: uint8, high: uint8}}
+  lookup: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
 """,

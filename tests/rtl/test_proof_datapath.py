@@ -11,7 +11,7 @@ import rtl.datapath
 import rtl.operators
 from isa.loader import load_machine
 from isa.numeric import Rounding
-from isa.statement import Op
+from isa.statement import Expr, Op
 from rtl.datapath import VectorDatapath
 from rtl.proof.datapath import one_lane, prove_format, without_products
 from rtl.proof.netlist import netlist
@@ -32,7 +32,7 @@ def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
 
 
-@pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill"])
+@pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill", "lookup"])
 def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
 
@@ -73,3 +73,26 @@ def test_sees_a_shared_unit_that_listens_too_late(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(rtl.datapath._Lane, "control", control)
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
+
+
+def test_sees_a_lookup_that_forgets_the_least_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lanes read 128 words too low, below where the table begins."""
+    right = rtl.datapath._Lane.value
+
+    def value(self: rtl.datapath._Lane, format_: int, expr: Expr, stage: int) -> Value:
+        found = right(self, format_, expr, stage)
+        is_index = self.datapath.formats[format_].mnemonic == "lookup" and expr.op is Op.SOURCE
+        return found + expr.range.low if is_index else found
+
+    monkeypatch.setattr(rtl.datapath._Lane, "value", value)
+    assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")
+
+
+def test_sees_a_lookup_in_the_table_of_the_iteration_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rtl.datapath._Lane.control
+
+    def control(self: rtl.datapath._Lane, name: str, stage: int) -> Value:
+        return right(self, name, stage + 1 if name.startswith("first_") else stage)
+
+    monkeypatch.setattr(rtl.datapath._Lane, "control", control)
+    assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")

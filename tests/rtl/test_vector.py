@@ -4,16 +4,18 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
-from isa.encoding import Instruction, encode, make_instruction
+from isa.encoding import Instruction, Operand, encode, make_instruction
 from isa.faults import FaultCode
 from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
+from isa.statement import walk
 from isa.timing import vec_results, vec_write
 from rtl.interfaces import Activity
 from rtl.vector import VectorEngine
@@ -21,6 +23,7 @@ from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
 from tests.rtl.statements import Evaluator
+from tests.tables import TABLES
 
 NARROW = ["lanes=2", "array.rows=4", "array.cols=4"]
 
@@ -36,7 +39,7 @@ class VectorModel:
         self.current: Instruction | None = None
         self.pending: deque[tuple[dict[str, int], dict[str, int]]] = deque()
         self.kept: dict[int, int] = {}  # source → word
-        self.group: list[list[int]] = []  # words of the sources, by iteration of the reduce group
+        self.group: list[tuple[list[int], dict[str, int]]] = []  # by iteration: words of the streams, addresses
         self.results: deque[tuple[int, str, int, int, bool]] = deque()  # from cycle, memory, address, word, is last
         self.outstanding = 0
         self.newest_ready = 0  # the cycle from which the newest iteration's result may be written
@@ -82,20 +85,20 @@ class VectorModel:
         if bad:
             cycle.fault = self.number, addresses[bad[0]]
             return False
-        for slot, source in enumerate(of.sources):
+        for slot, source in enumerate(of.streams):
             if slot not in self.kept:
                 port, address = f"source{slot}_{source.memory}", addresses[source.name]
                 cycle.asks[port] = (address,)
                 if granted(port):
                     self.kept[slot] = self.memories[source.memory][address]
-        if len(self.kept) < len(of.sources):
+        if len(self.kept) < len(of.streams):
             return False
         cycle.activity = Activity.BUSY
         self.newest_ready = time + vec_write(of)
         self.pending.popleft()
         if all(index[name] == 0 for name in of.reduce_loops):
             self.group = []
-        self.group.append([self.kept[slot] for slot in range(len(of.sources))])
+        self.group.append(([self.kept[slot] for slot in range(len(of.streams))], addresses))
         self.kept = {}
         if all(index[name] == self.current.trips[name] - 1 for name in of.reduce_loops):
             self.outstanding += 1
@@ -111,9 +114,11 @@ class VectorModel:
         word = 0
         for lane in range(self.machine.lanes):
             names = []
-            for words in self.group:
-                values = {name: self.current[name] for name in of.immediates}
-                for source, bits in zip(of.sources, words, strict=True):
+            for words, addresses in self.group:
+                values: dict[str, Any] = {name: self.current[name] for name in of.immediates}
+                for table in of.tables:
+                    values[table.name] = partial(self.look_up, table, addresses[table.name], lane)
+                for source, bits in zip(of.streams, words, strict=True):
                     for part, value in self.memories[source.memory].values(bits, lane).items():
                         values[f"{source.name}.{part}" if part else source.name] = value
                 names.append(values)
@@ -121,12 +126,19 @@ class VectorModel:
             word |= value % (1 << element.bits) << lane * element.bits
         return word
 
+    def look_up(self, table: Operand, first: int, lane: int, value: int) -> int:
+        assert self.current is not None
+        least = next(n.args[0].range.low for n in walk(self.current.format.statement.expr) if n.name == table.name)
+        memory = self.memories[table.memory]
+        return memory.values(memory[first + value - least], lane)[""]
+
 
 def run(machine: Machine, program: Sequence[Instruction], probability: float, seed: random.Random) -> list[Cycle]:
     """Run a program on the hardware beside the model, and compare every cycle up to the end or the first fault."""
     engine, model = VectorEngine(machine), VectorModel(machine, program)
     names = [name for name in engine.signature.members if name.startswith(("source", "write"))]
     ports = {name: getattr(engine, name) for name in names}
+    lookups = {name: getattr(engine, f"lookup_{name}") for name in machine.table_memories}
     trace: list[Cycle] = []
 
     async def bench(ctx: Any) -> None:
@@ -161,16 +173,29 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
             trace.append(seen)
             if seen.starts:
                 waiting.popleft()
+            found = {name: looked_up(model.memories[name], ctx.get(port.address)) for name, port in lookups.items()}
             await ctx.tick()
             for name, port in ports.items():
                 if name.startswith("source"):
                     ctx.set(port.data, data.get(name, seed.getrandbits(len(port.data))))
+            for name, word in found.items():
+                ctx.set(lookups[name].data, word)
 
     simulator = Simulator(engine)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
     return trace
+
+
+def looked_up(words: Words, address: int) -> int:
+    """The elements that the lanes of a memory of tables have at the addresses of `lookup_<memory>`."""
+    of = words.memory
+    found = 0
+    for lane in range(of.width):
+        word = words[address >> lane * of.address_bits & ((1 << of.address_bits) - 1)]
+        found |= (word >> lane * of.element.bits & ((1 << of.element.bits) - 1)) << lane * of.element.bits
+    return found
 
 
 def valid_instruction(machine: Machine, mnemonic: str, seed: random.Random) -> Instruction:
@@ -211,6 +236,8 @@ instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
   requantize: {imm: {zero: uint8, low: uint8, high: uint8}}
   rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
+  mul: {imm: {zero: uint8, low: uint8, high: uint8}}
+  lookup: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
   widen:
@@ -232,6 +259,15 @@ instructions:
     seed = random.Random(12)
     mnemonics = ["widen", "total", "requantize", "max_pool", "fill"]
     run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], 0.7, seed)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_looks_up_in_tables(number: int) -> None:
+    machine, seed = load_machine_text(TABLES, "tables"), random.Random(number)
+    tables = machine.table_memories  # a program that writes them needs waits, which this bench does not keep
+    mnemonics = [f.mnemonic for f in machine.formats_of("vec") if f.tables and f.destination.memory not in tables] * 2
+    seed.shuffle(mnemonics)
+    run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.8, seed)
 
 
 def test_writes_a_word_a_cycle_when_never_refused() -> None:

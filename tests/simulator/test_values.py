@@ -15,6 +15,7 @@ from simulator.regions import regions_of
 from simulator.values import PreparedProgram
 from tests.generators import one_instruction_program, random_instruction, random_state
 from tests.odd_elements import ODD_ELEMENTS
+from tests.tables import TABLES
 
 MACHINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("base16", ()),
@@ -43,8 +44,9 @@ def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str
             assert_same_bytes(machine, instruction, random_state(machine, rng), f"{of.mnemonic}, seed {seed}")
 
 
-def test_equals_the_interpreter_with_odd_elements() -> None:
-    machine = load_machine_text(ODD_ELEMENTS, "odd")
+@pytest.mark.parametrize("text", [ODD_ELEMENTS, TABLES], ids=["odd", "tables"])
+def test_equals_the_interpreter_with_odd_elements_and_tables(text: str) -> None:
+    machine = load_machine_text(text, "odd")
     for of in machine.formats.values():
         for seed in range(SEEDS):
             rng = np.random.default_rng(seed)

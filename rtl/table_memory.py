@@ -1,0 +1,55 @@
+"""A memory of tables: written a word at a time like every memory, read by each lane at an address of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory as Storage
+from amaranth.lib.wiring import In
+
+from isa.memory import Memory
+from rtl.arbiter import Arbiter
+from rtl.interfaces import LookupSignature, WriteSignature
+from rtl.memory import Requester
+
+
+class TableMemory(wiring.Component):
+    """As many small memories as a word has elements: lane l's holds element l of every word.
+
+    `lookup` gives, in every cycle, the elements at the addresses of the cycle before; it sees the writes granted before
+    the addresses came. Writes (`write_<name>`, one word) take turns as in a bank. While `halt` is set none is granted.
+    """
+
+    def __init__(self, memory: Memory, writes: Sequence[Requester]) -> None:
+        self.memory = memory
+        self.writes = tuple(writes)
+        super().__init__(
+            {
+                "halt": In(1),
+                "lookup": In(LookupSignature(memory)),
+                **{f"write_{r.name}": In(WriteSignature(memory)) for r in self.writes},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, address_bits = self.memory.element.bits, self.memory.address_bits
+        ports = [getattr(self, f"write_{r.name}") for r in self.writes]
+        m.submodules.write_arbiter = arbiter = Arbiter(len(ports), sum(r.is_privileged for r in self.writes))
+        m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
+        m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]
+        for lane in range(self.memory.width):
+            storage = Storage(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
+            m.submodules[f"lane{lane}"] = storage
+            read, write = storage.read_port(), storage.write_port()
+            m.d.comb += [
+                read.addr.eq(self.lookup.address.word_select(lane, address_bits)),
+                self.lookup.data.word_select(lane, bits).eq(read.data),
+                write.en.eq(arbiter.grants.any()),
+            ]
+            for port, grant in zip(ports, arbiter.grants, strict=True):
+                with m.If(grant):
+                    m.d.comb += [write.addr.eq(port.address), write.data.eq(port.data.word_select(lane, bits))]
+        return m

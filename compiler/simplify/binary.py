@@ -15,7 +15,7 @@ from compiler.errors import CompileError
 from compiler.graph import Operator, Quantization, TensorType, describe, stored_shape
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import constant_weights
+from compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
 """ONNX operator → canonical operator of two activations."""
@@ -33,16 +33,27 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
     changes, inputs = [], []
     for name in operator.inputs:
         of = view.type(name)
-        if len(of.shape) == rank or view.constant(name) is not None:
+        shape = (1,) * (rank - len(of.shape)) + of.shape
+        constant = constant_weights(name, view)
+        if len(of.shape) == rank or (constant is not None and not _has_one_scale(constant)):
             inputs.append(name)
             continue
+        if constant is not None:
+            values = replace(constant, values=constant.values.reshape(shape))
+            fresh, change = stored_weights(values, f"{operator.name}.{name}.shaped", view)
+            changes.append(change)
+            inputs.append(fresh)
+            continue
         fresh = view.fresh(f"{operator.name}.{name}.shaped")
-        shape = (1,) * (rank - len(of.shape)) + of.shape
         made = Operator(f"{operator.name}.shape", "reshape", (name,), (fresh,), {}, operator.nodes)
         changes.append(Replacement((made,), {fresh: replace(of, shape=shape)}))
         inputs.append(fresh)
     made = replace(operator, kind=KINDS[operator.kind], inputs=tuple(inputs), attributes={})
     return reduce(joined, [*changes, Replacement((made,))])
+
+
+def _has_one_scale(constant: Weights) -> bool:
+    return constant.quantization is None or constant.quantization.axis is None
 
 
 def in_pairs(operator: Operator, view: View) -> Replacement | None:
@@ -97,14 +108,20 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
         return None
     channels = stored_shape(result.shape, describe(operator))[1]
     for position, name in enumerate(operator.inputs):
-        of = view.type(name)
-        if of.quantization is None or view.constant(name) is not None:
+        of, value = view.type(name), view.constant(name)
+        if of.quantization is None:
             continue
         n, c, h, w = stored_shape(of.shape, describe(operator))
         if c != 1 or channels == 1:
             continue
         if of.quantization.axis is not None:
             raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
+        if value is not None:
+            fresh = view.fresh(f"{operator.name}.{name}.spread")
+            full = np.repeat(value, channels, axis=1)
+            inputs = tuple(fresh if at == position else other for at, other in enumerate(operator.inputs))
+            types = {fresh: replace(of, shape=full.shape)}
+            return Replacement((replace(operator, inputs=inputs),), types, {fresh: full})
         spread, ones = (view.fresh(f"{operator.name}.{name}.{part}") for part in ("spread", "ones"))
         shape = (n, channels, h, w)[: len(result.shape)] if len(result.shape) != 3 else (n, channels, w)
         low, high = of.limits

@@ -12,7 +12,14 @@ from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.blocks import depth_to_space, space_to_depth
-from compiler.simplify.elementwise import add, batch_normalization, clip, combine_with_constant, relu
+from compiler.simplify.elementwise import (
+    add,
+    batch_normalization,
+    clip,
+    combine_with_constant,
+    constant_after_all,
+    relu,
+)
 from compiler.simplify.moves import concat, expand, gather, slice_, split
 from compiler.simplify.padding import pad
 from compiler.simplify.pools import global_pool, pool
@@ -86,6 +93,7 @@ CANONICALIZE = {
     "onnx.Mul": (combine_with_constant,),
     "onnx.Div": (combine_with_constant,),
     "onnx.BatchNormalization": (batch_normalization,),
+    **dict.fromkeys(("add", "sub", "mul"), (constant_after_all,)),
     # no computation
     "onnx.Identity": (identity,),
     "onnx.Dropout": (dropout,),

@@ -61,6 +61,16 @@ def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
     return _with_constant(operator, view, is_commutative=operator.kind == "onnx.Mul")
 
 
+def constant_after_all(operator: Operator, view: View) -> Replacement | None:
+    """A canonical operator of two whose float operand turned out to be constant for each channel: affine."""
+    onnx_kind = {"add": "onnx.Add", "sub": "onnx.Sub", "mul": "onnx.Mul"}[operator.kind]
+    if all(constant_weights(name, view) is None for name in operator.inputs):
+        return None
+    if view.type(operator.outputs[0]).quantization is not None:
+        return None
+    return _with_constant(replace(operator, kind=onnx_kind), view, is_commutative=operator.kind != "sub")
+
+
 def _with_constant(operator: Operator, view: View, is_commutative: bool) -> Replacement | None:
     for x, c in (operator.inputs, operator.inputs[::-1])[: 1 + is_commutative]:
         constant, source = constant_weights(c, view), view.type(x)

@@ -26,7 +26,12 @@ def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
 
 
 def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
-    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it."""
+    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it.
+
+    The same for a lookup in one table for all channels.
+    """
+    if operator.kind == "lookup" and operator.attributes["table"].ndim > 1:
+        return None
     before = view.producer(operator.inputs[0], "reshape", "transpose")
     if before is None or (before.kind == "transpose" and before.inputs[0] in view.inputs):
         return None  # the host orders an input's elements
@@ -70,5 +75,6 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
 LAYOUT = {
     "reshape": (drop_reshape_to_same, merge_reshapes),
     "rescale": (reshape_after_rescale,),
+    "lookup": (reshape_after_rescale,),
     "conv": (flatten_into_conv,),
 }

@@ -59,14 +59,32 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
 
 
 def matmul(operator: Operator, view: View) -> Replacement | None:
+    """Rows times a constant matrix; of three or four dimensions, the last is turned to the channels and back."""
     weights = constant_weights(operator.inputs[1], view)
-    source = view.type(operator.inputs[0])
-    if weights is None or weights.values.ndim != 2 or len(source.shape) != 2:
+    x, y = operator.inputs[0], operator.outputs[0]
+    source, result = view.type(x), view.type(y)
+    rank = len(source.shape)
+    if weights is None or weights.values.ndim != 2 or not 2 <= rank <= 4 or view.constant(x) is not None:
         return None
     with attributes_of(operator):
         pass
     kernel = _as_kernel(weights, is_transposed=False)
-    return _convolution(operator, kernel, SINGLE, 1, (), view)
+    if rank == 2:
+        return _convolution(operator, kernel, SINGLE, 1, (), view)
+    first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
+    turned, product = view.fresh(f"{operator.name}.turned"), view.fresh(f"{operator.name}.product")
+    types = {
+        name: replace(of, shape=tuple(of.shape[axis] for axis in first))
+        for name, of in ((turned, source), (product, result))
+    }
+    before = replace(operator, name=f"{operator.name}.turn", kind="transpose", inputs=(x,), outputs=(turned,))
+    after = replace(operator, name=f"{operator.name}.back", kind="transpose", inputs=(product,), outputs=(y,))
+    inner = replace(operator, inputs=(turned, *operator.inputs[1:]), outputs=(product,))
+    change = _convolution(inner, kernel, SINGLE, 1, (), view)
+    whole = (
+        replace(before, attributes={"axes": first}), *change.operators, replace(after, attributes={"axes": last}),
+    )  # fmt: skip
+    return replace(change, operators=whole, tensors={**change.tensors, **types})
 
 
 def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:

@@ -12,6 +12,7 @@ import numpy as np
 
 from compiler.graph import Graph, Operator
 from compiler.simplify.attributes import attributes_of
+from compiler.simplify.binary import BINARY
 from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.weights import Weights, constant_weights, stored_weights
 
@@ -45,18 +46,52 @@ def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(operator, kind="reshape", attributes={}),))
 
 
-def transpose_after_add(operator: Operator, view: View) -> Replacement | None:
-    """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it."""
-    a, b = (view.producer(name, "transpose") for name in operator.inputs)
-    if a is None or b is None or a.attributes["axes"] != b.attributes["axes"]:
+def transpose_after_binary(operator: Operator, view: View) -> Replacement | None:
+    """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it.
+
+    The same for all operators of two operands. A constant operand is transposed here; of another that is transposed
+    for somebody else already, that transpose serves.
+    """
+    before = next((o for name in operator.inputs if (o := view.producer(name, "transpose")) is not None), None)
+    if before is None:
         return None
+    axes = before.attributes["axes"]
+    back = tuple(int(axis) for axis in np.argsort(axes))
+    inputs: list[str] = []
+    types, constants = {}, {}
+    for name in operator.inputs:
+        producer, value = view.producer(name, "transpose"), view.constant(name)
+        if producer is not None and producer.attributes["axes"] == axes:
+            inputs += producer.inputs
+        elif value is not None and value.ndim <= len(axes) and _has_one_scale(name, view):
+            turned = view.fresh(f"{name}.untransposed")
+            full = value.reshape((1,) * (len(axes) - value.ndim) + value.shape)
+            constants[turned] = np.ascontiguousarray(full.transpose(back))
+            types[turned] = replace(view.type(name), shape=constants[turned].shape)
+            inputs.append(turned)
+        else:
+            turned_already = (o.outputs[0] for o in view.users(name) if o.kind == "transpose")
+            found = next((o for o in turned_already if _turned_by(o, back, view)), None)
+            if found is None:
+                return None
+            inputs.append(found)
     result = operator.outputs[0]
     middle = view.fresh(f"{result}.untransposed")
     of = view.type(result)
-    shape = tuple(of.shape[axis] for axis in np.argsort(a.attributes["axes"]))
-    add = replace(operator, inputs=(*a.inputs, *b.inputs), outputs=(middle,))
-    after = replace(a, inputs=(middle,), outputs=(result,))
-    return Replacement((add, after), {middle: replace(of, shape=shape)})
+    types[middle] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+    made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
+    after = replace(before, inputs=(middle,), outputs=(result,))
+    return Replacement((made, after), types, constants)
+
+
+def _turned_by(name: str, axes: tuple[int, ...], view: View) -> bool:
+    producer = view.producer(name, "transpose")
+    return producer is not None and producer.attributes["axes"] == axes
+
+
+def _has_one_scale(name: str, view: View) -> bool:
+    quantization = view.type(name).quantization
+    return quantization is None or quantization.axis is None
 
 
 def transpose_into_product(operator: Operator, view: View) -> Replacement | None:
@@ -100,6 +135,6 @@ def is_at_an_end(operator: Operator, graph: Graph) -> bool:
 
 TRANSPOSES = {
     "transpose": (merge_transposes, transpose_to_reshape),
-    "add": (transpose_after_add,),
+    **dict.fromkeys(BINARY, (transpose_after_binary,)),
     "conv": (transpose_into_product,),
 }

@@ -64,12 +64,13 @@ def test_a_maximum_of_one_scale_is_exact() -> None:
     assert {i.mnemonic for i in program.instructions if i.format.engine == "vec"} == {"maximum"}
 
 
+@pytest.mark.parametrize("shape", [(1, 20, 4, 3), (3,), (4, 1), (20, 1, 3), (1, 1, 1, 1)], ids=str)
 @pytest.mark.parametrize("op_type", ["Mul", "Add"])
-def test_an_operand_may_be_a_quantised_constant(op_type: str) -> None:
+def test_an_operand_may_be_a_quantised_constant(op_type: str, shape: tuple[int, ...]) -> None:
     builder = ModelBuilder(np.random.default_rng(5))
     x = builder.quantize(builder.input("x", (1, 20, 4, 3)), 0.1)
     scale, zero = builder.constant("c.scale", np.float32(0.05)), builder.constant("c.zero", np.int8(4))
-    values = builder.constant("c", builder.rng.integers(-128, 128, (1, 20, 4, 3)).astype(np.int8))
+    values = builder.constant("c", builder.rng.integers(-128, 128, shape).astype(np.int8))
     c = builder.node("DequantizeLinear", [values, scale, zero])
     builder.output(builder.quantize(builder.node(op_type, [x, c]), 0.2))
     assert_close(rescaled(builder.build()))

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 
-from compiler.errors import CompileError, DamagedModel
+from compiler.errors import CompileError
 from compiler.input_shapes import Shapes, dimensions
 from compiler.onnx_import import opset_of
 from compiler.partition.source import read_source
@@ -73,7 +72,6 @@ def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
     source = read_source(content, shapes).model
     _require_float(source, name)
-    _require_finite(source, name)
     plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
     return FloatModel(name, plain, _inferred(plain_gemm(fold(plain, name)), name))
 
@@ -100,18 +98,6 @@ def _require_float(model: onnx.ModelProto, name: str) -> None:
             raise CompileError(
                 f"{name}: tensor {tensor!r} is {WIDER_FLOATS[element]}; expected float32. Export the model in float32"
             )
-
-
-def _require_finite(model: onnx.ModelProto, name: str) -> None:
-    readers = {tensor: node for node in reversed(model.graph.node) for tensor in node.input}
-    for tensor in model.graph.initializer:
-        if tensor.data_type != TensorProto.FLOAT or np.isfinite(numpy_helper.to_array(tensor)).all():
-            continue
-        node = readers.get(tensor.name)
-        if node is not None and node.op_type == "Clip" and not np.isnan(numpy_helper.to_array(tensor)).any():
-            continue  # a Clip without this limit
-        of = "" if node is None else f", which node {node.name!r} ({node.op_type}) reads"
-        raise DamagedModel(f"{name}: tensor {tensor.name!r}{of}, holds NaN or infinite values; expected finite weights")
 
 
 # -- form --------------------------------------------------------------------------------------------------------------

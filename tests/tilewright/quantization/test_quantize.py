@@ -250,8 +250,8 @@ def test_refuses_weights_that_are_not_finite(value: float) -> None:
     b = FloatBuilder()
     x = b.node("Gemm", "dense", b.input("x", (1, 2)), b.constant("weight", np.array([[1, value], [2, 3]])))
     assert refusal(b.build(x)) == (
-        "the ONNX model: tensor 'weight', which node 'dense' (Gemm) reads, holds NaN or infinite values; expected "
-        "finite weights"
+        "the ONNX model: node 'dense' (Gemm) reads 'weight', which holds NaN or infinity in 1 of 4 places; train or "
+        "export the model anew"
     )
 
 

@@ -48,7 +48,7 @@ def function_of(op_type: str) -> onnx.FunctionProto:
 
 def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the functions of the operators that it uses, so that ONNX infers their shapes."""
-    used = sorted({node.op_type for node in model.graph.node if node.domain == DOMAIN})
+    used = sorted({node.op_type for node in model.graph.node if node.domain == DOMAIN and node.op_type in FUNCTIONS})
     if not used:
         return model
     extended = onnx.ModelProto()

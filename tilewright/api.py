@@ -53,7 +53,8 @@ def compile(  # noqa: A001
 
     `overrides` are `key.path=value` settings on a machine given by name or path; `shapes` are the sizes of inputs that
     the model leaves open. What the machine cannot do runs on the host, unless `host` is false; `host_floats` lets the
-    host run even a model of which the machine can do nothing. Raises CompileError or IsaError.
+    host run even a model of which the machine can do nothing. Raises CompileError, IsaError, or InputError for nodes
+    that the host cannot run either.
     """
     from compiler.partition.compile import compile_partitioned
     from compiler.pipeline import Options, compile_model
@@ -65,7 +66,9 @@ def compile(  # noqa: A001
         model = quantize(model, calibration, shapes=shapes).content
     if not host:
         return Program(compile_model(model, machine, options))
-    return Program(compile_partitioned(model, machine, options, host_floats=host_floats))
+    program = Program(compile_partitioned(model, machine, options, host_floats=host_floats))
+    program.require_host()
+    return program
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:
@@ -130,6 +133,10 @@ class Program:
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
         return tuple(finding for program in self.programs for finding in check(program))
+
+    def require_host(self) -> None:
+        """Raise InputError when the host cannot run its part of the network."""
+        self._segments.require_runnable()
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run."""

@@ -113,6 +113,7 @@ def compile_command(
         keep = (lambda name, text: stages.append((name, text))) if keeps else None
         compile_ = compile_model if no_host else compile_partitioned
         program = Program(compile_(model if quantized is None else quantized.content, machine, options, keep))
+        program.require_host()
     seconds = perf_counter() - start
     for name, text in stages:
         if name in wanted:

@@ -52,6 +52,19 @@ class HostModel:
         assert first is not None
         raise InputError(f"the host cannot run its part of the network: {_first_line(first)}") from first
 
+    def require_runnable(self) -> None:
+        """Raise InputError when neither ONNX Runtime nor the reference evaluator takes the model."""
+        first: Exception | None = None
+        for runner in self._runners:
+            try:
+                runner(self._model)
+                return
+            except Exception as error:  # both raise whatever their loaders do
+                first = first or error
+        nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
+        assert first is not None
+        raise InputError(f"the host cannot run its part of the network, {nodes}: {_first_line(first)}") from first
+
     @cached_property
     def _runners(self) -> tuple[Callable[[onnx.ModelProto], Runner], ...]:
         """What may run the model, in the order in which they are tried."""

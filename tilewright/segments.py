@@ -31,6 +31,12 @@ class Segments:
         self._executors: dict[tuple[str, int], Executor] = {}
         self._hosts: dict[int, HostModel] = {}
 
+    def require_runnable(self) -> None:
+        """Raise InputError when the host cannot run a part of its own."""
+        for position, segment in enumerate(self._segments):
+            if isinstance(segment, HostSegment):
+                self._host(position, segment).require_runnable()
+
     def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], Mapping[str, Any] | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):

@@ -135,7 +135,7 @@ class _Search:
 
 def _reason(name: str, error: CompileError) -> str:
     """An error's text without the node that it begins with, and without the list of all operators."""
-    text = re.sub(rf"^node {re.escape(repr(name))} \([\w.]+\): ", "", str(error))
+    text = re.sub(rf"^node {re.escape(repr(name))}( \([\w.]+\))?: ", "", str(error))
     return text.partition("; those that have: ")[0]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from compiler.errors import CompileError
 from compiler.partition.source import Source, reads
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
@@ -45,7 +46,7 @@ def part_model(source: Source, part: Part) -> onnx.ModelProto:
     graph = onnx.helper.make_graph(
         nodes,
         source.model.graph.name or "model",
-        [source.types[name] for name in part.inputs],
+        [_input_info(source, name) for name in part.inputs],
         [_output_info(source, name) for name in part.outputs],
         initializers,
         value_info=sorted(known, key=lambda value: value.name),
@@ -53,6 +54,17 @@ def part_model(source: Source, part: Part) -> onnx.ModelProto:
     return onnx.helper.make_model(
         graph, opset_imports=source.model.opset_import, ir_version=source.model.ir_version, producer_name="tilewright"
     )
+
+
+def _input_info(source: Source, name: str) -> onnx.ValueInfoProto:
+    """The type of a tensor that passes between parts; raises CompileError when nobody knows it."""
+    if name not in source.types:
+        maker = source.nodes[source.producers[name]]
+        raise CompileError(
+            f"node {maker.name!r} ({maker.op_type}): the type of its result {name!r} is not known; add it to the "
+            "model's value_info"
+        )
+    return source.types[name]
 
 
 def _output_info(source: Source, name: str) -> onnx.ValueInfoProto:

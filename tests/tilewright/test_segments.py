@@ -152,11 +152,21 @@ def _float_model() -> onnx.ModelProto:
 def test_refuses_wrong_inputs(
     program: tilewright.Program,
     inputs: dict[str, np.ndarray],
-    message: str,  # type: ignore[type-arg]
+    message: str,
 ) -> None:
     with pytest.raises(InputError) as error:
         program.run(inputs)
     assert str(error.value) == message
+
+
+def test_what_the_host_cannot_run_is_refused_when_compiled() -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(sandwich())
+    node = next(node for node in model.graph.node if node.op_type == "CumSum")
+    node.op_type, node.domain = "Nothing", "nobody.knows"
+    model.opset_import.append(onnx.helper.make_opsetid("nobody.knows", 1))
+    with pytest.raises((CompileError, InputError)):
+        tilewright.compile(model, "base16")
 
 
 def test_one_program_is_asked_of_many(program: tilewright.Program) -> None:

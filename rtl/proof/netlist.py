@@ -31,14 +31,17 @@ class Netlist:
     nets: Mapping[str, z3.BitVecRef]
 
 
-def netlist(component: wiring.Component, without: Sequence[str] = ()) -> Netlist:
+def netlist(component: wiring.Component, without: Sequence[str] = (), forgetful: Sequence[str] = ()) -> Netlist:
     """Translate a component, all its submodules flattened into it.
 
-    The outputs of the submodules `without` may be anything in every cycle: what holds then, holds whatever they do.
+    The outputs of the submodules `without`, and what the memories of `forgetful` ones give, may be anything in every
+    cycle: what holds then, holds whatever they do.
     """
-    contents = (f"{TOP}.{submodule}/{kind}:*" for submodule in without for kind in "cpm")  # cells, processes, memories
+    contents = [f"{TOP}.{submodule}/{kind}:*" for submodule in without for kind in "cpm"]  # cells, processes, memories
+    contents += [f"{TOP}.{submodule}/{kind}" for submodule in forgetful for kind in ("t:$mem*", "m:*")]
     cuts = "".join(f"delete {content}\n" for content in contents)
-    text = run_yosys(component, cuts + SCRIPT)
+    keeps = "setattr -set keep 1 w:* w:$* %d\n" if cuts else ""  # also the named inputs of what is empty now
+    text = run_yosys(component, cuts + keeps + SCRIPT)
     names = _net_names(text)
     probes = "".join(f"(assert (= (|{TOP}_n {name}| s) (|{TOP}_n {name}| s)))\n" for name in names)
     states = f"(declare-const s |{TOP}_s|)\n(declare-const n |{TOP}_s|)\n"
@@ -110,9 +113,7 @@ class Run:
             for (name, cycle), value in (fixed or {}).items()
         }
         assert all(any(net.eq(leaf) for leaf in of.leaves) for net, _ in self.fixed)
-        reset = of.nets["rst"]
-        self.reset = reset if reset.num_args() == 0 else reset.arg(0)  # a bit, or If(truth value, 1, 0)
-        assert any(self.reset.eq(leaf) for leaf in of.leaves) and self.reset.sort() in (z3.BoolSort(), z3.BitVecSort(1))
+        self.reset = _reset_of(of)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
         self.known: dict[tuple[str, int], z3.BitVecRef] = {}
 
@@ -157,9 +158,19 @@ class Run:
             return fixed
         if leaf in registers:
             return registers[leaf]
-        if leaf.eq(self.reset):
+        if self.reset is not None and leaf.eq(self.reset):
             return z3.BoolVal(False) if z3.is_bool(leaf) else z3.BitVecVal(0, 1)
         return z3.Const(f"{leaf}@{cycle}", leaf.sort())
+
+
+def _reset_of(of: Netlist) -> z3.ExprRef | None:
+    """The reset input, which hardware without registers does not have."""
+    if "rst" not in of.nets:
+        return None
+    net = of.nets["rst"]
+    reset = net if net.num_args() == 0 else net.arg(0)  # a bit, or If(truth value, 1, 0)
+    assert any(reset.eq(leaf) for leaf in of.leaves) and reset.sort() in (z3.BoolSort(), z3.BitVecSort(1))
+    return reset
 
 
 @dataclass(frozen=True, slots=True)

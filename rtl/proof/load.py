@@ -1,0 +1,227 @@
+"""The load engine: every word of an instruction is formed from its bytes, and written once to its address, in order."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import z3
+
+from isa.machine import Machine
+from isa.timing import LOAD_CONTEXTS
+from rtl.load import LoadEngine
+from rtl.proof.bytes import byte, cursor_goals
+from rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from rtl.proof.nest import in_one_bank, walker_claims
+from rtl.proof.netlist import Part, netlist
+from rtl.proof.numbers import number, one_if
+from rtl.proof.result import Goal, Subject
+from rtl.runs import chip_operand, dram_word_bytes
+
+CUT = ("bursts", "burst_queue", "packer.window")
+"""Proved on their own (rtl/proof/bursts.py, queues.py, bytes.py); here, they may do anything."""
+
+
+def load_engine(machine: Machine) -> Subject:
+    unit = _Engine(LoadEngine(machine))
+    claims = {
+        "load: takes every beat once, in order": unit.beat_goals,
+        "load: forms every word once, in order": unit.word_goals,
+        "load: writes every word once": unit.write_goals,
+        "load: has room for what it asks for": unit.room_goals,
+        "load: retires only what it started": unit.retire_goals,
+    }
+    walker = walker_claims(unit.engine.packer.walker, "load words", "packer.walker.")
+    return Subject(
+        netlist(unit.engine, without=CUT, forgetful=("packer.beats", "packing_queue")),
+        [*walker, *claims_of_whole(claims)],
+    )
+
+
+class _Engine:
+    def __init__(self, engine: LoadEngine) -> None:
+        self.engine = engine
+        self.machine = engine.machine
+        self.formats = engine.formats
+
+    def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
+        return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
+
+    def word_bytes(self, nets: Part) -> z3.BitVecRef:
+        """Of the instruction whose words are formed."""
+        total = number(0)
+        for position, of in enumerate(self.formats):
+            size = number(dram_word_bytes(self.machine, of))
+            total = z3.If(self.is_format(nets, "packer.walker.walk", position), size, total)
+        return total
+
+    def is_known(self, nets: Part) -> z3.BoolRef:
+        """A walker's format is one that it was started with."""
+        return z3.Or(*(self.is_format(nets, "packer.walker.walk", position) for position in range(len(self.formats))))
+
+    # -- beats -------------------------------------------------------------------------------------------------------
+
+    def beat_goals(self, nets: Part) -> list[Goal]:
+        """A good beat is taken when its bytes have room; they join the window, and the burst ends with its last."""
+        packer, bus = nets.part("packer"), self.machine.dram.bus_bytes
+        takes, cursor = packer.holds("takes_beat"), packer.part("cursor")
+        first, size = cursor.natural("first_byte"), cursor.natural("bytes")
+        beat = packer.at("beats.output__payload.data")
+        joined = packer.at("window.put_data")
+        given = [takes, z3.ULE(first + size, bus)]
+        return cursor_goals(cursor, bus, takes) + [
+            Goal("put", [], packer.natural("window.put") == z3.If(takes, size, number(0))),
+            Goal("room", [takes], z3.ULE(size, packer.natural("window.room"))),
+            Goal("joined", given, z3.And(*self.joined(beat, joined, first, size))),
+            Goal("taken beat", [], nets.moves("packer.beats.output") == takes),
+            Goal("taken burst", [], nets.holds("burst_queue.output__ready") == z3.And(takes, cursor.holds("is_last"))),
+            Goal(
+                "good",
+                [takes],
+                z3.And(packer.at("beats.output__payload.error") == 0, nets.holds("burst_queue.output__valid")),
+            ),
+        ]
+
+    def joined(
+        self, beat: z3.BitVecRef, joined: z3.BitVecRef, first: z3.BitVecRef, size: z3.BitVecRef
+    ) -> list[z3.BoolRef]:
+        """Byte i of what joins is byte first + i of the beat, zeros above."""
+        bus, claims = self.machine.dram.bus_bytes, []
+        for i in range(joined.size() // 8):
+            wanted = z3.BitVecVal(0, 8)
+            for start in range(bus - i):
+                wanted = z3.If(first == start, byte(beat, start + i), wanted)
+            claims.append(byte(joined, i) == z3.If(z3.ULT(number(i), size), wanted, z3.BitVecVal(0, 8)))
+        return claims
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def word_goals(self, nets: Part) -> list[Goal]:
+        """The oldest bytes are the word at the walker's address, as soon as there are enough of them."""
+        packer = nets.part("packer")
+        walker, moves = packer.part("walker"), nets.moves("packer.word")
+        payload = packer.part("word__payload")
+        window, formed = packer.at("window.data"), packer.at("word__payload.data")
+        size = min(window.size(), formed.size())
+        given = [self.is_known(nets)]
+        has_bytes = z3.UGE(packer.natural("window.count"), self.word_bytes(nets))
+        walking = Walking(
+            nets.moves("packing_queue.output"),
+            nets.at("packing_queue.output__payload.bits"),
+            moves,
+            walker,
+            partial(packer.holds, "is_packing"),
+        )
+        return [
+            Goal("address", [moves, *given], payload.natural("address") == walker.signed("address_word")),
+            *(self.inside_goal(nets, position, moves) for position in range(len(self.formats))),
+            Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
+            Goal("data", [moves], z3.Extract(size - 1, 0, window) == z3.Extract(size - 1, 0, formed)),
+            Goal("enough", [moves, *given], has_bytes),
+            Goal("take bytes", given, packer.natural("window.take") == z3.If(moves, self.word_bytes(nets), number(0))),
+            Goal("queue", [], nets.moves("packing_queue.output") == walker.holds("start")),
+            *walking.goals([]),
+        ]
+
+    def inside_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
+        of = self.formats[position]
+        memory = self.machine.memories[chip_operand(of).memory]
+        address = nets.natural("packer.word__payload.address")
+        is_format = self.is_format(nets, "packer.walker.walk", position)
+        kept = self.is_format(nets, "packer.word__payload.format", position)
+        return Goal(f"inside of {of.mnemonic}", [moves, is_format], z3.And(kept, in_one_bank(address, memory, 1)))
+
+    # -- writes ------------------------------------------------------------------------------------------------------
+
+    def write_goals(self, nets: Part) -> list[Goal]:
+        """The writer holds a word until its memory takes it, and asks no other memory."""
+        held, is_held = nets.part("writer.held"), nets.holds("writer.is_held")
+        comes = nets.moves("packer.word")
+        granted = z3.BoolVal(False)
+        goals = []
+        for position, of in enumerate(self.formats):
+            port = f"write_{chip_operand(of).memory}"
+            asks = z3.And(is_held, self.is_format(nets, "writer.held.format", position))
+            if sum(chip_operand(other).memory == chip_operand(of).memory for other in self.formats) > 1:
+                asks = z3.And(is_held, self.goes_to(nets, chip_operand(of).memory))
+            works = z3.And(asks, z3.Not(nets.holds("halt")))
+            granted = z3.Or(granted, z3.And(works, nets.holds(f"{port}__granted")))
+            data, address = nets.at(f"{port}__data"), nets.at(f"{port}__address")
+            same = z3.And(
+                data == z3.Extract(data.size() - 1, 0, held.at("data")),
+                address == z3.Extract(address.size() - 1, 0, held.at("address")),
+            )
+            goals.append(Goal(f"asks of {of.mnemonic}", [], nets.holds(f"{port}__valid") == works))
+            goals.append(Goal(f"word of {of.mnemonic}", [works], same))
+        given = [z3.Implies(is_held, self.goes_somewhere(nets))]
+        kept = z3.And(*(held.at(name, 1) == held.at(name) for name in ("data", "address", "is_last")))
+        came = z3.And(
+            *(held.at(name, 1) == nets.at(f"packer.word__payload.{name}") for name in ("data", "address", "is_last"))
+        )
+        retires = z3.And(granted, held.holds("is_last"))
+        return [
+            *goals,
+            Goal("held", given, nets.holds("writer.is_held", 1) == z3.Or(comes, z3.And(is_held, z3.Not(granted)))),
+            Goal("kept", [z3.Not(comes), is_held, z3.Not(granted), *given], kept),
+            Goal("came", [comes], came),
+            Goal("no word over another", [comes, *given], z3.Or(z3.Not(is_held), granted)),
+            Goal("retires with the last write", given, nets.holds("retire") == retires),
+        ]
+
+    def goes_to(self, nets: Part, memory: str) -> z3.BoolRef:
+        positions = [position for position, of in enumerate(self.formats) if chip_operand(of).memory == memory]
+        return z3.Or(*(self.is_format(nets, "writer.held.format", position) for position in positions))
+
+    def goes_somewhere(self, nets: Part) -> z3.BoolRef:
+        return z3.Or(*(self.goes_to(nets, memory) for memory in self.engine.memories))
+
+    # -- what is in hand ---------------------------------------------------------------------------------------------
+
+    def room_goals(self, nets: Part) -> list[Goal]:
+        """Beats asked for are in the packer's queue or on their way, so the queue has room for each that comes.
+
+        Assumed: no beat comes that was not asked for; a beat is taken of a burst only.
+        """
+        most = self.machine.dram.outstanding_beats
+
+        def counts(cycle: int) -> z3.BoolRef:
+            asked, held = nets.natural("asked", cycle), nets.natural("packer.beats.level", cycle)
+            return z3.And(z3.ULE(held, asked), z3.ULE(asked, most))
+
+        asked, held = nets.natural("asked"), nets.natural("packer.beats.level")
+        comes = nets.holds("beat__valid")
+        given = [counts(0), z3.Implies(comes, z3.ULT(held, asked))]
+        asks = nets.moves("request")
+        grown = z3.If(asks, nets.natural("bursts.beats"), number(0))
+        return [
+            Goal("reset", [nets.run.starts_from_reset()], counts(0)),
+            Goal("counts", given, counts(1)),
+            Goal("asked", given, nets.natural("asked", 1) + one_if(nets.holds("packer.takes_beat")) == asked + grown),
+            Goal("room for a beat", [*given, comes], nets.holds("packer.beats.input__ready")),
+            Goal("a burst is queued", [], nets.moves("burst_queue.input") == asks),
+            Goal("step", [], nets.holds("step") == asks),
+        ]
+
+    def retire_goals(self, nets: Part) -> list[Goal]:
+        """An instruction waits for the packer, or its words are formed, or its last one waits for its write."""
+
+        def in_hand(cycle: int) -> list[z3.BoolRef | z3.BitVecRef]:
+            last = z3.And(nets.holds("writer.is_held", cycle), nets.holds("writer.held.is_last", cycle))
+            return [nets.natural("packing_queue.level", cycle), nets.holds("packer.is_packing", cycle), last]
+
+        def counted(cycle: int) -> z3.BoolRef:
+            waiting, packing, last = in_hand(cycle)
+            total = waiting + one_if(packing) + one_if(last)
+            started = nets.natural("started", cycle)
+            return z3.And(started == total, z3.ULE(started, LOAD_CONTEXTS))
+
+        starts = nets.moves("instruction")
+        queued = z3.And(
+            nets.moves("packing_queue.input"),
+            nets.at("packing_queue.input__payload") == nets.at("instruction__payload"),
+        )
+        return [
+            Goal("reset", [nets.run.starts_from_reset()], counted(0)),
+            Goal("counted", [counted(0), z3.Not(nets.holds("halt"))], counted(1)),
+            Goal("room for an instruction", [counted(0), starts], queued),
+            *owed_goals(nets, in_hand, [counted(0)]),
+        ]

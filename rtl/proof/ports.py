@@ -1,0 +1,202 @@
+"""Memory ports: at most one requester is granted, somebody always is, nobody waits for ever; the words are right."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import warnings
+from collections.abc import Hashable, Sequence
+from functools import partial
+
+import z3
+from amaranth.hdl import UnusedElaboratable
+
+from isa.machine import ENGINES, Machine
+from isa.memory import Memory, integer_element
+from isa.numeric import IntegerType
+from rtl.arbiter import Arbiter
+from rtl.load import LoadEngine
+from rtl.memory import BankedMemory, Requester
+from rtl.mma import MmaEngine
+from rtl.npu import read_ports, write_ports
+from rtl.proof.engine import INDUCTIVE, claims_of_whole
+from rtl.proof.netlist import Part, netlist
+from rtl.proof.numbers import number
+from rtl.proof.result import Goal, Subject
+from rtl.store import StoreEngine
+from rtl.vector import VectorEngine
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PortedMemory:
+    """A memory and who reads and writes it."""
+
+    memory: Memory
+    reads: tuple[Requester, ...]
+    writes: tuple[Requester, ...]
+
+    @property
+    def key(self) -> Hashable:
+        """Those with equal keys have the same ports, but for the width of their words."""
+        return self.memory.depth, self.memory.banks, self.reads, self.writes
+
+    @property
+    def arbiters(self) -> set[tuple[int, int]]:
+        """Requesters and privileged ones of its arbiters."""
+        sides = [side for side in (self.reads, self.writes) if side]
+        return {(len(side), sum(requester.is_privileged for requester in side)) for side in sides}
+
+
+def ported_memories(machine: Machine) -> list[PortedMemory]:
+    with warnings.catch_warnings():  # the engines are made for their ports only
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        found = _ported_memories(machine)
+        gc.collect()
+    return found
+
+
+def _ported_memories(machine: Machine) -> list[PortedMemory]:
+    units = (LoadEngine(machine), MmaEngine(machine), VectorEngine(machine), StoreEngine(machine))
+    engines = dict(zip(ENGINES, units, strict=True))
+    return [
+        PortedMemory(memory, *(tuple(ports(machine, memory, engines)) for ports in (read_ports, write_ports)))
+        for memory in machine.memories.values()
+    ]
+
+
+def arbiter(count: int, privileged: int) -> Subject:
+    claim = {f"arbiter of {count}, {privileged} privileged": partial(_turn_goals, count, privileged)}
+    return Subject(netlist(Arbiter(count, privileged)), claims_of_whole(claim))
+
+
+def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
+    """Of those that ask, a privileged one, else the next in turn: each miss brings one that keeps asking nearer."""
+    sharing = count - privileged
+
+    def asks(position: int) -> z3.BoolRef:
+        return z3.Extract(position, position, nets.at("requests")) == 1
+
+    def is_granted(position: int) -> z3.BoolRef:
+        return z3.Extract(position, position, nets.at("grants")) == 1
+
+    def last(cycle: int) -> z3.BitVecRef:
+        return nets.natural("last_granted", cycle) if sharing > 0 else number(0)
+
+    def distance(turn: int, cycle: int) -> z3.BitVecRef:
+        """How many others are before a turn."""
+        behind = number(turn) - last(cycle) - 1
+        return z3.If(z3.UGT(number(turn), last(cycle)), behind, behind + sharing)
+
+    grants, requests = nets.at("grants"), nets.at("requests")
+    favoured = z3.Or(*(asks(position) for position in range(privileged)))
+    bound = [z3.ULT(last(0), max(1, sharing))]
+    goals = [
+        Goal("reset", [nets.run.starts_from_reset()], last(0) == max(0, sharing - 1)),
+        Goal("turn in range", bound, z3.ULT(last(1), max(1, sharing))),
+        Goal("only who asks", bound, grants & ~requests == 0),
+        Goal("at most one", bound, grants & (grants - 1) == 0),
+        Goal("somebody", [*bound, requests != 0], grants != 0),
+    ]
+    for position in range(privileged):
+        first = [asks(position), *(z3.Not(asks(before)) for before in range(position))]
+        goals.append(Goal("privileged", first, grants == 1 << position))
+    for turn in range(sharing):
+        waits = [*bound, asks(privileged + turn), z3.Not(is_granted(privileged + turn))]
+        nearer = z3.ULT(distance(turn, 1), distance(turn, 0))
+        goals.append(Goal("no starvation", [*waits, z3.Not(favoured)], nearer))
+        goals.append(Goal("turns stay", [*waits, favoured], distance(turn, 1) == distance(turn, 0)))
+    return goals
+
+
+def memory_ports(of: PortedMemory) -> Subject:
+    """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
+    memory = dataclasses.replace(of.memory, element=integer_element(IntegerType(8, False)), width=1)
+    unit = BankedMemory(memory, of.reads, of.writes)
+    ports = _Ports(memory, of.reads, of.writes)
+    sides = {"reads": (of.reads, ports.read_goals), "writes": (of.writes, ports.write_goals)}
+    claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
+    banks = [f"bank{bank}" for bank in range(memory.banks)]
+    return Subject(netlist(unit, without=banks), claims_of_whole(claims, INDUCTIVE))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Ports:
+    """Assumed: an access that is asked for is inside one bank, as the engines' proofs say."""
+
+    memory: Memory
+    reads: tuple[Requester, ...]
+    writes: tuple[Requester, ...]
+
+    def is_at(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
+        """A port asks for words of a bank."""
+        address, size = nets.natural(f"{port}__address"), self.memory.bank_depth
+        inside = z3.And(z3.ULE(number(bank * size), address), z3.ULT(address, (bank + 1) * size))
+        return z3.And(nets.holds(f"{port}__valid"), z3.Not(nets.holds("halt")), inside)
+
+    def grants(self, nets: Part, port: str, bank: int) -> z3.BoolRef:
+        return z3.And(nets.holds(f"{port}__granted"), self.is_at(nets, port, bank))
+
+    def given(self, nets: Part, ports: Sequence[str]) -> list[z3.BoolRef]:
+        """Addresses are in the memory, and the arbiters' turns in their range, as is proved of arbiters."""
+        inside = [z3.ULT(nets.natural(f"{port}__address"), self.memory.depth) for port in ports]
+        return inside + [
+            self.turn_in_range(nets, side, bank) for side in self.sides for bank in range(self.memory.banks)
+        ]
+
+    @property
+    def sides(self) -> dict[str, tuple[Requester, ...]]:
+        return {"read": self.reads, "write": self.writes}
+
+    def turn_in_range(self, nets: Part, side: str, bank: int) -> z3.BoolRef:
+        sharing = sum(not requester.is_privileged for requester in self.sides[side])
+        turn = f"{side}_arbiter{bank}.last_granted"
+        return z3.ULT(nets.natural(turn), sharing) if nets.has(turn) else z3.BoolVal(True)
+
+    def turn_goals(self, nets: Part, ports: Sequence[str], bank: int) -> list[Goal]:
+        """Of the ports that ask for a bank, one is granted; none that asks nowhere is."""
+        given = self.given(nets, ports)
+        asks = [self.is_at(nets, port, bank) for port in ports]
+        granted = [self.grants(nets, port, bank) for port in ports]
+        pairs = [z3.And(a, b) for i, a in enumerate(granted) for b in granted[:i]]
+        nowhere = z3.And(*(z3.Implies(nets.holds(f"{port}__granted"), nets.holds(f"{port}__valid")) for port in ports))
+        return [
+            Goal("at most one", given, z3.Not(z3.Or(*pairs))),
+            Goal("somebody", [*given, z3.Or(*asks)], z3.Or(*granted)),
+            Goal("only who asks", given, nowhere),
+        ]
+
+    def place(self, nets: Part, port: str, bank: int) -> z3.BitVecRef:
+        return nets.natural(f"{port}__address") - bank * self.memory.bank_depth
+
+    def read_goals(self, nets: Part) -> list[Goal]:
+        """Each bank's read port serves one reader, from the place of its word; the data come in the next cycle."""
+        ports, goals = [f"read_{reader.name}" for reader in self.reads], []
+        given = self.given(nets, ports)
+        for bank in range(self.memory.banks):
+            goals += self.turn_goals(nets, ports, bank)
+            unit = nets.part(f"bank{bank}")
+            for port in ports:
+                data = nets.at(f"{port}__data", 1)
+                same = data == z3.Extract(data.size() - 1, 0, unit.at("read_data", 1))
+                served = z3.And(unit.holds("read"), unit.natural("read_first") == self.place(nets, port, bank), same)
+                goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
+        return goals
+
+    def write_goals(self, nets: Part) -> list[Goal]:
+        """Each bank's write port serves one writer: all words of its block, at their place; else it writes nothing."""
+        ports, goals = [f"write_{writer.name}" for writer in self.writes], []
+        given = self.given(nets, ports)
+        for bank in range(self.memory.banks):
+            goals += self.turn_goals(nets, ports, bank)
+            unit = nets.part(f"bank{bank}")
+            nobody = z3.Not(z3.Or(*(self.grants(nets, port, bank) for port in ports)))
+            goals.append(Goal("nothing", [*given, nobody], unit.at("write_words") == 0))
+            for writer, port in zip(self.writes, ports, strict=True):
+                data = nets.at(f"{port}__data")
+                served = z3.And(
+                    unit.natural("write_words") == (1 << writer.block) - 1,
+                    unit.natural("write_first") == self.place(nets, port, bank),
+                    data == z3.Extract(data.size() - 1, 0, unit.at("write_data")),
+                )
+                goals.append(Goal("word", [*given, self.grants(nets, port, bank)], served))
+        return goals

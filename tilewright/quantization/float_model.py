@@ -18,6 +18,7 @@ from compiler.partition.source import read_source
 from compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
+from tilewright.quantization.own_weights import own_weights
 
 Model = str | Path | bytes | onnx.ModelProto
 """A file's path, its content, or what it holds."""
@@ -73,7 +74,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
     source = read_source(content, shapes).model
     _require_float(source, name)
     plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
-    return FloatModel(name, plain, _inferred(plain_gemm(fold(plain, name)), name))
+    return FloatModel(name, plain, _inferred(own_weights(plain_gemm(fold(plain, name))), name))
 
 
 def float_outputs(model: onnx.ModelProto) -> tuple[str, ...]:

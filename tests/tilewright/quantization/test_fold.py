@@ -63,6 +63,20 @@ def test_a_constant_for_each_pixel_stays_an_add() -> None:
     assert kinds(fold(model, "it")) == [("conv", "Conv"), ("add", "Add")]
 
 
+def test_a_constant_that_makes_more_channels_stays_an_add() -> None:
+    b = FloatBuilder()
+    model = b.build(b.node("Add", "add", b.conv("conv", b.input(), 3, 1), b.normal("by", CHANNELS, 1, 1)))
+    assert kinds(fold(model, "it")) == [("conv", "Conv"), ("add", "Add")]
+
+
+def test_a_bias_that_is_computed_stays() -> None:
+    b = FloatBuilder()
+    bias = b.node("Mul", "bias", b.input("y", (CHANNELS,)), "y")
+    product = b.node("Conv", "conv", b.input(), b.normal("weight", CHANNELS, 3, 3, 3), bias)
+    model = b.build(b.node("Add", "add", product, b.normal("by", CHANNELS, 1, 1)))
+    assert kinds(fold(model, "it")) == [("bias", "Mul"), ("conv", "Conv"), ("add", "Add")]
+
+
 def test_a_sum_that_others_read_too_stays() -> None:
     b = FloatBuilder()
     product = b.conv("conv", b.input(), 3, CHANNELS)
@@ -72,6 +86,6 @@ def test_a_sum_that_others_read_too_stays() -> None:
 
 def test_large_constants_are_folded() -> None:
     b = FloatBuilder()
-    weight = b.node("Transpose", "turn", b.normal("weight", 800, 700), perm=[1, 0])
+    weight = b.node("Mul", "product", b.normal("weight", 700, 800), b.normal("factor", 700, 800))
     model = b.build(b.node("MatMul", "dense", b.input("x", (1, 700)), weight))
     assert kinds(fold(model, "it")) == [("dense", "MatMul")]

@@ -18,6 +18,9 @@ from compiler.simplify.attributes import attributes_of
 from compiler.simplify.rewrite import Replacement, View, joined
 from compiler.simplify.weights import constant_weights
 
+EXACT_GRID = 1e-6
+"""A constant this close to a multiple of the scale is one."""
+
 Indices = Sequence[int]
 """For each index of the result along a dimension, that of the operand."""
 
@@ -189,19 +192,46 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
 
 
 def concat_before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point."""
-    sources = [view.producer(name, "dequantize") for name in operator.inputs]
+    """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point.
+
+    Constants among the operands take part where they are multiples of the scale.
+    """
+    constants = {name: constant_weights(name, view) for name in operator.inputs}
+    sources = [view.producer(name, "dequantize") for name in operator.inputs if constants[name] is None]
     integers = [producer.inputs[0] for producer in sources if producer is not None]
-    if len(integers) < len(sources) or any(view.constant(name) is not None for name in integers):
-        return None
     types = [view.type(name) for name in integers]
-    if any((of.dtype, of.quantization) != (types[0].dtype, types[0].quantization) for of in types):
+    if not types or len(integers) < len(sources):
+        return None
+    of = types[0]
+    if any((other.dtype, other.quantization) != (of.dtype, of.quantization) for other in types):
         return None
     result = operator.outputs[0]
     joint = view.fresh(f"{result}.integers")
-    made = replace(operator, inputs=tuple(integers), outputs=(joint,))
     after = Operator(f"{operator.name}.dequantize", "dequantize", (joint,), (result,))
-    return Replacement((made, after), {joint: replace(types[0], shape=view.type(result).shape)})
+    change = Replacement((), {joint: replace(of, shape=view.type(result).shape)})
+    inputs = []
+    for position, name in enumerate(operator.inputs):
+        constant = constants[name]
+        if constant is None:
+            inputs.append(integers.pop(0))
+            continue
+        values = _on_grid(constant.real, of)
+        if values is None:
+            return None
+        inputs.append(view.fresh(f"{result}.constant{position}"))
+        stored = Replacement((), {inputs[-1]: replace(of, shape=values.shape)}, {inputs[-1]: values})
+        change = joined(change, stored)
+    return joined(change, Replacement((replace(operator, inputs=tuple(inputs), outputs=(joint,)), after)))
+
+
+def _on_grid(real: NDArray[np.float64], of: TensorType) -> NDArray[np.int64] | None:
+    """Real numbers as integers of a type; None if some of them have none."""
+    assert of.quantization is not None
+    steps = real / of.quantization.scale + of.quantization.zero_point
+    values = np.rint(steps)
+    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < of.limits[0] or values.max() > of.limits[1]:
+        return None
+    return values.astype(of.dtype)
 
 
 def into_concat(operator: Operator, view: View) -> Replacement | None:

@@ -1,4 +1,4 @@
-"""Pad as a node: its padding becomes that of the convolution or pool that reads it, where the numbers are the same.
+"""Pad: its padding becomes that of the convolution or pool that reads it, where the numbers are the same.
 
 Example: Pad of one zero on each side, then a 3×3 Conv with pads 0, is that Conv with pads 1. On quantised tensors a
 convolution's padding holds the zero point and a maximum's the least integer, so a Pad must have that value.
@@ -7,44 +7,138 @@ convolution's padding holds the zero point and a maximum's the least integer, so
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import CompileError
-from compiler.graph import Operator, describe
+from compiler.graph import Operator, TensorType, describe, stored_axis
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.integer import EXACT_GRID, quantized_value
+from compiler.simplify.moves import taken_attributes
 from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.weights import constant_weights
 
+REPEATING = ("edge", "reflect", "wrap")
+"""Modes that repeat elements of the operand."""
+
 
 def pad(operator: Operator, view: View) -> Replacement | None:
-    """ONNX's Pad with a constant: in the units of its operand, real or integer."""
-    if view.constant(operator.inputs[0]) is not None:
+    """ONNX's Pad: first what is repeated or cut off, then whole batches and channels, then rows and columns around.
+
+    The value is in the units of the operand: real, or an integer.
+    """
+    source, result = operator.inputs[0], operator.outputs[0]
+    if view.constant(source) is not None:
         return None
     with attributes_of(operator) as attributes:
-        attributes.only("mode", "constant")
-    pads, value, axes = (_constant(operator, position, view) for position in (1, 2, 3))
-    rank = len(view.type(operator.inputs[0]).shape)
+        mode = attributes.text("mode", "constant")
+    if mode not in ("constant", *REPEATING):
+        raise CompileError(
+            f"{describe(operator)}: mode = {mode!r} has no lowering; expected {', '.join(('constant', *REPEATING))}"
+        )
+    rank = len(view.type(source).shape)
+    around = _pads(operator, rank, view)
+    given = _constant(operator, 2, view)
+    value = 0.0 if given is None else float(given.reshape(-1)[0])
+    if math.isnan(value):
+        raise CompileError(f"{describe(operator)}: pads with NaN; expected a number")
+    if not around.any():
+        return Replacement(aliases={result: source})
+    if not 1 <= rank <= 4:
+        raise CompileError(f"{describe(operator)}: its operand has {rank} dimensions; expected up to 4: [N, C, H, W]")
+    chain = _Chain(operator, view)
+    repeated = np.minimum(around, 0) if mode == "constant" else around
+    if repeated.any():
+        chain.take(repeated, mode)
+    if mode == "constant":
+        for axis, (before, after) in enumerate(np.maximum(around, 0).T.tolist()):
+            if stored_axis(axis, rank) < 2 and before + after:
+                chain.concat(axis, before, after, value)
+        chain.pad(np.maximum(around, 0), value)
+    return chain.replacement()
+
+
+def _pads(operator: Operator, rank: int, view: View) -> NDArray[np.int64]:
+    """[2, rank]: elements before and after, negative where some are cut off."""
+    pads, axes = (_constant(operator, position, view) for position in (1, 3))
     along = range(rank) if axes is None else [int(axis) % rank for axis in axes.ravel()]
     around = np.zeros((2, rank), np.int64)
     if pads is not None:
         around[:, list(along)] = pads.reshape(2, -1)
-    if not around.any():
-        return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
-    if rank not in (3, 4) or around[:, :2].any() or around.min() < 0:
-        raise CompileError(
-            f"{describe(operator)}: pads = {around.ravel().tolist()}; expected padding of height and "
-            "width, none negative"
-        )
-    (top, left), (bottom, right) = np.pad(around[:, 2:], ((0, 0), (4 - rank, 0))).tolist()
-    around_value = 0.0 if value is None else float(value.reshape(-1)[0])
-    if math.isnan(around_value):
-        raise CompileError(f"{describe(operator)}: pads with NaN; expected a number")
-    given = {"pads": (top, left, bottom, right), "value": around_value}
-    return Replacement((Operator(operator.name, "pad", operator.inputs[:1], operator.outputs, given, operator.nodes),))
+    return around
+
+
+class _Chain:
+    """Operators one after the other, from an operator's first input to its output."""
+
+    def __init__(self, operator: Operator, view: View) -> None:
+        self._operator, self._view = operator, view
+        self._of = view.type(operator.inputs[0])
+        self._made: list[Operator] = []
+        self._tensors: dict[str, TensorType] = {}
+        self._constants: dict[str, NDArray[Any]] = {}
+
+    def take(self, around: NDArray[np.int64], mode: str) -> None:
+        """Indices repeated beyond the ends, as numpy's pad of the same mode has them, or cut off at them."""
+        taken, shape = {}, self._of.shape
+        for axis, (size, (before, after)) in enumerate(zip(shape, around.T.tolist(), strict=True)):
+            kept = np.arange(size)[max(0, -before) : size - max(0, -after)]
+            indices = np.pad(kept, (max(0, before), max(0, after)), "edge" if mode == "constant" else mode)  # type: ignore[call-overload]
+            taken[stored_axis(axis, len(shape))] = tuple(indices.tolist())
+        self._add("take", taken_attributes(taken), tuple(int(size) for size in np.array(shape) + around.sum(axis=0)))
+
+    def concat(self, axis: int, before: int, after: int, value: float) -> None:
+        """Constants of one value before and after the tensor."""
+        shape = list(self._of.shape)
+        inputs = [self._source]
+        for position, size in ((0, before), (len(inputs) + (before > 0), after)):
+            if size:
+                name = self._view.fresh(f"{self._operator.outputs[0]}.around{len(self._constants)}")
+                piece = (*shape[:axis], size, *shape[axis + 1 :])
+                self._tensors[name] = replace(self._of, shape=piece)
+                self._constants[name] = np.full(piece, value, self._of.dtype)
+                inputs.insert(position, name)
+        shape[axis] += before + after
+        self._add("concat", {"axis": stored_axis(axis, len(shape))}, tuple(shape), tuple(inputs))
+
+    def pad(self, around: NDArray[np.int64], value: float) -> None:
+        """A value around height and width."""
+        shape = self._of.shape
+        (top, left), (bottom, right) = ((0, 0), (0, 0))
+        for axis, (before, after) in enumerate(around.T.tolist()):
+            match stored_axis(axis, len(shape)):
+                case 2:
+                    top, bottom = before, after
+                case 3:
+                    left, right = before, after
+        if top or left or bottom or right:
+            grown = (
+                size + (stored_axis(axis, len(shape)) > 1) * int(more)
+                for axis, (size, more) in enumerate(zip(shape, around.sum(axis=0), strict=True))
+            )
+            self._add("pad", {"pads": (top, left, bottom, right), "value": value}, tuple(grown))
+
+    def replacement(self) -> Replacement:
+        last = replace(self._made[-1], outputs=self._operator.outputs)
+        tensors = {name: of for name, of in self._tensors.items() if name not in self._made[-1].outputs}
+        return Replacement((*self._made[:-1], last), tensors, self._constants)
+
+    @property
+    def _source(self) -> str:
+        return self._made[-1].outputs[0] if self._made else self._operator.inputs[0]
+
+    def _add(
+        self, kind: str, attributes: Mapping[str, Any], shape: tuple[int, ...], inputs: tuple[str, ...] = ()
+    ) -> None:
+        result = self._view.fresh(f"{self._operator.outputs[0]}.{kind}{len(self._made)}")
+        inputs = inputs or (self._source,)
+        self._made.append(replace(self._operator, kind=kind, inputs=inputs, outputs=(result,), attributes=attributes))
+        self._of = replace(self._of, shape=shape)
+        self._tensors[result] = self._of
 
 
 def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float64] | None:

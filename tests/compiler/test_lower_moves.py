@@ -78,6 +78,12 @@ MOVES: dict[str, Build] = {
     "tiled batches": tiled(2, 1, 1, 3),
     "expanded": expanded,
     "padded": padded(0, 0, 1, 2, 0, 0, 3, 0),
+    "padded and cut": padded(0, 0, 1, -2, 0, 0, -3, 1),
+    "padded channels": padded(0, 4, 0, 1, 0, 1, 0, 0),
+    "padded batches": padded(1, 0, 0, 0, 1, 0, 0, 2),
+    "padded with the edge": padded(0, 0, 1, 2, 0, 3, 2, 0, mode="edge"),
+    "padded with reflections": padded(0, 0, 3, 0, 0, 0, 2, 5, mode="reflect"),
+    "padded beyond other reflections": padded(0, 0, -1, 3, 0, 0, 2, -2, mode="reflect"),
 }
 
 

@@ -37,9 +37,11 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
 def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
 
-    The integer is as large as it can be, because the bias is rounded to a multiple of its step.
+    The integer is as large as it can be, because the bias is rounded to a multiple of its step. Only where the result
+    is quantised: otherwise it is a part of a longer function, which may become a table.
     """
-    if view.producer(operator.inputs[0], "dequantize") is None:
+    users = view.users(operator.outputs[0])
+    if view.producer(operator.inputs[0], "dequantize") is None or any(user.kind != "quantize" for user in users):
         return None
     scale, offset = _values(operator, view)
     shape = (len(scale), 1, 1, 1)

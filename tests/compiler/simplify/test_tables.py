@@ -29,7 +29,7 @@ def node(op_type: str, **attributes: float) -> Build:
 
 
 def silu(builder: ModelBuilder, x: str) -> str:
-    return builder.node("Mul", [x, builder.quantize(builder.node("Sigmoid", [x]), 1 / 256, zero=-100)])
+    return builder.node("Mul", [x, builder.quantize(builder.node("Sigmoid", [x]), 1 / 256, zero=20)])
 
 
 def silu_unrounded(builder: ModelBuilder, x: str) -> str:

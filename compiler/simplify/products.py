@@ -64,7 +64,11 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     x, y = operator.inputs[0], operator.outputs[0]
     source, result = view.type(x), view.type(y)
     rank = len(source.shape)
-    if weights is None or weights.values.ndim != 2 or not 2 <= rank <= 4 or view.constant(x) is not None:
+    if weights is None or not 2 <= rank <= 4 or view.constant(x) is not None:
+        return None
+    if weights.values.ndim == rank == 3 and weights.values.shape[0] == source.shape[0]:
+        return _batched(operator, weights, view)
+    if weights.values.ndim != 2:
         return None
     with attributes_of(operator):
         pass
@@ -85,6 +89,38 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
         replace(before, attributes={"axes": first}), *change.operators, replace(after, attributes={"axes": last}),
     )  # fmt: skip
     return replace(change, operators=whole, tensors={**change.tensors, **types})
+
+
+def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | None:
+    """[B, T, K] · [B, K, N], a matrix for each: a convolution of [1, B · K, T] in B groups."""
+    if weights.quantization is not None and weights.quantization.axis is not None:
+        return None
+    with attributes_of(operator):
+        pass
+    (batch, rows, inner), outputs = view.type(operator.inputs[0]).shape, weights.values.shape[2]
+    values = np.ascontiguousarray(weights.values.transpose(0, 2, 1)).reshape(batch * outputs, inner, 1, 1)
+    shapes = [(batch, inner, rows), (1, batch * inner, rows), (1, batch * outputs, rows), (batch, outputs, rows)]
+    names = [view.fresh(f"{operator.name}.{part}") for part in ("turned", "joined", "product", "parted")]
+    kinds = view.type(operator.inputs[0]), view.type(operator.outputs[0])
+    types = {
+        name: replace(kinds[position > 1], shape=shape)
+        for position, (name, shape) in enumerate(zip(names, shapes, strict=True))
+    }
+    turned, joint, product, parted = names
+
+    def move(name: str, kind: str, source: str, result: str, **attributes: tuple[int, ...]) -> Operator:
+        return Operator(f"{operator.name}.{name}", kind, (source,), (result,), attributes, operator.nodes)
+
+    inner_product = replace(operator, inputs=(joint, *operator.inputs[1:]), outputs=(product,))
+    change = _convolution(inner_product, replace(weights, values=values), SINGLE, batch, (), view)
+    operators = (
+        move("turn", "transpose", operator.inputs[0], turned, axes=(0, 2, 1)),
+        move("join", "reshape", turned, joint),
+        *change.operators,
+        move("part", "reshape", product, parted),
+        move("back", "transpose", parted, operator.outputs[0], axes=(0, 2, 1)),
+    )
+    return replace(change, operators=operators, tensors={**change.tensors, **types})
 
 
 def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:

@@ -49,6 +49,19 @@ def perceptron(builder: ModelBuilder, x: str) -> str:
     return builder.quantize(builder.node("Add", [product(builder, active, 33, 20, "down"), x]), 1.0)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_a_matrix_for_each_of_the_batch(batch: int) -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    weight = quantised_constant(builder, "matrices", (batch, 20, 7))
+    x = builder.quantize(builder.input("x", (batch, 6, 20)), 0.1)
+    builder.output(builder.quantize(builder.node("MatMul", [x, weight]), 1.0))
+    model = rescaled(builder.build())
+    program = compile_model(model, base16())
+    apart = distances(model, lambda inputs: simulated(program, inputs))
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.99
+
+
 BUILDS: Mapping[str, Build] = {
     "plain": plain, "bias": with_bias, "quantised bias": with_quantised_bias, "perceptron": perceptron,
 }  # fmt: skip

@@ -110,25 +110,45 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     """Every operand copied to its place.
 
     Where operands do not begin on a word's first lane, they are copied side by side with room between them, and a
-    product gathers the channels; convolutions may read them where they are.
+    product gathers the channels; convolutions, and further concatenations, may read them where they are.
     """
     y, axis = operator.outputs[0], operator.attributes["axis"]
     sizes = [network.shape(name)[axis] for name in operator.inputs]
     firsts = [sum(sizes[:position]) for position in range(len(sizes))]
+    held = [_held(name, operator, network) for name in operator.inputs]
     if axis != 1 or all(first % network.lanes == 0 for first in firsts):
-        return _side_by_side(operator, firsts, network.buffer_of[y], network)
-    wide = [-(-size // network.lanes) * network.lanes for size in sizes]
-    apart = [sum(wide[:position]) for position in range(len(wide))]
+        return _side_by_side(operator, list(zip(held, sizes, firsts, strict=True)), network.buffer_of[y], network)
+    spreads = [network.spreads.get(buffer, _close(buffer, size)) for buffer, size in zip(held, sizes, strict=True)]
+    apart, end = [], 0
+    for spread in spreads:
+        apart.append(end)
+        end += -(-spread.width // network.lanes) * network.lanes
     n, _, height, width = network.shape(y)
-    buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + sizes[-1], height, width))
-    channels = [first + channel for first, size in zip(apart, sizes, strict=True) for channel in range(size)]
+    buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + spreads[-1].width, height, width))
+    channels = np.concatenate([first + spread.channels for first, spread in zip(apart, spreads, strict=True)])
+    spread = Spread(buffer, channels, network.buffers[buffer].shape[1])
+    network.spreads[network.buffer_of[y]] = spread
+    pieces = [(of.buffer, of.width, first) for of, first in zip(spreads, apart, strict=True)]
+    nests = _side_by_side(operator, pieces, buffer, network)
+    matrix = selector(operator.name, channels.tolist(), spread.width, network)
     whole = (_all(n), _all(height), _all(width))
-    nests = _side_by_side(operator, apart, buffer, network)
-    width = network.buffers[buffer].shape[1]
-    matrix = selector(operator.name, channels, width, network)
-    network.spreads[network.buffer_of[y]] = Spread(buffer, np.array(channels), width)
     nests.append(selection(operator.name, operator, buffer, matrix, whole, network.buffer_of[y], network))
     return nests
+
+
+def _held(name: str, operator: Operator, network: Network) -> str:
+    """The buffer of an operand, which must mean the same numbers as the result; or the constant."""
+    if network.quantization(name) != network.quantization(operator.outputs[0]):
+        raise CompileError(
+            f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
+            "DequantizeLinear before and QuantizeLinear after it"
+        )
+    return network.buffer_of[name] if name in network.buffer_of else _stored_constant(name, network)
+
+
+def _close(buffer: str, channels: int) -> Spread:
+    """Channels as they are, without room between."""
+    return Spread(buffer, np.arange(channels), channels)
 
 
 def lower_pad(operator: Operator, network: Network) -> list[Nest]:
@@ -199,6 +219,9 @@ def _moved(
 ) -> list[Nest]:  # fmt: skip
     """Nests that fill all of a target: each move has channels of the source, and runs of batches, rows and columns."""
     nests: list[Nest] = []
+    spread = network.spreads.get(source)
+    if spread is not None and any(_lane_runs(channels, network.lanes) is None for channels, _ in moves):
+        source, moves = spread.buffer, [(spread.channels[list(channels)].tolist(), walk) for channels, walk in moves]
     inputs = network.buffers[source].shape[1]
     matrices: dict[tuple[int, ...], str] = {}
     for channels, (n, rows, columns) in moves:
@@ -219,22 +242,15 @@ def _part_name(operator: Operator, position: int, count: int) -> str:
     return operator.name if count == 1 else f"{operator.name}.part{position}"
 
 
-def _side_by_side(operator: Operator, firsts: Sequence[int], buffer: str, network: Network) -> list[Nest]:
-    """Each operand copied into a buffer, from one of `firsts` on along the operator's axis."""
+def _side_by_side(
+    operator: Operator, pieces: Sequence[tuple[str, int, int]], target: str, network: Network
+) -> list[Nest]:
+    """Copies of whole buffers: each with its size along the operator's axis, and the first index in the target."""
     nests = []
-    for position, (name, first) in enumerate(zip(operator.inputs, firsts, strict=True)):
-        if network.quantization(name) != network.quantization(operator.outputs[0]):
-            raise CompileError(
-                f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, "
-                "or DequantizeLinear before and QuantizeLinear after it"
-            )
-        sizes = network.shape(name)
-        walk = tuple(
-            Run(size, first if axis == operator.attributes["axis"] else 0, 1, 0, 1) for axis, size in enumerate(sizes)
-        )
-        source = network.buffer_of[name] if name in network.buffer_of else _stored_constant(name, network)
-        part = _part_name(operator, position, len(firsts))
-        nests.append(_copy(part, operator, source, walk, buffer))
+    for position, (source, size, first) in enumerate(pieces):
+        walk = [_all(trip) for trip in network.shape(operator.outputs[0])]
+        walk[operator.attributes["axis"]] = Run(size, first, 1, 0, 1)
+        nests.append(_copy(_part_name(operator, position, len(pieces)), operator, source, walk, target))
     return nests
 
 

@@ -53,7 +53,9 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
     if flatten is None or weights is None or operator.attributes["group"] != 1:
         return None
     source = flatten.inputs[0]
-    n, c, h, w = stored_shape(view.type(source).shape, f"node {flatten.name!r}: its input")
+    if len(view.type(source).shape) > 4:
+        return None
+    n, c, h, w = stored_shape(view.type(source).shape)
     outputs, inputs, *kernel = weights.values.shape
     is_plain = kernel == [1, 1] and operator.attributes["pads"] == (0,) * 4
     flattened = stored_shape(view.type(operator.inputs[0]).shape)

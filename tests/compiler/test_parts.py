@@ -151,3 +151,22 @@ def test_who_reads_pixels_of_a_part_must_not_load_those_between_too_early() -> N
     model = builder.build()
     assert merged(model) == (4, 4)
     assert compiled_distances(model, "base16", overrides=["memories.act.kib=2"]).max() <= 1
+
+
+def test_a_chain_of_narrow_concatenations_gathers_nothing() -> None:
+    """As in a DenseNet: each 1×1 convolution reads all before it, and adds 8 channels."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", (1, 20, 5, 5)), 0.1, LOW, name="x.q")
+    channels = 20
+    for layer in range(3):
+        y = add_conv(builder, x, channels, 8, 1, name=f"conv{layer}")
+        y = builder.quantize(y, 0.1, LOW, name=f"y{layer}")
+        x = builder.quantize(builder.node("Concat", [x, y], name=f"concat{layer}", axis=1), 0.1, LOW, name=f"c{layer}")
+        channels += 8
+    builder.output(add_conv(builder, x, channels, 8, 1, name="last"))
+    model = builder.build()
+    before, after = merged(model)
+    assert (before, after) == (6, 1)  # the network's input is copied to the lanes beside the first results
+    assert not any(nest.name.startswith("concat") and nest.expr.op is not Op.SOURCE for nest in lowered(model).nests)
+    apart = compiled_distances(model, "base16")
+    assert apart.max() <= 1

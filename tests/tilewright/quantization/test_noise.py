@@ -84,6 +84,22 @@ def test_the_drop_is_from_the_worst_operand() -> None:
     assert z.drop_db is not None and abs(z.drop_db) < 1e-3
 
 
+def summed(first: float, second: float) -> onnx.ModelProto:
+    """z = first · x + second · x."""
+    b = FloatBuilder()
+    x = b.input("x", (1, 4))
+    products = [b.node("Mul", f"y{n}", x, b.constant(f"by{n}", np.array(by))) for n, by in enumerate((first, second))]
+    return b.build(b.node("Add", "z", *products))
+
+
+def test_of_two_operands_the_worse_one_counts() -> None:
+    """20 and 40 dB are noise of 0.1 and 0.01; the sum's is 0.11 of 2, 25.2 dB."""
+    data = Samples({"x": np.ones((1, 1, 4), np.float32)})
+    names = {"y0.out": "y0.out", "y1.out": "y1.out"}
+    *_, z = measure_noise(summed(1.0, 1.0), summed(1.1, 1.01), names, data, "it")
+    assert z.drop_db is not None and math.isclose(z.drop_db, 20 - 10 * math.log10(4 / 0.11**2), abs_tol=1e-3)
+
+
 def test_results_that_are_not_real_numbers_are_left_out() -> None:
     b = FloatBuilder()
     x = b.node("Flatten", "flat", b.conv("conv", b.input(), 3, CHANNELS))

@@ -43,6 +43,14 @@ def test_every_operand_and_result_is_quantised() -> None:
             assert tensor in constants or of[tensor].op_type == "DequantizeLinear", (node.name, tensor)
 
 
+@pytest.mark.parametrize(("kind", "attributes"), [("MaxPool", {"kernel_shape": [2, 2]}), ("Relu", {}), ("Flatten", {})])
+def test_so_is_what_comes_right_after_an_input(kind: str, attributes: dict[str, object]) -> None:
+    b = FloatBuilder()
+    result = quantized(b, b.node(kind, "first", b.input(), **attributes))
+    node = next(node for node in result.graph.node if node.op_type == kind.replace("Flatten", "Reshape"))
+    assert makers(result)[node.input[0]].op_type == "DequantizeLinear"
+
+
 def test_joined_tensors_have_one_scale() -> None:
     model = joined()
     found = scales(quantize(model, samples(model, 4)).model)

@@ -48,6 +48,14 @@ def test_a_tensor_with_another_reader_keeps_its_own() -> None:
     assert joined(other_reader=True)["first.out"] == OWN
 
 
+def test_so_does_a_result_of_the_network() -> None:
+    b = FloatBuilder()
+    x = b.input("x")
+    y = b.node("Add", "add", x, x)
+    model = b.build(b.node("Concat", "join", y, x, axis=1), y)
+    assert join_ranges(model, {"x": OWN, "add.out": OWN, "join.out": WIDE})["add.out"] == OWN
+
+
 def test_a_limit_keeps_its_own() -> None:
     assert joined("Clip")["Clip0.out"] == OWN
     assert joined("Relu")["Relu0.out"] == OWN

@@ -58,7 +58,7 @@ def _compile_in_parts(
         source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
     except CompileError:
         raise whole from None  # a model that is wrong
-    search = _Search(source, machine, replace(options, shapes={}))
+    search = _Search(source, machine, replace(options, shapes={}), keeps_texts=dump is not None)
     parts, reasons = search.parts()
     reasons = {name: _reason(name, whole) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
@@ -79,10 +79,11 @@ def _compile_in_parts(
 class _Search:
     """Finds nodes for the host until the compiler takes every part of the machine's."""
 
-    def __init__(self, source: Source, machine: Machine, options: Options) -> None:
+    def __init__(self, source: Source, machine: Machine, options: Options, keeps_texts: bool) -> None:
         self._source = source
         self._machine = machine
         self._options = options
+        self._keeps_texts = keeps_texts
         self._reasons: dict[str, str] = {name: _reason(name, error) for name, error in source.refused.items()}
         self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
 
@@ -94,7 +95,7 @@ class _Search:
             if not any(wrong):
                 return parts, self._reasons
             for faults in wrong:
-                self._reasons |= faults
+                self._reasons = {**faults, **self._reasons}
 
     def npu_segment(self, part: Part, dump: Dump | None) -> NpuSegment:
         program, dumped = self._compiled[part]
@@ -108,29 +109,37 @@ class _Search:
         if part in self._compiled:
             return {}
         model = part_model(self._source, part)
-        found = find_faults(model, self._machine)
-        if not found and {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
-            return dict.fromkeys(part.nodes, NOT_WORTH)
-        found = found or self._compile(part, model)
+        if {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
+            found = find_faults(model, self._machine)
+            return self._reasons_of(found, part) or dict.fromkeys(part.nodes, NOT_WORTH)
+        error = self._compile(part, model)
+        if error is None:
+            return {}
+        found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
+        if not found:
+            raise error
+        return self._reasons_of(found, part)
+
+    def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
+        """Reasons of nodes that are not the host's yet; an error that is of none of these is of the whole part."""
         reasons = {name: _reason(name, error) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons
         error = next(iter(found.values()))
         return {name: _reason(name, error) for name in part.nodes}
 
-    def _compile(self, part: Part, model: onnx.ModelProto) -> Mapping[str, CompileError]:
-        """Compile a part; the nodes of an error, if it says which. Raises CompileError for one that does not."""
+    def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
+        """Compile a part, or say why not."""
         dumped: list[tuple[str, str]] = []
+        keep = (lambda name, text: dumped.append((name, text))) if self._keeps_texts else None
         try:
-            program = compile_model(model, self._machine, self._options, lambda name, text: dumped.append((name, text)))
+            program = compile_model(model, self._machine, self._options, keep)
         except DamagedModel:
             raise
         except CompileError as error:
-            if not error.nodes:
-                raise
-            return dict.fromkeys(error.nodes, error)
+            return error
         self._compiled[part] = program, dumped
-        return {}
+        return None
 
 
 def _reason(name: str, error: CompileError) -> str:

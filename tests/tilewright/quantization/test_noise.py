@@ -100,6 +100,13 @@ def test_of_two_operands_the_worse_one_counts() -> None:
     assert z.drop_db is not None and math.isclose(z.drop_db, 20 - 10 * math.log10(4 / 0.11**2), abs_tol=1e-3)
 
 
+def test_no_layer_is_blamed_for_more_than_eight_bits_give() -> None:
+    """An operand of 60 dB counts as one of 49.9."""
+    data = Samples({"x": np.ones((1, 1, 4), np.float32)})
+    *_, z = measure_noise(scaled(1.0), scaled(1.001), {"y.out": "y.out"}, data, "it")
+    assert z.drop_db is not None and math.isclose(z.drop_db, EIGHT_BITS_DB - 60, abs_tol=0.01)
+
+
 def test_results_that_are_not_real_numbers_are_left_out() -> None:
     b = FloatBuilder()
     x = b.node("Flatten", "flat", b.conv("conv", b.input(), 3, CHANNELS))
@@ -111,7 +118,13 @@ def test_results_that_are_not_real_numbers_are_left_out() -> None:
     assert [layer.tensor for layer in measure_noise(model, model, {}, data, "it")] == ["flat.out"]
 
 
-def test_the_worst_layers_that_double_the_noise_are_named() -> None:
-    drops = [4.0, None, 9.0, 2.9, 3.0, -5.0, 6.0, 7.0, 8.0]
-    layers = [LayerNoise(f"l{n}", (), (), "", 20.0, drop) for n, drop in enumerate(drops)]
-    assert [layer.drop_db for layer in hurting(layers)] == [9, 8, 7, 6, 4]
+def noisy(*drops: float | None) -> list[LayerNoise]:
+    return [LayerNoise(f"l{n}", (), (), "", 20.0, drop) for n, drop in enumerate(drops)]
+
+
+def test_the_layers_that_double_the_noise_are_named() -> None:
+    assert [layer.name for layer in hurting(noisy(3.0, None, 9.0, 2.9, -5.0))] == ["l2", "l0"]
+
+
+def test_only_the_worst_five_are_named() -> None:
+    assert [layer.drop_db for layer in hurting(noisy(4.0, 9.0, 3.0, 6.0, 7.0, 8.0, 5.0))] == [9, 8, 7, 6, 5]

@@ -19,6 +19,7 @@ from compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights
+from tilewright.quantization.reason import first_line
 
 Model = str | Path | bytes | onnx.ModelProto
 """A file's path, its content, or what it holds."""
@@ -123,7 +124,7 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
             model = onnx.version_converter.convert_version(model, wanted)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
             raise CompileError(
-                f"{name}: cannot be converted from opset {opset} to {wanted}: {_first_line(error)}; expected a model "
+                f"{name}: cannot be converted from opset {opset} to {wanted}: {first_line(error)}; expected a model "
                 f"of opset {OLDEST_OPSET} to {NEWEST_OPSET}"
             ) from error
     return model
@@ -141,15 +142,10 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise CompileError(f"{name}: shapes do not fit: {_first_line(error)}") from error
+        raise CompileError(f"{name}: shapes do not fit: {first_line(error)}") from error
 
 
 def _input(value: onnx.ValueInfoProto) -> Input:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
     sizes = dimensions(value)
     return Input(value.name, dtype, tuple(size for size in sizes if isinstance(size, int)))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

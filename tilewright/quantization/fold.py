@@ -17,6 +17,7 @@ from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
 from compiler.errors import CompileError
+from tilewright.quantization.reason import first_line
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""
@@ -31,7 +32,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         IdentityEliminationPass()(folded)
         result: onnx.ModelProto = ir.to_proto(folded)
     except Exception as error:  # whatever its rules raise
-        raise CompileError(f"{name}: cannot be prepared for quantising: {error}") from error
+        raise CompileError(f"{name}: cannot be prepared for quantising: {first_line(error)}") from error
     _restore_names(result, model)
     return result
 

@@ -8,7 +8,7 @@ elements has one scale on both sides. A Relu, or a Clip around 0, is the saturat
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,10 +19,12 @@ from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
 from compiler.errors import CompileError
+from compiler.partition.source import reads
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
+from tilewright.quantization.reason import first_line
 
 ACTIVATIONS = ("int8", "uint8")
 
@@ -55,7 +57,8 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
     quantized = [node for node in model.graph.node if _is_quantized(node, constants)]
     if not quantized:
         raise CompileError(f"{name}: nothing in it can be quantised; the operators that can: {_listed()}")
-    by_hand = [node for node in quantized if _is_by_hand(node, constants)]
+    captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
+    by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
     data = {tensor: TensorData(lowest=of.low, highest=of.high) for tensor, of in map(_usable, ranges.items())}
     options = {
@@ -85,7 +88,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
             quantizer.quantize_model()
             return _finished(quantizer.model.model)
         except Exception as error:  # whatever its operators' quantisers raise
-            raise CompileError(f"{name}: ONNX Runtime cannot quantise it: {error}") from error
+            raise CompileError(f"{name}: ONNX Runtime cannot quantise it: {first_line(error)}") from error
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
@@ -107,9 +110,14 @@ def _is_quantized(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) 
     return node.op_type in OPERATORS and (node.op_type != "Gemm" or has_plain_bias(node, constants))
 
 
-def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
-    """True where ONNX Runtime's way is not the right one: it would quantise parameters, or drop what limits."""
+def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], captured: Set[str]) -> bool:
+    """True where ONNX Runtime's way is not the right one: it would quantise parameters, or drop what limits.
+
+    `captured` tensors are read inside control flow, where it does not look.
+    """
     match node.op_type:
+        case kind if kind in REMOVABLE and node.input[0] in captured:
+            return True
         case "Clip":
             return not _clips_around_zero(node, constants)
         case kind if kind == "Pad" or kind in PICKS:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from tilewright.errors import InputError
+from tilewright.quantization.reason import first_line
 from tilewright.quantization.samples import Feed
 
 
@@ -33,7 +34,7 @@ class Tensors:
         try:
             found = dict(zip(self._computed, self._session.run(self._computed, dict(feed)), strict=True))
         except Exception as error:  # ONNX Runtime's errors have no common base
-            raise InputError(f"{self._name}: cannot be run on the calibration data: {_first_line(error)}") from error
+            raise InputError(f"{self._name}: cannot be run on the calibration data: {first_line(error)}") from error
         return {tensor: found[tensor] if tensor in found else feed[tensor] for tensor in self._wanted}
 
 
@@ -47,7 +48,7 @@ def _session(model: onnx.ModelProto, name: str) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise CompileError(f"{name}: ONNX Runtime cannot run it: {_first_line(error)}") from error
+        raise CompileError(f"{name}: ONNX Runtime cannot run it: {first_line(error)}") from error
 
 
 def _with_outputs(model: onnx.ModelProto, wanted: Sequence[str]) -> onnx.ModelProto:
@@ -58,8 +59,3 @@ def _with_outputs(model: onnx.ModelProto, wanted: Sequence[str]) -> onnx.ModelPr
     del made.graph.output[:]
     made.graph.output.extend(types.get(name) or onnx.ValueInfoProto(name=name) for name in wanted)
     return made
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

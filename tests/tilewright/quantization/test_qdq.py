@@ -10,7 +10,15 @@ import pytest
 from onnx import numpy_helper
 
 from compiler.errors import CompileError
-from tests.tilewright.quantization.float_networks import CHANNELS, FloatBuilder, joined, normalised, samples
+from tests.tilewright.quantization.float_networks import (
+    CHANNELS,
+    FloatBuilder,
+    decibel,
+    joined,
+    normalised,
+    run_all,
+    samples,
+)
 from tilewright.quantization import qdq
 from tilewright.quantization.quantize import quantize
 
@@ -114,6 +122,24 @@ def test_a_relu_beside_another_reader_stays() -> None:
     x = b.conv("conv", b.input(), 3, CHANNELS)
     model = quantized(b, b.node("Add", "add", b.node("Relu", "relu", x), x))
     assert [n.op_type for n in model.graph.node if "Linear" not in n.op_type] == ["Conv", "Relu", "Add"]
+
+
+def test_a_relu_stays_where_control_flow_reads_its_operand() -> None:
+    b = FloatBuilder()
+    x = b.conv("conv", b.input(), 3, CHANNELS)
+    relu = b.node("Relu", "relu", x)
+    branches = {}
+    for kind in ("Neg", "Abs"):
+        result = onnx.helper.make_tensor_value_info(kind, onnx.TensorProto.FLOAT, None)
+        branches[kind] = onnx.helper.make_graph([onnx.helper.make_node(kind, [x], [kind])], kind, [], [result])
+    wanted = b.node(
+        "Greater", "greater", b.node("ReduceMax", "largest", relu, keepdims=0), b.constant("one", np.array(1.0))
+    )
+    model = b.build(b.node("If", "if", wanted, then_branch=branches["Neg"], else_branch=branches["Abs"]), relu)
+    data = samples(model, 4)
+    result = quantize(model, data).model
+    assert {"Relu", "If"} <= {node.op_type for node in result.graph.node}
+    assert decibel(run_all(model, data), run_all(result, data)) > 25
 
 
 def test_a_grouped_transposed_convolution_has_one_scale() -> None:

@@ -36,7 +36,7 @@ Calibration = Annotated[
     str | None,
     typer.Option("--calibration", metavar="FILE", help=f"Quantise a float model with data. {CALIBRATION_HELP}"),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The seed of --calibration random.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The seed of --calibration random.")]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
 ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
 

@@ -63,6 +63,8 @@ def read_samples(calibration: Calibration, inputs: Sequence[Input], seed: int = 
 
 
 def _random(inputs: Sequence[Input], seed: int) -> Samples:
+    if seed < 0:
+        raise InputError(f"the seed is {seed}; expected 0 or more")
     generator = np.random.default_rng(seed)
     for of in inputs:
         if of.dtype != "float32":

@@ -102,6 +102,12 @@ def test_refuses_to_make_up_integers() -> None:
     )
 
 
+def test_refuses_a_negative_seed() -> None:
+    with pytest.raises(InputError) as caught:
+        read_samples("random", [IMAGE], -1)
+    assert str(caught.value) == "the seed is -1; expected 0 or more"
+
+
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", image=zeros(2, 3))
     with pytest.raises(InputError) as caught:

@@ -70,11 +70,10 @@ class _Merger:
     def merge(self, part: _Part, position: int) -> None:
         """Drop the copy at a position; every access of the buffer becomes one of its part of the outer buffer."""
         del self.nests[position]
-        self.nests = [
-            replace(nest, reads={name: part.moved(read) for name, read in nest.reads.items()},
-                    result=part.moved(nest.result))
-            for nest in self.nests
-        ]  # fmt: skip
+        for index, nest in enumerate(self.nests):
+            if part.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
+                reads = {name: part.moved(read) for name, read in nest.reads.items()}
+                self.nests[index] = replace(nest, reads=reads, result=part.moved(nest.result))
 
     def part(self, copy: Nest) -> _Part | None:
         """What a nest copies from or to as a part of the other, if it is a copy that can go."""

@@ -12,6 +12,7 @@ from compiler.graph import Graph
 from compiler.lower import lower
 from compiler.lower_tiles import select
 from compiler.onnx_import import import_onnx
+from compiler.parts import merge_parts
 from compiler.select.cover import Selector
 from compiler.simplify import simplify
 from compiler.simplify.canonical import CANONICALIZE
@@ -51,7 +52,7 @@ def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:
     nests = lower(graph, machine, blame)
     if blame.faults:
         return
-    nests = fuse(nests)
+    nests = fuse(merge_parts(nests, machine))
     selector = Selector(machine, nests)
     for nest in nests.nests:
         with blame.on(nest.nodes):

@@ -26,6 +26,7 @@ def space_to_depth(operator: Operator, view: View) -> Replacement | None:
         return None
     with attributes_of(operator) as attributes:
         block = attributes.integer("blocksize", 0)
+    _require_blocks(operator, block, view.type(operator.outputs[0]), view.type(operator.inputs[0]))
     return Replacement((replace(operator, kind="space_to_depth", attributes={"block": block}),))
 
 
@@ -37,7 +38,18 @@ def depth_to_space(operator: Operator, view: View) -> Replacement | None:
         order = attributes.text("mode", "DCR")
     if order not in ("DCR", "CRD"):
         raise CompileError(f"{describe(operator)}: mode = {order!r} has no lowering; expected 'DCR' or 'CRD'")
+    _require_blocks(operator, block, view.type(operator.inputs[0]), view.type(operator.outputs[0]))
     return Replacement((replace(operator, kind="depth_to_space", attributes={"block": block, "order": order}),))
+
+
+def _require_blocks(operator: Operator, block: int, deep: TensorType, wide: TensorType) -> None:
+    """Raise CompileError unless a tensor in blocks has the shape of one in channels."""
+    n, c, h, w = stored_shape(deep.shape, describe(operator))
+    if block < 1 or wide.shape != (n, c // max(1, block**2), h * block, w * block) or c % block**2:
+        raise CompileError(
+            f"{describe(operator)}: blocks of {block}×{block} do not fit {list(deep.shape)} and {list(wide.shape)}; "
+            "expected channels in multiples of a block's pixels, height and width in multiples of its sides"
+        )
 
 
 def chain_to_move(operator: Operator, view: View) -> Replacement | None:

@@ -53,6 +53,11 @@ def slice_(operator: Operator, view: View) -> Replacement | None:
     shape = view.type(operator.inputs[0]).shape
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise CompileError(
+            f"{describe(operator)}: starts {starts}, ends {ends}, axes {axes}, steps {steps}; expected as many of "
+            "each, and no step 0"
+        )
     taken = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         size = shape[axis % len(shape)]
@@ -91,6 +96,11 @@ def gather(operator: Operator, view: View) -> Replacement | None:
         raise CompileError(f"{describe(operator)}: its indices are computed or a matrix; expected a constant list")
     shape = view.type(source).shape
     axis %= len(shape)
+    outside = [int(index) for index in indices.ravel() if not -shape[axis] <= index < shape[axis]]
+    if outside:
+        raise CompileError(
+            f"{describe(operator)}: index {outside[0]} is outside of axis {axis}, which has {shape[axis]} elements"
+        )
     taken = [int(index) % shape[axis] for index in indices.ravel()]
     if indices.ndim == 1:
         return take(operator, source, result, {axis: taken}, view)
@@ -126,6 +136,9 @@ def take(
 ) -> Replacement:
     """The canonical take of some of the source's indices along some axes, or the source itself where it is all."""
     rank = len(view.type(source).shape) if rank is None else rank
+    for axis, indices in taken.items():
+        if not len(indices):
+            raise CompileError(f"{describe(operator)}: nothing is left of axis {axis}; expected at least one element")
     attributes = taken_attributes({_axis(operator, axis, rank): tuple(map(int, i)) for axis, i in taken.items()})
     made = Operator(operator.name, "take", (source,), (result,), attributes, operator.nodes)
     return Replacement((made,))

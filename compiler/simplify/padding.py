@@ -50,6 +50,7 @@ def pad(operator: Operator, view: View) -> Replacement | None:
         return Replacement(aliases={result: source})
     if not 1 <= rank <= 4:
         raise CompileError(f"{describe(operator)}: its operand has {rank} dimensions; expected up to 4: [N, C, H, W]")
+    _require_possible(operator, around, mode, view.type(source).shape)
     chain = _Chain(operator, view)
     repeated = np.minimum(around, 0) if mode == "constant" else around
     if repeated.any():
@@ -60,6 +61,17 @@ def pad(operator: Operator, view: View) -> Replacement | None:
                 chain.concat(axis, before, after, value)
         chain.pad(np.maximum(around, 0), value)
     return chain.replacement()
+
+
+def _require_possible(operator: Operator, around: NDArray[np.int64], mode: str, shape: tuple[int, ...]) -> None:
+    """Raise CompileError where nothing is left, or a reflection is longer than what it reflects."""
+    kept = np.array(shape) + np.minimum(around, 0).sum(axis=0)
+    most = {"reflect": kept - 1, "wrap": kept}.get(mode, np.full(len(shape), np.iinfo(np.int64).max))
+    if kept.min() < 1 or (around > most).any():
+        raise CompileError(
+            f"{describe(operator)}: pads = {around.ravel().tolist()} do not fit {list(shape)}; expected something "
+            "left, and repetitions no longer than it"
+        )
 
 
 def _pads(operator: Operator, rank: int, view: View) -> NDArray[np.int64]:

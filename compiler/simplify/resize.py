@@ -58,6 +58,8 @@ def resize(operator: Operator, view: View) -> Replacement | None:
     dimensions = [
         _Axis(size, resized, np.float32(given.get(axis, resized / size))) for axis, (size, resized) in enumerate(sizes)
     ]
+    if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
+        raise CompileError(f"{describe(operator)}: resizes to {list(result.shape)}; expected positive sizes and scales")
     if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
         raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
     places = {axis: _places(transform, dimensions[axis]) for axis in range(2, rank)}

@@ -41,6 +41,17 @@ def conv_transpose(operator: Operator, view: View) -> Replacement | None:
         )
     if min(*strides, *dilations) < 1 or (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank):
         raise CompileError(f"{describe(operator)}: strides, dilations or pads do not fit {rank} spatial dimensions")
+    if group < 1 or source[1] != weights.values.shape[0] or source[1] % group:
+        raise CompileError(
+            f"{describe(operator)}: {source[1]} channels in {group} groups do not fit its weights, "
+            f"{list(weights.values.shape)}"
+        )
+    if len(extra) != rank or not all(0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
+        raise CompileError(
+            f"{describe(operator)}: output_padding = {list(extra)}; expected less than the stride or the dilation"
+        )
+    if len(result) != len(source):
+        raise CompileError(f"{describe(operator)}: its result is {list(result)}; expected an output_shape that fits")
     begin = pads[:rank]
     if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
         raise CompileError(

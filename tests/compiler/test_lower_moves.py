@@ -10,9 +10,10 @@ import onnx
 import pytest
 from onnx import helper
 
+from compiler.errors import CompileError
 from compiler.lower_moves import runs
 from tests.compiler.models import ModelBuilder
-from tests.compiler.pipelines import compiled_distances
+from tests.compiler.pipelines import compiled_distances, simplified
 
 SHAPE = (2, 20, 7, 6)
 Build = Callable[[ModelBuilder, str], list[str]]
@@ -158,3 +159,26 @@ def test_indices_fall_into_few_runs(indices: list[int], count: int) -> None:
         for position in range(run.count):
             rebuilt[run.to + position * run.to_step] = run.source + position * run.source_step
     assert (rebuilt, len(found)) == (indices, count)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (sliced([3], [3], [2], [1]), "node 'slice' (Slice): nothing is left of axis 2; expected at least one element"),
+        (gathered(1, [25]), "node 'gather4' (Gather): index 25 is outside of axis 1, which has 20 elements"),
+        (
+            padded(0, 0, -4, 0, 0, 0, -3, 0),
+            "node 'pad4' (Pad): pads = [0, 0, -4, 0, 0, 0, -3, 0] do not fit [2, 20, 7, 6]; expected something left, "
+            "and repetitions no longer than it",
+        ),
+        (
+            lambda b, x: [b.node("DepthToSpace", [x], blocksize=3)],
+            "node 'depthtospace4' (DepthToSpace): blocks of 3×3 do not fit [2, 20, 7, 6] and [2, 2, 21, 18]; expected "
+            "channels in multiples of a block's pixels, height and width in multiples of its sides",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(build: Build, message: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        simplified(moved(build))
+    assert str(refused.value) == message

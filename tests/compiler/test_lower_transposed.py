@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
+from compiler.errors import CompileError
 from compiler.lower_transposed import phases
 from tests.compiler.models import ModelBuilder, pair, rescaled
-from tests.compiler.pipelines import compiled_distances
+from tests.compiler.pipelines import compiled_distances, simplified
 
 
 def transposed(
@@ -59,3 +60,24 @@ def test_phases_of_stride_2_and_kernel_3() -> None:
     even, odd = phases(3, 7, {"strides": (2, 2), "dilations": (1, 1), "crops": (0, 0)}, 0)
     assert (even.first, even.count, even.taps, even.start, even.step) == (0, 4, (2, 0), -1, 1)
     assert (odd.first, odd.count, odd.taps, odd.start, odd.step) == (1, 3, (1,), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel_shape": [2, 2]}, "kernel_shape = [2, 2], the weights have [20, 24, 3, 3]"),
+        (
+            {"strides": [2, 2], "output_padding": [5, 5]},
+            "output_padding = [5, 5]; expected less than the stride or the dilation",
+        ),
+        ({"auto_pad": "X"}, "auto_pad = 'X'; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given: dict[str, Any], message: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (2, 20, 7, 6)), 0.1, name="x.q")
+    weight, _ = builder.weights("up", [20, 24, 3, 3], axis=1)
+    builder.output(builder.quantize(builder.node("ConvTranspose", [x, weight], name="up", **given), 1.0, name="y.q"))
+    with pytest.raises(CompileError) as refused:
+        simplified(builder.build())
+    assert str(refused.value) == f"node 'up' (ConvTranspose): {message}"

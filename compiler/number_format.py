@@ -34,14 +34,14 @@ def number_format(machine: Machine) -> NumberFormat:
     """Widths that every kind of requantisation of the machine can hold.
 
     A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
-    what it scales: sums with a bias, one value or two. Of each kind the widest counts, so that a narrower instruction
+    what it scales: sums with a bias, one value or two, a product of two. Of each kind the widest counts, so that a narrower instruction
     of the same kind, or one that rounds for other ends, changes no bits; of the kinds the narrowest. What no statement
     has takes the width of the array's sums: selection finds nothing to compute it with, and says so.
     """
     sums = max(
         (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS
     )
-    widest: dict[tuple[int, bool], tuple[int, int, int]] = {}
+    widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
     for of in machine.formats_of("vec"):
         for rounded in _requantisations(of.statement.expr):
             kind, widths = _kind_and_widths(rounded, sums)
@@ -59,14 +59,16 @@ def _requantisations(expr: Expr) -> Iterator[Expr]:
                 yield from (node for node in inner if node.op is Op.ROUND_SHIFT)
 
 
-def _kind_and_widths(rounded: Expr, sums: int) -> tuple[tuple[int, bool], tuple[int, int, int]]:
-    """(products, has a bias), and the bits of its scales, shift and bias."""
+def _kind_and_widths(rounded: Expr, sums: int) -> tuple[tuple[int, int, bool], tuple[int, int, int]]:
+    """(products, scales, has a bias), and the bits of its scales, shift and bias."""
     value, count = rounded.args
     products = _own_products(value)
-    scales = [leaf.range.high.bit_length() for p in products for leaf in _leaves(p) if leaf.range.low == 0]
+    # A signed scale, of a difference, has one bit more than its magnitude; a plain operand is no scale.
+    factors = [leaf for p in products for leaf in _leaves(p) if leaf.op is Op.IMMEDIATE or leaf.field]
+    scales = [leaf.range.high.bit_length() for leaf in factors]
     biases = [min(leaf.range.bits for leaf in leaves) for p in products for leaves in _sums(p)]
     shift = count.range.high.bit_length() if count.op in LEAVES else MAX_INTEGER_BITS.bit_length()
-    return (len(products), bool(biases)), (min(scales, default=sums), shift, min(biases, default=sums))
+    return (len(products), len(scales), bool(biases)), (min(scales, default=sums), shift, min(biases, default=sums))
 
 
 def _own_products(value: Expr) -> list[Expr]:

@@ -19,6 +19,8 @@ def test_shipped_machines(name: str) -> None:
         ("memories.par.element.shift=uint5", NumberFormat(16, 5, 32, Rounding.EVEN)),
         ("memories.par.element.bias=int24", NumberFormat(16, 6, 24, Rounding.EVEN)),
         ("instructions.add.imm.b_scale=uint10", NumberFormat(10, 6, 32, Rounding.EVEN)),
+        ("instructions.add.imm.b_scale=int13", NumberFormat(12, 6, 32, Rounding.EVEN)),
+        ("instructions.mul.imm.scale=uint11", NumberFormat(11, 6, 32, Rounding.EVEN)),
         ("rounding=away", NumberFormat(16, 6, 32, Rounding.AWAY)),
     ],
 )

@@ -116,7 +116,7 @@ def test_reports_every_pass_and_the_profile(tilewright: Command, model_file: Pat
     assert ended.code == 0
     names = files(tmp_path / "report")
     assert names[:2] == ["00-import.txt", "01-simplify.txt"]
-    assert names[-2:] == ["09-emit.txt", "profile.json"]
+    assert names[-2].endswith("-emit.txt") and names[-1] == "profile.json"
     profile = json.loads((tmp_path / "report" / "profile.json").read_text())
     assert sum(layer["cycles"] for layer in profile["layers"]) == profile["cycles"]
 
@@ -207,7 +207,7 @@ def test_an_unknown_setting_says_which_exist(tilewright: Command, model_file: Pa
     require_fault(
         ended,
         "--set memories.akt.kib=64: memories has no 'akt' (did you mean 'act'?); "
-        "it has: memories.act, memories.wgt, memories.acc, memories.par",
+        "it has: memories.act, memories.wgt, memories.acc, memories.par, memories.lut",
     )
     assert files(tmp_path) == ["conv.onnx"]
 

@@ -31,7 +31,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
-    integer: conv, add, max_pool, average_pool, rescale, reshape.
+    integer: products, sums, pools and moves of elements.
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)

@@ -63,12 +63,12 @@ def compare(model: onnx.ModelProto, isa: str, feeds: Iterable[Tensors]) -> list[
         tensors = quantised_tensors(model, feed)
         for layer in layers(model, tensors):
             if layer.name not in programs:
-                programs[layer.name] = _compiled(layer, isa)
-            found.append(_agreement(layer, programs[layer.name], tensors))
+                programs[layer.name] = compiled(layer, isa)
+            found.append(agreement(layer, programs[layer.name], tensors))
     return found
 
 
-def _compiled(layer: Layer, isa: str) -> tilewright.Program | str:
+def compiled(layer: Layer, isa: str) -> tilewright.Program | str:
     """The layer's program, or why the machine does not compute it."""
     try:
         program = tilewright.compile(layer.model, isa)
@@ -77,7 +77,8 @@ def _compiled(layer: Layer, isa: str) -> tilewright.Program | str:
     return program.host_nodes[0].reason if program.host_nodes else program
 
 
-def _agreement(layer: Layer, program: tilewright.Program | str, tensors: Tensors) -> Agreement:
+def agreement(layer: Layer, program: tilewright.Program | str, tensors: Tensors) -> Agreement:
+    """What a layer's program gives on the network's own tensors, beside what the network has there."""
     if isinstance(program, str):
         return Agreement(layer.kind, layer.name, 0, 0, 0, program)
     result = program.run({name: tensors[name] for name in layer.inputs}).outputs[layer.output]
@@ -145,9 +146,9 @@ def _kind(node: onnx.NodeProto, graph: onnx.GraphProto) -> str:
 def table(found: Iterable[Agreement]) -> str:
     """A line for each kind of operator, in Markdown; what ran on the host is not counted."""
     kinds = defaultdict(list)
-    for agreement in found:
-        if not agreement.host:
-            kinds[agreement.kind].append(agreement)
+    for one in found:
+        if not one.host:
+            kinds[one.kind].append(one)
     lines = ["| operator | layers | values | equal | furthest |", "| --- | ---: | ---: | ---: | ---: |"]
     for kind, of in sorted(kinds.items()):
         values, unequal = sum(one.values for one in of), sum(one.unequal for one in of)
@@ -172,9 +173,9 @@ def main() -> None:
         model = onnx.load(name) if Path(name).suffix == ".onnx" else int8_network(name)
         feeds = [random_inputs(model, 1000 + seed) for seed in range(arguments.feeds)]
         of = compare(model, arguments.isa, feeds)
-        for agreement in of:
-            if agreement.furthest > 1 or agreement.host:
-                print(f"{name}: {agreement}")
+        for one in of:
+            if one.furthest > 1 or one.host:
+                print(f"{name}: {one}")
         found += of
     print(table(found))
 

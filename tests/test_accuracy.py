@@ -1,0 +1,93 @@
+"""Operators of whole networks on ONNX Runtime's own inputs: never more than one step away, equal on 99.9 %."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+from programs.networks.quantise import random_inputs
+from programs.networks.registry import int8_network
+from tests.accuracy import Agreement, agreement, compare, compiled, layers, quantised_tensors, table
+from tests.digits import MODEL, images, plain_session
+
+LARGE = ("resnet20v2", "mobilenetv1-0.25", "mobilenetv2", "squeezenet1.1")
+
+
+@pytest.mark.parametrize("name", ["resnet8", *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+def test_each_operator_is_within_one_step(name: str) -> None:
+    model = int8_network(name)
+    require_agreement(compare(model, "base16", [random_inputs(model, seed=7)]))
+
+
+@pytest.mark.parametrize("isa", ["tiny8", "rect"])
+def test_other_machines_agree_too(isa: str) -> None:
+    model = int8_network("ds-cnn")
+    found = compare(model, isa, [random_inputs(model, seed=7)])
+    require_agreement([one for one in found if one.kind != "Softmax"])
+
+
+def test_the_trained_network_agrees_on_real_images() -> None:
+    require_agreement(compare(onnx.load(MODEL), "base16", [{"image": image[None]} for image in images()[:20]]))
+
+
+def require_agreement(found: list[Agreement]) -> None:
+    """The measure, over each kind of operator; a single layer may be too small for a share of it to mean much."""
+    assert [one for one in found if one.host or one.furthest > 1] == []
+    values, unequal = Counter[str](), Counter[str]()
+    for one in found:
+        values[one.kind] += one.values
+        unequal[one.kind] += one.unequal
+    apart = {kind: unequal[kind] / values[kind] for kind in values}
+    assert {kind: share for kind, share in apart.items() if share > 0.001} == {}
+
+
+# -- the tool itself ---------------------------------------------------------------------------------------------------
+
+
+def test_cuts_a_network_into_its_operators() -> None:
+    model = int8_network("resnet8")
+    tensors = quantised_tensors(model, random_inputs(model, seed=1))
+    cut = layers(model, tensors)
+    assert Counter(layer.kind for layer in cut) == {
+        "Conv": 9,
+        "Add": 3,
+        "GlobalAveragePool": 1,
+        "Flatten": 1,
+        "Gemm": 1,
+    }
+    add = next(layer for layer in cut if layer.kind == "Add")
+    assert set(add.inputs) == {"layer1.conv2_QuantizeLinear_Output", "conv.relu_QuantizeLinear_Output"}
+    assert add.output == "layer1.add.relu_QuantizeLinear_Output"
+
+
+def test_a_layer_alone_gives_what_it_gives_in_the_network() -> None:
+    """So that the tensors of the whole network are the reference of each layer."""
+    model = int8_network("mobilenetv1-0.25")
+    tensors = quantised_tensors(model, random_inputs(model, seed=3))
+    for layer in layers(model, tensors)[:8]:
+        onnx.checker.check_model(layer.model, full_check=True)
+        (alone,) = plain_session(layer.model).run(None, {name: tensors[name] for name in layer.inputs})
+        assert np.array_equal(alone, tensors[layer.output]), layer.name
+
+
+def test_a_layer_with_another_bias_is_found_out() -> None:
+    model = int8_network("resnet8")
+    tensors = quantised_tensors(model, random_inputs(model, seed=7))
+    layer = layers(model, tensors)[0]
+    (bias,) = [tensor for tensor in layer.model.graph.initializer if tensor.name == "conv.bias_quantized"]
+    assert agreement(layer, compiled(layer, "base16"), tensors).furthest <= 1
+    bias.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(bias) + 500, bias.name))
+    changed = agreement(layer, compiled(layer, "base16"), tensors)
+    assert changed.furthest > 1 and changed.unequal > 0.1 * changed.values
+
+
+def test_the_table_leaves_out_what_the_host_computes() -> None:
+    found = [
+        Agreement("Conv", "a", 1000, 1, 1),
+        Agreement("Conv", "b", 3000, 0, 0),
+        Agreement("Softmax", "c", 0, 0, 0, "no lowering"),
+    ]
+    assert table(found).splitlines()[2:] == ["| Conv | 2 | 4,000 | 99.9750 % | 1 |"]

@@ -122,7 +122,10 @@ def faulty_instructions(machine: Machine) -> list[Instruction]:
         rng = np.random.default_rng(number)
         for operand in of.operands:
             good = random_instruction(machine, of, rng, max_iterations=12)
-            loop = next(loop for loop in of.loops if loop.name in operand.loops)
+            loop = next((loop for loop in of.loops if loop.name in operand.loops), None)
+            if loop is None:  # a table: its block begins inside and ends beyond
+                found.append(good.replace({f"{operand.name}.base": machine.memories[operand.memory].depth - 1}))
+                continue
             stays = {f"{other.name}.{name}": 0 for other in of.operands for name in other.loops}
             outer = {f"trip.{loop.name}": 3, **{f"trip.{other.name}": 1 for other in of.loops if other != loop}}
             size = LIMITS["workspace"] if operand.memory == DRAM else machine.memories[operand.memory].depth

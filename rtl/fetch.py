@@ -38,7 +38,8 @@ class Fetch(wiring.Component):
         m = Module()
         m.submodules.buffer = buffer = Fifo(ReadBeat(self.bus_bytes), FETCH_BUFFER_BEATS)
         beat_shift = (self.bus_bytes - 1).bit_length()
-        asked, reserved = Signal(self.limit_bits), Signal(range(FETCH_BUFFER_BEATS + 1))  # beats
+        asked = Signal(self.limit_bits)  # beats, as the next two
+        reserved = Signal(range(FETCH_BUFFER_BEATS + 1))
         beats_left = Signal(self.limit_bits)
         burst, granted, taken = Signal(range(BURST_BEATS + 1)), Signal(), Signal()
         m.d.comb += [

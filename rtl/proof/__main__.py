@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     proofs = []
-    print(f"{'what':58} {'method':50} {'result':8} seconds")
+    print(f"{'what':72} {'method':48} {'result':8} seconds")
     for names, proof in all_proofs(machines):
         proofs.append(proof)
         result = "proved" if proof.holds else "FAILED"
-        print(f"{names + ': ' + proof.claim:58} {proof.method:50} {result:8} {proof.seconds:7.1f}", flush=True)
+        print(f"{names + ': ' + proof.claim:72} {proof.method:48} {result:8} {proof.seconds:7.1f}", flush=True)
         if not proof.holds:
             print(f"    {proof.counterexample}", flush=True)
     failed = sum(not proof.holds for proof in proofs)

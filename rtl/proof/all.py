@@ -2,29 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 from isa.machine import Machine
-from rtl.proof.bursts import prove_bursts
+from rtl.proof.bursts import bursts_of
+from rtl.proof.bytes import REDUCED_WINDOW, window
 from rtl.proof.datapath import datapath_key, prove_datapath
+from rtl.proof.fetch import fetch, read_channel
+from rtl.proof.load import load_engine
 from rtl.proof.mma import mma_engine
 from rtl.proof.nest import vector_addresses
-from rtl.proof.queues import dispatch_key, prove_dispatch, prove_queues
-from rtl.proof.result import Proof
+from rtl.proof.ports import arbiter, memory_ports, ported_memories
+from rtl.proof.queues import byte_queue, dispatch, dispatch_key, inner_queues, instruction_queues
+from rtl.proof.result import Proof, Subject
+from rtl.proof.store import store_engine
+
+Named = tuple[str, Proof]
 
 
-def all_proofs(machines: Sequence[Machine]) -> Iterator[tuple[str, Proof]]:
+def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
     """(names of the machines, proof), as they are done."""
     for group in groups(machines, [datapath_key(machine) for machine in machines]):
         yield from ((names(group, machines), proof) for proof in prove_datapath(group[0]))
-    for group in groups(machines, [bus_key(machine) for machine in machines]):
-        for subject in (vector_addresses, mma_engine):
-            yield from ((names(group, machines), proof) for proof in subject(group[0]).proofs())
-        for engine in ("load", "store"):
-            yield from ((names(group, machines), proof) for proof in prove_bursts(group[0], engine))
+    yield from engine_proofs(machines)
     for group in groups(machines, [dispatch_key(machine) for machine in machines]):
-        proofs = [*prove_queues(group[0]), *prove_dispatch(group[0])]
-        yield from ((names(group, machines), proof) for proof in proofs)
+        for subject in (*instruction_queues(group[0]), dispatch(group[0])):
+            yield from named(subject, group, machines)
+    yield from shared(machines, inner_queues, byte_queue)
+    yield from shared(machines, lambda machine: [REDUCED_WINDOW], window)
+    yield from port_proofs(machines)
+
+
+def engine_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
+    """Address generators, bursts and everything else of the engines and the bus, for each machine of its own sizes."""
+    for group in groups(machines, [bus_key(machine) for machine in machines]):
+        machine = group[0]
+        if machine.formats_of("vec"):
+            yield from named(vector_addresses(machine), group, machines)
+        if machine.formats_of("mma"):
+            yield from named(mma_engine(machine), group, machines)
+        for engine, subject in {"load": load_engine, "store": store_engine}.items():
+            yield from named(bursts_of(machine, engine), group, machines)
+            yield from named(subject(machine), group, machines)
+    for group in groups(machines, [machine.dram for machine in machines]):
+        for of_bus in (fetch, read_channel):
+            yield from named(of_bus(group[0]), group, machines)
+
+
+def port_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
+    memories = {machine.name: ported_memories(machine) for machine in machines}
+    yield from shared(
+        machines,
+        lambda machine: {pair for memory in memories[machine.name] for pair in memory.arbiters},
+        lambda pair: arbiter(*pair),
+    )
+    of_key = {memory.key: memory for found in memories.values() for memory in found}
+    yield from shared(
+        machines,
+        lambda machine: dict.fromkeys(memory.key for memory in memories[machine.name]),
+        lambda key: memory_ports(of_key[key]),
+    )
+
+
+def named(subject: Subject, group: Sequence[Machine], machines: Sequence[Machine]) -> Iterator[Named]:
+    return ((names(group, machines), proof) for proof in subject.proofs())
+
+
+def shared(
+    machines: Sequence[Machine], keys_of: Callable[[Machine], Iterable[Hashable]], subject: Callable[[Any], Subject]
+) -> Iterator[Named]:
+    """The proofs of each subject that some of the machines have, by the keys of what they have."""
+    users: dict[Hashable, list[Machine]] = {}
+    for machine in machines:
+        for key in keys_of(machine):
+            users.setdefault(key, []).append(machine)
+    for key, group in users.items():
+        yield from named(subject(key), group, machines)
 
 
 def groups(machines: Sequence[Machine], keys: Sequence[Hashable]) -> list[list[Machine]]:
@@ -45,4 +99,4 @@ def bus_key(machine: Machine) -> Hashable:
     """What the address generators and bursts of a machine depend on."""
     instructions = tuple((of.mnemonic, of.loops, of.fields, of.operands) for of in machine.formats.values())
     sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
-    return machine.dram, machine.instruction_bytes, sizes, instructions
+    return machine.dram, machine.instruction_bytes, machine.rows, machine.cols, sizes, instructions

@@ -8,38 +8,28 @@ from isa.encoding import OPCODE, InstructionFormat
 from isa.machine import Machine
 from isa.memory import REGIONS
 from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
+from rtl.proof.engine import INDUCTIVE
+from rtl.proof.nest import walker_claims
 from rtl.proof.netlist import Run, netlist
-from rtl.proof.result import Goal, Proof, prove
+from rtl.proof.numbers import natural, number, signed
+from rtl.proof.result import Claim, Goal, Subject
 from rtl.runs import Bursts, chip_operand, dram_operand
 
-WIDTH = 80
-"""Bits in which offsets, sizes and bus addresses are integers."""
 
-
-def prove_bursts(machine: Machine, engine: str) -> list[Proof]:
-    """The proofs of an engine that moves between DRAM and memories."""
+def bursts_of(machine: Machine, engine: str) -> Subject:
+    """The bursts of an engine that moves between DRAM and memories, and the walker of its runs."""
     bursts = Bursts(machine, machine.formats_of(engine))
-    run = Run(netlist(bursts))
-    method = "all inputs, inductive"
-    claims = {
-        "legal": lambda: legal_goals(machine, run),
-        "inside their regions": lambda: region_goals(machine, run),
-        "cover a run in order": lambda: cover_goals(machine, bursts, run),
-    }
-    return [prove(f"bursts of {engine}: {claim}", method, goals) for claim, goals in claims.items()]
-
-
-def unsigned(bits: z3.BitVecRef) -> z3.BitVecRef:
-    return z3.ZeroExt(WIDTH - bits.size(), bits)
-
-
-def signed(bits: z3.BitVecRef) -> z3.BitVecRef:
-    return z3.SignExt(WIDTH - bits.size(), bits)
+    claims = [
+        Claim(f"bursts of {engine}: legal", INDUCTIVE, lambda run: legal_goals(machine, run)),
+        Claim(f"bursts of {engine}: inside their regions", INDUCTIVE, lambda run: region_goals(machine, run)),
+        Claim(f"bursts of {engine}: cover a run in order", INDUCTIVE, lambda run: cover_goals(machine, bursts, run)),
+    ]
+    return Subject(netlist(bursts), [*claims, *walker_claims(bursts.walker, f"{engine} runs", "walker.")])
 
 
 def offset_of(run: Run, cycle: int = 0) -> z3.BitVecRef:
     """The first byte of the current burst in its region: the run's first byte, and what is done of the run."""
-    return signed(run.at("walker.address_run", cycle)) + unsigned(run.at("consumed", cycle))
+    return signed(run.at("walker.address_run", cycle)) + natural(run.at("consumed", cycle))
 
 
 def invariant(run: Run, cycle: int = 0) -> z3.BoolRef:
@@ -52,8 +42,8 @@ def legal_goals(machine: Machine, run: Run) -> list[Goal]:
     """No burst is empty, crosses 4 KiB or has too many beats; each is the longest of those."""
     given = [invariant(run), run.holds("is_active", 0)]
     bus = machine.dram.bus_bytes
-    offset, size = offset_of(run), unsigned(run.at("size", 0))
-    left = unsigned(run.at("run_bytes", 0)) - unsigned(run.at("consumed", 0))
+    offset, size = offset_of(run), natural(run.at("size", 0))
+    left = natural(run.at("run_bytes", 0)) - natural(run.at("consumed", 0))
     last = offset + size - 1
     same_page = offset & -BURST_BOUNDARY_BYTES == last & -BURST_BOUNDARY_BYTES
     first_beat, last_beat = (byte >> (bus - 1).bit_length() for byte in (offset, last))
@@ -63,7 +53,7 @@ def legal_goals(machine: Machine, run: Run) -> list[Goal]:
     return [
         Goal("size", given, z3.And(size >= 1, size <= left)),
         Goal("boundary", given, same_page),
-        Goal("beats", given, z3.And(unsigned(run.at("beats", 0)) == beats, beats <= BURST_BEATS)),
+        Goal("beats", given, z3.And(natural(run.at("beats", 0)) == beats, beats <= BURST_BEATS)),
         Goal("longest", given, z3.Or(size == left, ends_page, ends_beats)),
     ]
 
@@ -71,16 +61,16 @@ def legal_goals(machine: Machine, run: Run) -> list[Goal]:
 def region_goals(machine: Machine, run: Run) -> list[Goal]:
     """A burst is a fault exactly if one of its bytes is outside; one that is not is at the region's base + offset."""
     given = [invariant(run), run.holds("is_active", 0)]
-    offset, size, region = offset_of(run), unsigned(run.at("size", 0)), run.at("region", 0)
+    offset, size, region = offset_of(run), natural(run.at("size", 0)), run.at("region", 0)
     regions = run.at("regions", 0)
     entry = regions.size() // len(REGIONS)
     limit_bits = machine.dram.offset_bits + 1
-    base, limit = z3.BitVecVal(0, WIDTH), z3.BitVecVal(0, WIDTH)
-    for number in range(len(REGIONS)):
-        low = number * entry
-        chosen = region == number
-        base = z3.If(chosen, unsigned(z3.Extract(low + entry - limit_bits - 1, low, regions)), base)
-        limit = z3.If(chosen, unsigned(z3.Extract(low + entry - 1, low + entry - limit_bits, regions)), limit)
+    base, limit = number(0), number(0)
+    for position in range(len(REGIONS)):
+        low = position * entry
+        chosen = region == position
+        base = z3.If(chosen, natural(z3.Extract(low + entry - limit_bits - 1, low, regions)), base)
+        limit = z3.If(chosen, natural(z3.Extract(low + entry - 1, low + entry - limit_bits, regions)), limit)
     inside = z3.And(offset >= 0, offset + size <= limit)
     address = run.at("request", 0)
     bits = entry - limit_bits
@@ -99,8 +89,8 @@ def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     step, start = run.holds("step", 0), run.holds("start", 0)
     active = run.holds("is_active", 0)
     given = [invariant(run), active, z3.Not(start), step]
-    size, all_bytes = unsigned(run.at("size", 0)), unsigned(run.at("run_bytes", 0))
-    done, done_next = unsigned(run.at("consumed", 0)), unsigned(run.at("consumed", 1))
+    size, all_bytes = natural(run.at("size", 0)), natural(run.at("run_bytes", 0))
+    done, done_next = natural(run.at("consumed", 0)), natural(run.at("consumed", 1))
     ends = done + size == all_bytes
     moves = run.holds("walker.step", 0)
     follows = z3.And(
@@ -125,9 +115,9 @@ def start_goal(machine: Machine, of: InstructionFormat, run: Run) -> Goal:
     operand, innermost = dram_operand(of), of.loops[-1].name
     stride, trip = of.field(f"{operand.name}.{innermost}"), of.field(f"trip.{innermost}")
     in_line = signed(z3.Extract(stride.low_bit + stride.type.bits - 1, stride.low_bit, bits)) == word
-    trips = unsigned(z3.Extract(trip.low_bit + trip.type.bits - 1, trip.low_bit, bits)) + 1
+    trips = natural(z3.Extract(trip.low_bit + trip.type.bits - 1, trip.low_bit, bits)) + 1
     wanted = z3.And(
-        unsigned(run.at("run_bytes", 1)) == z3.If(in_line, trips * word, z3.BitVecVal(word, WIDTH)),
+        natural(run.at("run_bytes", 1)) == z3.If(in_line, trips * word, number(word)),
         run.holds("walker.collapse", 0) == in_line,
         run.at("consumed", 1) == 0,
         run.holds("is_active", 1),

@@ -10,16 +10,19 @@ from isa.datapath_schedule import Unit
 from isa.machine import Machine
 from isa.memory import Element
 from isa.numeric import IntegerType, Interval
-from isa.statement import Expr, Op, walk
-from isa.timing import OPERATOR_STAGES, statement_stages, vec_stages
+from isa.statement import ACROSS_LANES, Expr, Op, walk
+from isa.timing import operator_stages, statement_stages, vec_stages
 from rtl.datapath import VectorDatapath
+from rtl.proof.lane_tree import prove_lane_trees
 from rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
 from rtl.proof.netlist import Netlist, Run, netlist
 from rtl.proof.product import PRODUCT, abstracted
 from rtl.proof.result import Goal, Proof, prove
 
 LANES = 1
-"""Lanes that are proved. Each lane is the same hardware on its own bits of the words; they share control only."""
+"""Lanes that are proved. Each lane is the same hardware on its own bits of the words; they share control, and the trees
+across lanes, which are proved by themselves: here a tree has one lane and as many stages as with all.
+"""
 
 
 def one_lane(machine: Machine) -> Machine:
@@ -41,10 +44,11 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
 
 
 def prove_datapath(machine: Machine) -> list[Proof]:
-    """A proof for each vector instruction."""
+    """A proof for each vector instruction, and for each tree across lanes."""
     lane = VectorDatapath(one_lane(machine))
     of = without_products(netlist(lane))
-    return [prove_format(machine, lane, of, position) for position in range(len(lane.formats))]
+    instructions = [prove_format(machine, lane, of, position) for position in range(len(lane.formats))]
+    return [*instructions, *prove_lane_trees(machine)]
 
 
 def prove_format(machine: Machine, lane: VectorDatapath, of: Netlist, position: int) -> Proof:
@@ -90,9 +94,11 @@ class _Question:
         return [*goals, Goal("the result", [*self.given, *self.alone()], equal)]
 
     def operators(self) -> list[Expr]:
-        return [node for node in dict.fromkeys(walk(self.expr)) if OPERATOR_STAGES[node.op]]
+        return [node for node in dict.fromkeys(walk(self.expr)) if operator_stages(node)]
 
     def operator_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
+        if node.op in ACROSS_LANES:
+            return self.across_goals(meaning, node)
         unit, name = self.unit_of(node), self.register(node)
         cycle = self.enters + unit.done_stage
         if node.op is Op.LUT:
@@ -115,6 +121,13 @@ class _Question:
         goals.append(Goal(f"the value of {node}", given, z3.And(register == value, within(value, node.range))))
         self.cut(meaning, node, name, cycle)
         return goals
+
+    def across_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
+        unit = self.unit_of(node)
+        output = self.run.at(f"lanes_{self.lane.units.index(unit)}", self.enters + unit.done_stage)
+        value = meaning.of(node)
+        equal = as_integer(output, unit.range.is_signed) == value
+        return [Goal(f"the value of {node}", list(self.given), z3.And(equal, within(value, node.range)))]
 
     def answer(self, node: Expr, name: str, cycle: int) -> None:
         """The memory gives what it holds, which may be anything, for the address of the cycle before."""

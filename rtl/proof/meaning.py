@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import z3
 
 from isa.numeric import MAX_INTEGER_BITS, Rounding
-from isa.statement import REDUCTIONS, Expr, Op
+from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
 """A value of a statement, shifted left by any count that the language allows, still fits with its sign."""
@@ -37,7 +37,7 @@ class Meaning:
     """Evaluates expressions over integers: `leaves` gives sources (by operand and field) and immediates (by name, "").
 
     `reduction` stands for the value of the reduction over the reduce loops; `product` multiplies,
-    `look_up` reads tables.
+    `look_up` reads tables. What goes across lanes goes across this one alone.
     """
 
     leaves: Mapping[tuple[str, str], z3.BitVecRef]
@@ -60,6 +60,8 @@ class Meaning:
             assert self.reduction is not None
             return self.reduction
         args = [self.of(arg) for arg in expr.args]
+        if expr.op in ACROSS_LANES:
+            return args[0]  # of one lane
         match expr.op:
             case Op.MUL:
                 return self.product(args[0], args[1])

@@ -167,8 +167,12 @@ class _Nest:
         return goals
 
     def is_walk(self, position: int, cycle: int = 0) -> z3.BoolRef:
-        """The current instruction has this format; a walker of one format need not know it."""
-        return z3.BoolVal(True) if len(self.walker.walks) == 1 else self.nets.at("walk", cycle) == position
+        """The current instruction has this format; where that changes nothing, the walker need not know it."""
+        return self.nets.at("walk", cycle) == position if self.knows_walk else z3.BoolVal(True)
+
+    @property
+    def knows_walk(self) -> bool:
+        return len(self.walker.walks) > 1 and self.nets.has("walk")
 
     # -- a start -----------------------------------------------------------------------------------------------------
 

@@ -115,13 +115,20 @@ class Run:
         assert all(any(net.eq(leaf) for leaf in of.leaves) for net, _ in self.fixed)
         self.reset = _reset_of(of)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
+        self.lookup: list[dict[int, z3.ExprRef]] = []
         self.known: dict[tuple[str, int], z3.BitVecRef] = {}
 
     def at(self, name: str, cycle: int) -> z3.BitVecRef:
         """A net in a cycle."""
         if (name, cycle) not in self.known:
-            self.known[name, cycle] = z3.simplify(z3.substitute(self.of.nets[name], self.state(cycle)))
+            self.known[name, cycle] = z3.simplify(self.value(self.of.nets[name], cycle))
         return self.known[name, cycle]
+
+    def value(self, net: z3.BitVecRef, cycle: int) -> z3.ExprRef:
+        """A register or an input is looked up: much faster than substitution."""
+        state = self.state(cycle)
+        found = self.lookup[cycle].get(net.get_id()) if net.num_args() == 0 else None
+        return found if found is not None else z3.substitute(net, state)
 
     def holds(self, name: str, cycle: int) -> z3.BoolRef:
         """A one-bit net is 1 in a cycle."""
@@ -142,6 +149,7 @@ class Run:
             now = len(self.states)
             values = self.registers_at(now)
             self.states.append([(leaf, self.leaf_at(leaf, now, values)) for leaf in self.of.leaves])
+            self.lookup.append({leaf.get_id(): value for leaf, value in self.states[-1]})
         return self.states[cycle]
 
     def registers_at(self, cycle: int) -> dict[z3.ExprRef, z3.ExprRef]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import z3
+from amaranth.hdl import unsigned
 
 from isa.encoding import OPCODE
 from isa.faults import FaultCode
 from isa.machine import ENGINES, Machine
+from isa.timing import BURST_QUEUE, FETCH_BUFFER_BEATS, LOAD_CONTEXTS, STORE_WORDS
 from rtl.dispatch import Dispatch
 from rtl.fifo import Fifo
 from rtl.interfaces import QueuedInstruction
 from rtl.proof.netlist import Run, netlist
-from rtl.proof.result import Goal, Proof, prove
+from rtl.proof.result import Claim, Goal, Subject
 
 WIDTH = 40
 """Bits in which levels, places and counts are integers."""
@@ -28,27 +30,43 @@ def dispatch_key(machine: Machine) -> Hashable:
     return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
 
 
-def prove_queues(machine: Machine) -> list[Proof]:
-    """A proof for each depth of an engine's queue, with the machine's instructions as entries."""
+def inner_queues(machine: Machine) -> set[int]:
+    """Depths of the queues inside the DMA engines and fetch."""
+    return {LOAD_CONTEXTS, BURST_QUEUE, STORE_WORDS, FETCH_BUFFER_BEATS, machine.dram.outstanding_beats}
+
+
+def instruction_queues(machine: Machine) -> list[Subject]:
+    """One for each depth of an engine's queue, with the machine's instructions as entries."""
     depths = sorted({machine.engines[engine].queue_depth for engine in ENGINES})
-    return [prove_queue(Fifo(QueuedInstruction(machine), depth)) for depth in depths]
+    return [queue_of(Fifo(QueuedInstruction(machine), depth), "instructions") for depth in depths]
 
 
-def prove_queue(fifo: Fifo) -> Proof:
-    queue = _Queue(fifo, Run(netlist(fifo)))
-    return prove(f"queue of {fifo.depth}: first in, first out", INDUCTIVE, queue.goals)
+def byte_queue(depth: int) -> Subject:
+    """A queue of any depth, of bytes: the width of entries is nowhere but in the entries."""
+    return queue_of(Fifo(unsigned(8), depth), "bytes")
 
 
-def prove_dispatch(machine: Machine) -> list[Proof]:
+def queue_of(fifo: Fifo, entries: str) -> Subject:
+    def goals(run: Run) -> list[Goal]:
+        return _Queue(fifo, run).goals()
+
+    claim = f"queue of {fifo.depth} {entries}: first in, first out"
+    return Subject(netlist(fifo), [Claim(claim, INDUCTIVE, goals)])
+
+
+def dispatch(machine: Machine) -> Subject:
     """What starts, what is counted, what is a fault."""
-    dispatch = _Dispatch(machine, Run(netlist(Dispatch(machine))))
-    return [
-        prove("dispatch: starts when its waits have ended", "all inputs", dispatch.start_goals),
-        prove(
-            "dispatch: completed ≤ started ≤ dispatched", f"{INDUCTIVE}, engines retire what started", dispatch.counts
-        ),
-        prove("dispatch: pushes or faults", "all inputs", dispatch.push_goals),
+
+    def of(run: Run) -> _Dispatch:
+        return _Dispatch(machine, run)
+
+    retiring = f"{INDUCTIVE}, engines retire what started"
+    claims = [
+        Claim("dispatch: starts when its waits have ended", "all inputs", lambda run: of(run).start_goals()),
+        Claim("dispatch: completed ≤ started ≤ dispatched", retiring, lambda run: of(run).counts()),
+        Claim("dispatch: pushes or faults", "all inputs", lambda run: of(run).push_goals()),
     ]
+    return Subject(netlist(Dispatch(machine)), claims)
 
 
 def integer(bits: z3.BitVecRef) -> z3.BitVecRef:

@@ -11,7 +11,7 @@ import z3
 
 from rtl.proof.netlist import Netlist, Run
 
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 300
 """Of one question; a proof that takes longer has failed."""
 
 

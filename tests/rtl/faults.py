@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 import z3
 
-from rtl.nest import NestWalker
 from rtl.proof.netlist import Netlist, Run
 from rtl.proof.result import Goal, Subject, refute
 
@@ -26,6 +26,11 @@ def unseen(subject: Subject, registers: Sequence[str], outputs: Sequence[str]) -
     return sorted(left)
 
 
+def failed_goals(subject: Subject, claim: str = "") -> list[str]:
+    """The goals that are false, of the claims that begin so."""
+    return [name for name, goal in goals_of(subject, subject.hardware) if name.startswith(claim) and refute(goal)]
+
+
 def goals_of(subject: Subject, hardware: Netlist) -> list[tuple[str, Goal]]:
     run = Run(hardware)
     return [(f"{claim.what}: {goal.name}", goal) for claim in subject.claims for goal in claim.goals(run)]
@@ -37,6 +42,7 @@ def faulty(of: Netlist, registers: Sequence[str], outputs: Sequence[str]) -> Ite
         yield dataclasses.replace(of, nets={**of.nets, net: ~of.nets[net]})
     for net in registers:
         register = register_of(of, net)
+        assert register is not None, f"{net} is not a register"
         value = of.after[register]
         yield dataclasses.replace(of, after={**of.after, register: z3.Not(value) if z3.is_bool(value) else ~value})
 
@@ -46,12 +52,11 @@ def register_of(of: Netlist, net: str) -> z3.ExprRef:
     return term if term.num_args() == 0 else term.arg(0)  # a truth value is If(register, 1, 0)
 
 
-def walker_faults(walker: NestWalker, prefix: str) -> tuple[list[str], list[str]]:
-    """Registers and outputs to break in a walker whose nets are called `prefix` and their names."""
-    levels = range(walker.depth)
-    registers = [f"{name}_{level}" for name in ("remaining", "last_index") for level in levels]
-    for slot in walker.slots:
-        registers += [f"{slot}_origin_{level}" for level in levels if level == 0 or walker.strides_at(slot, level)]
-    outputs = ["last", *(f"address_{slot}" for slot in walker.slots), "fault", "fault_address"]
-    outputs += [f"is_{end}_{group}" for end in ("first", "last") for group in walker.groups]
+def walker_faults(of: Netlist, prefix: str) -> tuple[list[str], list[str]]:
+    """Registers and outputs to break in the walker whose nets are called `prefix` and their names."""
+    names = [name.removeprefix(prefix) for name in of.nets if name.startswith(prefix)]
+    registers = [name for name in names if re.fullmatch(r"(remaining|last_index|\w+_origin)_\d+", name)]
+    outputs = [
+        name for name in names if re.fullmatch(r"last|fault|fault_address|address_\w+|is_(first|last)_[a-z]+", name)
+    ]
     return [prefix + name for name in registers], [prefix + name for name in outputs]

@@ -6,30 +6,40 @@ import pytest
 
 import rtl.runs
 from isa.loader import load_machine
-from rtl.proof.bursts import prove_bursts
+from rtl.proof.bursts import bursts_of
+from tests.rtl.faults import unseen, walker_faults
 
 MACHINE = load_machine("base16")
 
 
 @pytest.mark.parametrize("engine", ["load", "store"])
 def test_bursts_are_legal_inside_and_cover(engine: str) -> None:
-    assert [proof.counterexample for proof in prove_bursts(MACHINE, engine)] == ["", "", ""]
+    assert [proof.counterexample for proof in bursts_of(MACHINE, engine).proofs()] == [""] * 6
+
+
+@pytest.mark.slow
+def test_every_goal_sees_a_fault() -> None:
+    subject = bursts_of(MACHINE, "load")
+    registers, outputs = walker_faults(subject.hardware, "walker.")
+    registers += ["consumed", "run_bytes", "is_active"]
+    outputs += ["size", "beats", "fault", "request", "walker.step", "walker.start", "walker.collapse"]
+    assert unseen(subject, registers, outputs) == []
 
 
 def test_sees_a_boundary_that_is_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl.runs, "BURST_BOUNDARY_BYTES", 2 * rtl.runs.BURST_BOUNDARY_BYTES)
-    legal, _, _ = prove_bursts(MACHINE, "load")
+    legal, *_ = bursts_of(MACHINE, "load").proofs()
     assert legal.counterexample.startswith("boundary: false")
 
 
 def test_sees_a_burst_of_a_beat_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl.runs, "BURST_BEATS", rtl.runs.BURST_BEATS + 1)
-    legal, _, _ = prove_bursts(MACHINE, "load")
+    legal, *_ = bursts_of(MACHINE, "load").proofs()
     assert "false" in legal.counterexample
 
 
 def test_sees_a_run_of_the_wrong_length(monkeypatch: pytest.MonkeyPatch) -> None:
     right = rtl.runs.dram_word_bytes
     monkeypatch.setattr(rtl.runs, "dram_word_bytes", lambda machine, of: 2 * right(machine, of))
-    _, _, cover = prove_bursts(MACHINE, "load")
+    _, _, cover, *_ = bursts_of(MACHINE, "load").proofs()
     assert cover.counterexample.startswith("start of load_act: false")

@@ -6,9 +6,8 @@ import pytest
 
 import rtl.nest
 from isa.loader import load_machine
-from rtl.proof.nest import vector_addresses, vector_walker, walker_claims
-from rtl.proof.netlist import netlist
-from rtl.proof.result import Proof, Subject
+from rtl.proof.nest import vector_addresses
+from rtl.proof.result import Proof
 from tests.rtl.faults import unseen, walker_faults
 
 MACHINE = load_machine("base16")
@@ -24,9 +23,8 @@ def test_addresses_are_base_plus_indices_times_strides() -> None:
 
 @pytest.mark.slow
 def test_every_goal_sees_a_fault() -> None:
-    walker = vector_walker(MACHINE)
-    subject = Subject(netlist(walker), walker_claims(walker, "vec", ""))
-    assert unseen(subject, *walker_faults(walker, "")) == []
+    subject = vector_addresses(MACHINE)
+    assert unseen(subject, *walker_faults(subject.hardware, "")) == []
 
 
 def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:

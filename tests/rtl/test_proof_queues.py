@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import pytest
-from amaranth.hdl import Module, Signal, Value, unsigned
+from amaranth.hdl import Module, Signal, Value
 
 import rtl.fifo
 from isa.loader import load_machine
+from isa.machine import ENGINES
 from rtl.dispatch import Dispatch
 from rtl.fifo import Fifo
-from rtl.proof.queues import prove_dispatch, prove_queue, prove_queues
+from rtl.proof.queues import byte_queue, dispatch, instruction_queues
+from rtl.proof.result import Proof
+from tests.rtl.faults import unseen
 
 MACHINE = load_machine("tiny8")
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4])
+def queue_proof(depth: int) -> Proof:
+    (proof,) = byte_queue(depth).proofs()
+    return proof
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 16, 64])
 def test_a_queue_keeps_its_entries_in_order(depth: int) -> None:
-    assert prove_queue(Fifo(unsigned(4), depth)).counterexample == ""
+    assert queue_proof(depth).counterexample == ""
 
 
 def test_queues_and_dispatch_of_a_machine() -> None:
-    proofs = [*prove_queues(MACHINE), *prove_dispatch(MACHINE)]
+    proofs = [proof for subject in (*instruction_queues(MACHINE), dispatch(MACHINE)) for proof in subject.proofs()]
     assert [proof.counterexample for proof in proofs] == [""] * 4
+
+
+def test_every_goal_of_a_queue_sees_a_fault() -> None:
+    registers = ["level", "head", "write__addr", "entries[1]"]
+    assert unseen(byte_queue(3), registers, ["input__ready", "output__valid", "output__payload"]) == []
+
+
+def test_every_goal_of_dispatch_sees_a_fault() -> None:
+    registers, outputs = [], ["is_done", "fault__valid", "fault__payload.code", "fault__payload.address"]
+    for engine in ENGINES:
+        registers += [f"{engine}_completed", f"{engine}_dispatched", f"{engine}_queue.level"]
+        outputs += [f"{engine}_instruction__valid", f"{engine}_instruction__payload", f"{engine}_queue.output__ready"]
+        outputs += [f"{engine}_queue.input__valid", f"{engine}_queue.input__payload.bits"]
+    assert unseen(dispatch(MACHINE), registers, [*outputs, "assembler.output__ready"]) == []
 
 
 @pytest.mark.parametrize("wrong", [Signal.__le__, lambda level, depth: level < depth - 1])
@@ -35,7 +57,7 @@ def test_sees_a_queue_that_is_ready_at_the_wrong_level(monkeypatch: pytest.Monke
         return wrong(self, other)  # type: ignore[operator]
 
     monkeypatch.setattr(Signal, "__lt__", less)
-    assert prove_queue(Fifo(unsigned(4), 3)).counterexample.startswith("ready: false")
+    assert queue_proof(3).counterexample.startswith("ready: false")
 
 
 def test_sees_a_level_that_is_not_decremented(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,25 +65,25 @@ def test_sees_a_level_that_is_not_decremented(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         Value, "__sub__", lambda self, other: self if getattr(other, "name", "") == "taken" else right(self, other)
     )
-    assert prove_queue(Fifo(unsigned(4), 3)).counterexample.startswith("level: false")
+    assert queue_proof(3).counterexample.startswith("level: false")
 
 
 def test_sees_a_pointer_that_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl.fifo.Fifo, "after", lambda self, pointer: pointer + 1)
-    assert prove_queue(Fifo(unsigned(4), 3)).counterexample.startswith("invariant: false")
+    assert queue_proof(3).counterexample.startswith("invariant: false")
 
 
 def test_sees_a_start_one_count_too_early_or_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Dispatch.build_start
 
     def build_start(self: Dispatch, m: Module, engine: str, queue: Fifo, completed: dict[str, Signal]) -> None:
-        right(self, m, engine, queue, {name: count + change for name, count in completed.items()})  # type: ignore[misc]
+        right(self, m, engine, queue, {name: count + change for name, count in completed.items()})
 
     monkeypatch.setattr(Dispatch, "build_start", build_start)
     change = 1
-    assert prove_dispatch(MACHINE)[0].counterexample.startswith("waits of load: false")
+    assert dispatch(MACHINE).proofs()[0].counterexample.startswith("waits of load: false")
     change = -1  # as completed > wait would
-    assert prove_dispatch(MACHINE)[0].counterexample.startswith("offer of load: false")
+    assert dispatch(MACHINE).proofs()[0].counterexample.startswith("offer of load: false")
 
 
 def test_sees_a_wait_compared_with_another_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +93,7 @@ def test_sees_a_wait_compared_with_another_count(monkeypatch: pytest.MonkeyPatch
         right(self, m, assembler, index, {name: count + 1 for name, count in counts.items()})  # type: ignore
 
     monkeypatch.setattr(Dispatch, "build_fault", build_fault)
-    assert prove_dispatch(MACHINE)[2].counterexample.startswith("fault: false")
+    assert dispatch(MACHINE).proofs()[2].counterexample.startswith("fault: false")
 
 
 def test_sees_an_instruction_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,4 +104,4 @@ def test_sees_an_instruction_that_is_not_counted(monkeypatch: pytest.MonkeyPatch
         m.d.sync += dispatched["mma"].eq(dispatched["mma"])
 
     monkeypatch.setattr(Dispatch, "build_push", build_push)
-    assert "false" in prove_dispatch(MACHINE)[1].counterexample
+    assert "false" in dispatch(MACHINE).proofs()[1].counterexample

@@ -1,0 +1,118 @@
+"""Fetch and the read channel: each beat of the program is asked for once, in order, and each client gets its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import z3
+
+from isa.machine import Machine
+from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, FETCH_BUFFER_BEATS
+from rtl.bus import READ_CLIENTS, ReadChannel
+from rtl.fetch import Fetch
+from rtl.proof.engine import INDUCTIVE, claims_of_whole
+from rtl.proof.netlist import Part, netlist
+from rtl.proof.numbers import natural, number, one_if
+from rtl.proof.result import Goal, Subject
+
+BEATS = f"{INDUCTIVE}, only beats asked for come"
+
+
+def fetch(machine: Machine) -> Subject:
+    claims: dict[str, Callable[[Part], list[Goal]]] = {
+        "fetch: asks for every beat once, in order": partial(_ask_goals, machine),
+        "fetch: has room for what it asks for": _room_goals,
+    }
+    return Subject(netlist(Fetch(machine), forgetful=("buffer",)), claims_of_whole(claims, BEATS))
+
+
+def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
+    """A program is a whole number of beats at a base on a burst boundary; no beat is asked for beyond its end.
+
+    Assumed: base and limit stay during a run.
+    """
+    bus = machine.dram.bus_bytes
+    shift = (bus - 1).bit_length()
+    asked, asked_next = nets.natural("asked"), nets.natural("asked", 1)
+    base, beats = nets.natural("base"), natural(z3.LShR(nets.at("limit"), shift))
+    asks = nets.moves("request")
+    size = nets.natural("request__payload.last_beat") + 1
+    address = z3.Extract(63, 0, base + asked * bus)
+    given = [z3.ULE(asked, beats), z3.URem(asked, BURST_BEATS) == 0]
+    first = nets.natural("request__payload.address")
+    last = first + size * bus - 1
+    page = -BURST_BOUNDARY_BYTES
+    on_boundary = nets.at("base") & (BURST_BOUNDARY_BYTES - 1) == 0
+    whole = BURST_BOUNDARY_BYTES % (BURST_BEATS * bus) == 0
+    goals = [
+        Goal("reset", [nets.run.starts_from_reset()], asked == 0),
+        Goal("address", [asks], nets.at("request__payload.address") == address),
+        Goal("size", [*given, asks], z3.And(z3.ULE(number(1), size), z3.ULE(asked + size, beats))),
+        Goal("longest", [*given, asks], z3.Or(size == BURST_BEATS, asked + size == beats)),
+        Goal("next", given, asked_next == asked + z3.If(asks, size, number(0))),
+        Goal("all", [*given, nets.holds("is_finished")], asked == beats),
+        Goal("in whole bursts", given, z3.Or(asked_next == beats, z3.URem(asked_next, BURST_BEATS) == 0)),
+    ]
+    if whole:
+        goals.append(Goal("boundary", [*given, asks, on_boundary], first & page == last & page))
+    return goals
+
+
+def _room_goals(nets: Part) -> list[Goal]:
+    """Beats reserved are those in the buffer and those on their way."""
+
+    def counts(cycle: int) -> z3.BoolRef:
+        reserved, held = nets.natural("reserved", cycle), nets.natural("buffer.level", cycle)
+        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, FETCH_BUFFER_BEATS))
+
+    reserved, held, comes = nets.natural("reserved"), nets.natural("buffer.level"), nets.holds("beat__valid")
+    given = [counts(0), z3.Implies(comes, z3.ULT(held, reserved))]
+    asks, gives = nets.moves("request"), nets.moves("output")
+    size = nets.natural("request__payload.last_beat") + 1
+    grown = z3.If(asks, size, number(0))
+    return [
+        Goal("reset", [nets.run.starts_from_reset()], counts(0)),
+        Goal("counts", given, counts(1)),
+        Goal("reserved", given, nets.natural("reserved", 1) + one_if(gives) == reserved + grown),
+        Goal("room for a beat", [*given, comes], nets.holds("buffer.input__ready")),
+        Goal("nothing left", [counts(0), nets.holds("is_finished")], held == 0),
+        Goal("given beat", [], nets.moves("buffer.output") == gives),
+    ]
+
+
+def read_channel(machine: Machine) -> Subject:
+    claims = {"read channel: bursts and beats keep their client": _channel_goals}
+    return Subject(netlist(ReadChannel(machine)), claims_of_whole(claims))
+
+
+def _channel_goals(nets: Part) -> list[Goal]:
+    """At most one request enters, the first client's before the second's; on the bus it stays until it is accepted."""
+    valid, free = nets.holds("arvalid"), z3.Or(z3.Not(nets.holds("arvalid")), nets.holds("arready"))
+    goals = []
+    earlier = z3.BoolVal(False)
+    for position, client in enumerate(READ_CLIENTS):
+        asks, takes = nets.holds(f"{client}_request__valid"), nets.moves(f"{client}_request")
+        entered = z3.And(
+            nets.holds("arvalid", 1),
+            nets.at("araddr", 1) == nets.at(f"{client}_request__payload.address"),
+            nets.natural("arlen", 1) == nets.natural(f"{client}_request__payload.last_beat"),
+            nets.at("arid", 1) == position,
+        )
+        beat = nets.holds(f"{client}_beat__valid")
+        mine = z3.And(nets.holds("rvalid"), nets.at("rid") == position)
+        error = nets.at(f"{client}_beat__payload.error") == z3.Extract(1, 1, nets.at("rresp"))
+        same = z3.And(nets.at(f"{client}_beat__payload.data") == nets.at("rdata"), error)
+        goals += [
+            Goal(f"turn of {client}", [], takes == z3.And(asks, free, z3.Not(earlier))),
+            Goal(f"request of {client}", [takes], entered),
+            Goal(f"beat of {client}", [], z3.And(beat == mine, z3.Implies(beat, same))),
+        ]
+        earlier = z3.Or(earlier, asks)
+    stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("arvalid", "araddr", "arlen", "arid")))
+    return [
+        *goals,
+        Goal("nothing enters unasked", [z3.Not(earlier), free], z3.Not(nets.holds("arvalid", 1))),
+        Goal("a request stays until it is accepted", [valid, z3.Not(nets.holds("arready"))], stays),
+        Goal("beats are accepted", [], nets.holds("rready")),
+    ]

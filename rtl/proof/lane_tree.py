@@ -1,0 +1,59 @@
+"""A tree across lanes gives the sum of its values, or the largest: every node is that of the two below it.
+
+Sum and maximum are associative, so what is left is that each lane is below the root once, which the goals spell out:
+node n of a stage is of the nodes 2n and 2n + 1 of the stage before, or of node 2n alone if that is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import z3
+
+from isa.datapath_schedule import Unit, bind, schedule
+from isa.machine import Machine
+from isa.statement import ACROSS_LANES, Op
+from rtl.lane_tree import LaneTree
+from rtl.layout import integer_shape
+from rtl.proof.meaning import as_integer, integer
+from rtl.proof.netlist import Run, netlist
+from rtl.proof.result import Goal, Proof, prove
+
+COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
+    Op.LANES_SUM: lambda a, b: a + b,
+    Op.LANES_MAX: lambda a, b: z3.If(a >= b, a, b),
+}
+
+
+def prove_lane_trees(machine: Machine) -> list[Proof]:
+    """A proof for each tree of a machine's vector datapath, at its width."""
+    units = bind(schedule(machine.formats_of("vec")))
+    return [prove_lane_tree(unit, machine.lanes) for unit in units if unit.op in ACROSS_LANES]
+
+
+def prove_lane_tree(unit: Unit, lanes: int) -> Proof:
+    shape, stages = integer_shape(unit.argument_range(0)), unit.done_stage - unit.stage
+    tree = LaneTree(unit.op, lanes, stages, shape, integer_shape(unit.range))
+
+    def goals() -> list[Goal]:
+        run = Run(netlist(tree))
+        word = run.at("values", 0)
+        below = [
+            as_integer(z3.Extract((lane + 1) * shape.width - 1, lane * shape.width, word), shape.signed)
+            for lane in range(lanes)
+        ]
+        found = []
+        for stage in range(stages):
+            nodes = -(-len(below) // 2)
+            for node in range(nodes):
+                pair = below[2 * node : 2 * node + 2]
+                expected = COMBINE[unit.op](*pair) if len(pair) == 2 else pair[0]
+                value = as_integer(run.at(f"level{stage}_{node}", 1), shape.signed)
+                found.append(Goal(f"node {node} of stage {stage}", [], value == expected))
+            below = [as_integer(run.at(f"level{stage}_{node}", 0), shape.signed) for node in range(nodes)]
+        assert len(below) == 1
+        root, result = below[0], as_integer(run.at("result", 0), unit.range.is_signed)
+        in_range = z3.And(root >= integer(unit.range.low), root <= integer(unit.range.high))  # as the lanes' values are
+        return [*found, Goal("the result", [in_range], result == root)]
+
+    return prove(f"{unit.op.value} of {lanes} lanes of {shape.width} bits", "all inputs, node by node", goals)

@@ -1,0 +1,55 @@
+"""The proofs of fetch, the read channel and the window of bytes hold for what ships, and fail for wrong hardware."""
+
+from __future__ import annotations
+
+import pytest
+
+import rtl.fetch
+from isa.loader import load_machine
+from rtl.proof.bytes import window
+from rtl.proof.fetch import fetch, read_channel
+from rtl.runs import Window
+from tests.rtl.faults import failed_goals, unseen
+
+MACHINE = load_machine("tiny8")
+
+
+def test_fetch_asks_for_every_beat_once() -> None:
+    assert failed_goals(fetch(MACHINE)) + failed_goals(read_channel(MACHINE)) == []
+
+
+def test_a_window_keeps_bytes_in_order() -> None:
+    assert failed_goals(window(6)) == []
+
+
+def test_every_goal_of_fetch_sees_a_fault() -> None:
+    outputs = ["request__payload.address", "request__payload.last_beat", "is_finished", "buffer.input__ready"]
+    assert unseen(fetch(MACHINE), ["asked", "reserved", "buffer.level"], [*outputs, "buffer.output__ready"]) == []
+
+
+def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
+    clients = [f"{name}_{net}" for name in ("fetch", "load") for net in ("request__ready", "beat__valid")]
+    assert unseen(read_channel(MACHINE), ["address.output__payload", "arid", "arvalid"], [*clients, "rready"]) == []
+
+
+def test_every_goal_of_a_window_sees_a_fault() -> None:
+    assert unseen(window(4), ["count", "data"], ["room"]) == []
+
+
+def test_sees_a_buffer_that_is_filled_beyond_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = fetch(MACHINE)
+    monkeypatch.setattr(rtl.fetch, "FETCH_BUFFER_BEATS", rtl.fetch.FETCH_BUFFER_BEATS + 1)
+    assert "fetch: has room for what it asks for: counts" in failed_goals(fetch(MACHINE))
+    assert failed_goals(subject) == []
+
+
+def test_sees_bytes_that_are_joined_at_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Window.elaborate
+
+    def elaborate(self: Window, platform: object) -> object:
+        m = right(self, platform)
+        m.d.sync += self.data.eq((self.data >> (self.take << 3)) | self.put_data)
+        return m
+
+    monkeypatch.setattr(Window, "elaborate", elaborate)
+    assert "window of 6 bytes: first in, first out: kept" in failed_goals(window(6))

@@ -1,0 +1,63 @@
+"""The matrix engine's proofs hold for what ships, and fail for hardware that is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from isa.loader import load_machine
+from isa.timing import mma_read, mma_write
+from rtl.mma import VectorIssuer, WeightReader
+from rtl.proof.mma import mma_engine
+from tests.rtl.faults import failed_goals, unseen, walker_faults
+
+MACHINE = load_machine("tiny8")
+
+
+def test_asks_for_everything_once_in_order() -> None:
+    assert failed_goals(mma_engine(MACHINE)) == []
+
+
+@pytest.mark.slow
+def test_every_goal_sees_a_fault() -> None:
+    subject = mma_engine(MACHINE)
+    registers = ["tiles.row", "tiles.may_begin", "tiles.is_active", "vectors.is_active", "vectors.accumulates"]
+    registers += ["vectors.tile_begins_1", "at_1", "is_at_1", "at_2"]
+    outputs = ["tiles.is_active", "tiles.fault_address", "vectors.issues_last", "vectors.issues", "vectors.fault"]
+    outputs += ["vectors.walker.step", "vectors.walker.start", "tiles.walker.step", "tiles.walker.start"]
+    outputs += ["w__address", "w__valid", "a__valid", "retire", "vectors.is_active", "vectors.adds"]
+    outputs += ["vectors.has_weights", "c_read__valid", "c_read__address", "c_write__valid", "c_write__address"]
+    for prefix in ("tiles.walker.", "vectors.walker."):
+        more = walker_faults(subject.hardware, prefix)
+        registers, outputs = registers + more[0], outputs + more[1]
+    assert unseen(subject, registers, outputs) == []
+
+
+def test_sees_a_write_that_comes_a_cycle_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chain of the claim has a register that the hardware has not."""
+    monkeypatch.setattr("rtl.mma.mma_write", lambda machine: mma_write(machine) - 1)
+    with pytest.raises(KeyError, match=f"at_write_{mma_write(MACHINE) - mma_read(MACHINE)}"):
+        failed_goals(mma_engine(MACHINE))
+
+
+def test_sees_a_row_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader goes on to the next tile a row too early."""
+    right = WeightReader.elaborate
+
+    def elaborate(self: WeightReader, platform: object) -> object:
+        machine, self.machine = self.machine, dataclasses.replace(self.machine, rows=self.machine.rows - 1)
+        built = right(self, platform)
+        self.machine = machine
+        return built
+
+    monkeypatch.setattr(WeightReader, "elaborate", elaborate)
+    claim = "mma: reads every weight row once, in order"
+    assert f"{claim}: next row" in failed_goals(mma_engine(MACHINE), claim)
+
+
+def test_sees_a_vector_that_does_not_wait_for_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = VectorIssuer.build_tile_rules
+    monkeypatch.setattr(VectorIssuer, "build_tile_rules", lambda self, m: right(self, m) | 1)
+    claim = "mma: a tile's weights come before its vectors"
+    assert f"{claim}: has weights" in failed_goals(mma_engine(MACHINE), claim)

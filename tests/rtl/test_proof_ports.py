@@ -1,0 +1,58 @@
+"""The proofs of arbiters and memory ports hold for what ships, and fail for hardware that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from amaranth.hdl import Module
+
+from isa.loader import load_machine
+from rtl.arbiter import Arbiter
+from rtl.memory import BankedMemory
+from rtl.proof.ports import PortedMemory, arbiter, memory_ports, ported_memories
+from tests.rtl.faults import failed_goals, unseen
+
+MACHINE = load_machine("tiny8")
+COUNTS = [(1, 0), (1, 1), (2, 0), (3, 1), (5, 2), (7, 0)]
+
+
+def busiest() -> PortedMemory:
+    return max(ported_memories(MACHINE), key=lambda of: (len(of.reads), len(of.writes)))
+
+
+@pytest.mark.parametrize(("count", "privileged"), COUNTS)
+def test_grants_one_and_lets_nobody_wait_for_ever(count: int, privileged: int) -> None:
+    assert failed_goals(arbiter(count, privileged)) == []
+
+
+def test_every_access_goes_to_its_bank() -> None:
+    assert [goal for of in ported_memories(MACHINE) for goal in failed_goals(memory_ports(of))] == []
+
+
+def test_every_goal_of_an_arbiter_sees_a_fault() -> None:
+    assert unseen(arbiter(4, 1), ["last_granted"], ["grants", "requests"]) == []
+
+
+def test_every_goal_of_a_memory_sees_a_fault() -> None:
+    of = busiest()
+    outputs = [f"bank{bank}.{net}" for bank in range(of.memory.banks) for net in ("read_first", "write_words")]
+    outputs += [f"read_{reader.name}__granted" for reader in of.reads]
+    outputs += [f"write_{writer.name}__granted" for writer in of.writes]
+    assert unseen(memory_ports(of), [], outputs) == []
+
+
+def test_sees_that_the_first_always_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Arbiter.build_turns
+
+    def build_turns(self: Arbiter, m: Module) -> None:
+        right(self, m)
+        with m.If(self.requests[0]):
+            m.d.comb += self.grants.eq(1)
+
+    monkeypatch.setattr(Arbiter, "build_turns", build_turns)
+    assert set(failed_goals(arbiter(3, 0))) == {"arbiter of 3, 0 privileged: no starvation"}
+
+
+def test_sees_two_banks_that_are_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = BankedMemory.is_in_bank
+    monkeypatch.setattr(BankedMemory, "is_in_bank", lambda self, address, number: right(self, address, number & ~1))
+    assert failed_goals(memory_ports(busiest()))

@@ -1,0 +1,60 @@
+"""The store engine's proofs hold for what ships, and fail for hardware that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from amaranth.hdl import Module
+
+from isa.loader import load_machine
+from rtl.proof.store import store_engine
+from rtl.store import BeatFormer, Responses
+from tests.rtl.faults import failed_goals, unseen, walker_faults
+
+MACHINE = load_machine("tiny8")
+
+
+def test_reads_and_writes_every_word_once_in_order() -> None:
+    assert failed_goals(store_engine(MACHINE)) == []
+
+
+@pytest.mark.slow
+def test_every_goal_sees_a_fault() -> None:
+    subject = store_engine(MACHINE)
+    registers, outputs = walker_faults(subject.hardware, "reader.walker.")
+    registers += ["wvalid", "wdata", "wstrb", "wlast", "reader.is_active", "reader.held", "reader.format_granted"]
+    registers += ["reader.words.input__valid", "former.cursor.done", "responses.oldest", "responses.newest", "started"]
+    outputs += ["former.cursor.done", "former.cursor.bytes", "former.cursor.is_last", "former.cursor.first_byte"]
+    outputs += ["former.window.count", "former.window.take", "former.window.put", "former.window.put_data"]
+    outputs += ["former.window.room", "former.burst_queue.output__ready", "former.burst_queue.output__valid"]
+    outputs += ["former.forms", "reader.fault", "retire", "step", "reader.is_active", "reader.words.input__ready"]
+    outputs += ["reader.walker.start", "reader.walker.step", "reader.words.input__payload.data", "responses.oldest"]
+    outputs += [f"read_{name}__{net}" for name in MACHINE.memories for net in ("valid", "address")]
+    outputs = [name for name in outputs if name in subject.hardware.nets]
+    assert unseen(subject, registers, outputs) == []
+
+
+def test_sees_bytes_at_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = BeatFormer.elaborate
+
+    def elaborate(self: BeatFormer, platform: object) -> Module:
+        m = right(self, platform)
+        with m.If(~self.beat.valid | self.beat.ready):
+            m.d.sync += self.beat.payload.strobe.eq(-1)
+        return m
+
+    monkeypatch.setattr(BeatFormer, "elaborate", elaborate)
+    claim = "store: forms every beat once, in order"
+    assert f"{claim}: bytes in place" in failed_goals(store_engine(MACHINE), claim)
+
+
+def test_sees_an_instruction_that_retires_before_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Responses.elaborate
+
+    def elaborate(self: Responses, platform: object) -> Module:
+        m = right(self, platform)
+        m.d.comb += self.retire.eq(self.responded)
+        return m
+
+    monkeypatch.setattr(Responses, "elaborate", elaborate)
+    claim = "store: retires only what it started"
+    assert f"{claim}: contexts" in failed_goals(store_engine(MACHINE), claim)

@@ -37,19 +37,34 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
 def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
 
-    The integer is as large as it can be, because the bias is rounded to a multiple of its step. Only where the result
-    is quantised: otherwise it is a part of a longer function, which may become a table.
+    Only where the result is quantised: otherwise it is a part of a longer function, which may become a table.
     """
     users = view.users(operator.outputs[0])
-    if view.producer(operator.inputs[0], "dequantize") is None or any(user.kind != "quantize" for user in users):
+    dequantize = view.producer(operator.inputs[0], "dequantize")
+    if dequantize is None or any(user.kind != "quantize" for user in users):
         return None
     scale, offset = _values(operator, view)
-    shape = (len(scale), 1, 1, 1)
-    largest = int(np.iinfo(np.int8).max)
-    ones = Weights(np.full(shape, largest, np.int8), Quantization((1 / largest,), (0,)))
+    step = view.type(dequantize.inputs[0]).quantization
+    assert step is not None
+    integers = integers_of_one(scale * step.scale, offset)
+    ones = Weights(
+        integers.astype(np.int8).reshape(-1, 1, 1, 1),
+        Quantization(tuple((1 / integers).tolist()), (0,) * len(integers), 0),
+    )
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": len(scale)}
     made = Operator(operator.name, "conv", operator.inputs[:1] + ("",), operator.outputs, attributes, operator.nodes)
     return _conv(made, _scaled_weights(operator, ones, scale), offset, view)
+
+
+def integers_of_one(scale: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Per channel, the integer that means 1: the bias, a multiple of scale / integer, shall be near the offset.
+
+    Example: an offset of 0.3 at scale 1 is 38.1 steps of 1/127, and 36 of 1/120: 120 is better.
+    """
+    largest = int(np.iinfo(np.int8).max)
+    integers = np.arange(largest, largest // 2, -1)  # where several are as good, the largest
+    steps = np.divide(offset, np.abs(scale), out=np.zeros_like(offset), where=scale != 0)[:, None] * integers
+    return np.asarray(integers[np.argmin(np.abs(steps - np.rint(steps)) / integers, axis=1)])
 
 
 def _values(operator: Operator, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -10,7 +10,7 @@ from compiler.errors import CompileError
 from compiler.nest_interpreter import run_nests
 from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
-from compiler.simplify.affine import affine_to_conv, fold_affine_into_conv
+from compiler.simplify.affine import affine_to_conv, fold_affine_into_conv, integers_of_one
 from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import distances, lowered
 from tests.compiler.simplify.graphs import GraphBuilder, kinds, only, rewritten
@@ -38,7 +38,14 @@ def test_is_a_convolution_of_each_channel_on_its_own() -> None:
     conv = only(after, "conv")
     assert conv.attributes["group"] == 3
     weights = next(value for name, value in after.constants.items() if value.ndim == 4)
-    assert weights.ravel().tolist() == [127, -127, 0]
+    assert np.sign(weights).ravel().tolist() == [1, -1, 0]
+    assert all(64 <= abs(weight) <= 127 for weight in weights.ravel()[:2].tolist())
+
+
+def test_the_weight_is_one_of_whose_steps_the_offset_is_a_multiple() -> None:
+    # 0.3 is 36 steps of 1/120, and no whole number of steps of 1/121 to 1/127; 0 is one of all.
+    integers = integers_of_one(np.array([1.0, 1.0, -2.0, 0.0]), np.array([0.3, 0.0, 0.6, 0.3]))
+    assert integers.tolist() == [120, 127, 120, 127]
 
 
 def test_stays_where_the_convolution_has_another_reader() -> None:

@@ -20,7 +20,7 @@ KINDS: Mapping[str, str] = {
 }
 """What the onnx package's tests are, by their kind."""
 
-QUANTISED = re.compile("^QLinear|QuantizeLinear$|Integer$")
+QUANTISED = re.compile("^QLinear|uantizeLinear$|Integer$")
 """Operators on quantised integers."""
 
 WHY: Mapping[str, str] = {

@@ -9,7 +9,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-all prove bench networks lint clean mutate
+.PHONY: demo test test-slow test-all prove bench networks lint clean mutate pages
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -41,6 +41,11 @@ networks: $(STAMP)
 # Fifty seeded faults, and the tests that notice them: ten minutes. docs/mutation.md has the last result.
 mutate: $(STAMP)
 	$(PYTHON) -m tests.mutation
+
+# docs/operators.md and docs/onnx-backend.md, from what the compiler says and how ONNX's own tests end: two minutes.
+pages: $(STAMP)
+	$(PYTHON) -m tests.operators
+	$(PYTHON) -m tests.onnx_backend
 
 lint: $(STAMP)
 	$(PYTHON) -m ruff check .

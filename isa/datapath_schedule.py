@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from isa.encoding import InstructionFormat
 from isa.numeric import Interval
 from isa.statement import Expr, Op
-from isa.timing import OPERATOR_STAGES, operator_starts
+from isa.timing import operator_stages, operator_starts
 
 SHARED = frozenset({Op.MUL, Op.ROUND_SHIFT})
 """Operators that cost more than the multiplexers in front of a shared one."""
@@ -30,7 +30,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The hardware of one operator in each lane: it serves at most one operation of each format, all at one stage."""
+    """The hardware of one operator, in each lane or across all.
+
+    It serves at most one operation of each format, all at one stage.
+    """
 
     op: Op
     stage: int
@@ -44,7 +47,7 @@ class Unit:
     @property
     def done_stage(self) -> int:
         """The stage at which the value is in the unit's output register."""
-        return self.stage + OPERATOR_STAGES[self.op]
+        return self.stage + operator_stages(self.operations[0].expr)
 
     @property
     def range(self) -> Interval:
@@ -60,7 +63,7 @@ def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
         Operation(position, expr, start, of.operand(expr.name).memory if expr.op in OF_MEMORY else "")
         for position, of in enumerate(formats)
         for expr, start in operator_starts(of.statement.expr).items()
-        if OPERATOR_STAGES[expr.op]
+        if operator_stages(expr)
     )
 
 

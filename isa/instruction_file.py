@@ -351,6 +351,7 @@ class InstructionReader:
             dot_length=self._machine.rows,
             rounding=self._machine.rounding,
             blocks={o.name: o.block for o in sources},
+            lanes=self._machine.lanes,
         )
         try:
             if not STATEMENT.may_be(text):

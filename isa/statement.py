@@ -44,6 +44,8 @@ class Op(Enum):
     SUM = "sum"  # over the reduce loops
     MAX_OVER = "max_over"
     MIN_OVER = "min_over"
+    LANES_SUM = "lanes_sum"  # over the `value` lanes of the word; every lane gets the result
+    LANES_MAX = "lanes_max"
 
 
 MAX_CHARACTERS = 2000
@@ -51,6 +53,10 @@ MAX_DEPTH = 60
 """Bounds of a statement: far above any sensible one, far below what exhausts Python's stack."""
 
 REDUCTIONS = frozenset({Op.SUM, Op.MAX_OVER, Op.MIN_OVER})
+"""Over the reduce loops."""
+
+ACROSS_LANES = frozenset({Op.LANES_SUM, Op.LANES_MAX})
+"""Operators whose value in a lane takes the arguments of all lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class Scope:
     dot_length: int  # elements in an activation vector
     rounding: Rounding
     blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    lanes: int = 1
 
 
 def walk(expr: Expr) -> tuple[Expr, ...]:
@@ -214,11 +221,15 @@ def make(op: Op, *args: Expr, type: IntegerType | None = None, scope: Scope | No
         case Op.SUM:
             assert scope is not None
             interval = Interval(min(a.low, a.low * scope.reduce_trips), max(a.high, a.high * scope.reduce_trips))
-        case Op.MAX_OVER | Op.MIN_OVER:
+        case Op.MAX_OVER | Op.MIN_OVER | Op.LANES_MAX:
             interval = a
+        case Op.LANES_SUM:
+            assert scope is not None
+            interval = Interval(a.low * scope.lanes, a.high * scope.lanes)
         case _:
             raise AssertionError(op)
-    expr = Expr(op, interval, args, type=type, rounding=rounding)
+    lanes = scope.lanes if scope is not None and op in ACROSS_LANES else 0
+    expr = Expr(op, interval, args, value=lanes, type=type, rounding=rounding)
     if interval.bits > MAX_INTEGER_BITS:
         raise IsaError(
             f"`{expr}` needs {interval.bits} bits; expected at most {MAX_INTEGER_BITS}: use narrower operands"
@@ -254,6 +265,8 @@ _WORDS: Mapping[str, int] = {  # word of the language → number of arguments
     "sum": 1,
     "max_over": 1,
     "min_over": 1,
+    "lanes_sum": 1,
+    "lanes_max": 1,
     "clamp": 3,
     "sat": 2,
     "wrap": 2,

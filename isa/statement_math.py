@@ -7,7 +7,7 @@ from isa.statement import Expr, Op
 
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "·"}
 _RELATIONS = {Op.LESS: "<", Op.LESS_EQUAL: "≤", Op.EQUAL: "=", Op.NOT_EQUAL: "≠"}
-_REDUCTIONS = {Op.SUM: "Σ", Op.MAX_OVER: "max", Op.MIN_OVER: "min"}
+_REDUCTIONS = {Op.SUM: "Σ", Op.MAX_OVER: "max", Op.MIN_OVER: "min", Op.LANES_SUM: "Σ", Op.LANES_MAX: "max"}
 _PRECEDENCE = {Op.ADD: 1, Op.SUB: 1, Op.MUL: 2}
 _ATOM = 3
 
@@ -39,6 +39,8 @@ def _print(expr: Expr, of: InstructionFormat) -> tuple[str, int]:
             return f"Σ[row] {a.name}[row] · {w.name}[row, col]", 1
         case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
             return f"{_REDUCTIONS[expr.op]}[{', '.join(of.reduce_loops)}] {_bound(expr.args[0], of, 2)}", 1
+        case Op.LANES_SUM | Op.LANES_MAX:
+            return f"{_REDUCTIONS[expr.op]}[lane] {_bound(expr.args[0], of, 2)}", 1
         case Op.ROUND_SHIFT:
             return f"⌊{_bound(expr.args[0], of, 2)} / 2^{_bound(expr.args[1], of, _ATOM)}⌉", _ATOM
         case Op.SHIFT_RIGHT:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from isa.encoding import InstructionFormat
 from isa.machine import Machine
-from isa.statement import Expr, Op, walk
+from isa.statement import ACROSS_LANES, Expr, Op, walk
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -83,7 +84,15 @@ OPERATOR_STAGES: Mapping[Op, int] = {
     Op.MAX_OVER: 1,
     Op.MIN_OVER: 1,
 }
-"""Pipeline stages of each operator of the vector datapath."""
+"""Pipeline stages of each operator of the vector datapath that works in each lane by itself."""
+
+
+def operator_stages(node: Expr) -> int:
+    """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4."""
+    if node.op in ACROSS_LANES:
+        return max(1, (node.value - 1).bit_length())
+    return OPERATOR_STAGES[node.op]
+
 
 VEC_OPERANDS = 2
 """From the issue of an iteration (its last read granted) to its operands at the datapath's first stage."""
@@ -110,14 +119,15 @@ def _starts(nodes: tuple[Expr, ...], not_before: Mapping[Expr, int]) -> dict[Exp
     """Starts of nodes, which come with arguments before their users."""
     starts: dict[Expr, int] = {}
     for node in nodes:
-        done = (starts[arg] + OPERATOR_STAGES[arg.op] for arg in node.args)
+        done = (starts[arg] + operator_stages(arg) for arg in node.args)
         starts[node] = max([not_before.get(node, 0), *done])
     return starts
 
 
+@cache
 def statement_stages(expr: Expr) -> int:
     """Pipeline stages from a statement's operands to its value."""
-    return operator_starts(expr)[expr] + OPERATOR_STAGES[expr.op]
+    return operator_starts(expr)[expr] + operator_stages(expr)
 
 
 def vec_stages(machine: Machine) -> int:

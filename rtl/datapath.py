@@ -12,8 +12,9 @@ from isa.datapath_schedule import Unit, bind, schedule
 from isa.encoding import InstructionFormat
 from isa.machine import Machine
 from isa.memory import Element
-from isa.statement import Expr, Op
+from isa.statement import ACROSS_LANES, Expr, Op
 from isa.timing import statement_stages
+from rtl.lane_tree import LaneTree
 from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from rtl.operators import REDUCING, build_operator
 
@@ -60,6 +61,12 @@ class VectorDatapath(wiring.Component):
         m = Module()
         delays = _Delays(m)
         lanes = [_Lane(self, m, delays, lane) for lane in range(self.machine.lanes)]
+        for position, unit in enumerate(self.units):
+            if unit.op in ACROSS_LANES:
+                build_across(m, lanes, position, unit)
+                continue
+            for lane in lanes:
+                lane.build_unit(position, unit)
         m.d.comb += self.result.eq(Cat(lane.build_result() for lane in lanes))
         return m
 
@@ -129,8 +136,6 @@ class _Lane:
         self.delays = delays
         self.lane = lane
         self.units: dict[tuple[int, Expr], tuple[Unit, Signal]] = {}
-        for position, unit in enumerate(datapath.units):
-            self.build_unit(position, unit)
 
     def control(self, name: str, stage: int) -> Value:
         """An input that all lanes share, at a stage."""
@@ -242,6 +247,20 @@ class _Lane:
         value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{of.mnemonic}")
         self.m.d.comb += value.eq(self.value(position, of.statement.expr, stage))
         return stored(value, element)
+
+
+def build_across(m: Module, lanes: Sequence[_Lane], position: int, unit: Unit) -> None:
+    """One unit for all lanes, which takes an argument from each and gives its value to each."""
+    name = f"{unit.op.value}_{position}"
+    arguments = [lane.build_argument(unit, 0, f"lane{lane.lane}_{name}_argument") for lane in lanes]
+    shape, stages = integer_shape(unit.argument_range(0)), unit.done_stage - unit.stage
+    m.submodules[name] = tree = LaneTree(unit.op, len(lanes), stages, shape, integer_shape(unit.range))
+    output = Signal(integer_shape(unit.range), name=f"lanes_{position}")
+    m.d.comb += [value.eq(argument) for value, argument in zip(tree.values, arguments, strict=True)]
+    m.d.comb += output.eq(tree.result)
+    for lane in lanes:
+        for operation in unit.operations:
+            lane.units[operation.format, operation.expr] = unit, output
 
 
 def _place(element: Element, field: str) -> tuple[int, Shape]:

@@ -8,6 +8,7 @@ fast, and nothing is shared with the fast simulator except the number rules of `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ from isa.memory import DRAM, Element
 from isa.numeric import IntegerType, round_shift, wrap
 from isa.program import Program
 from isa.state import MachineState, initial_state
-from isa.statement import Expr, Op
+from isa.statement import ACROSS_LANES, Expr, Op, walk
 from isa.templates import systolic_activations, systolic_weights
 from simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
@@ -76,21 +77,24 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
             words[source.name] = _read_raw(state, machine, source.memory, address, source.block)
         is_first = all(loops[name] == 0 for name in of.reduce_loops)
         is_last = all(loops[name] == instruction.trips[name] - 1 for name in of.reduce_loops)
-        results = []
-        for lane in range(machine.lanes):
-            values = dict(immediates)
-            for source in of.streams:
-                values |= _fields(source, words[source.name][lane])
-            tables = {
-                table.name: [wrap(raw, _plain_type(table.element)) for raw in words[table.name][lane :: machine.lanes]]
-                for table in of.tables
-            }
-            if reduction is not None:
-                value = evaluate(reduction.args[0], values, 0, tables)
-                partial[lane] = value if is_first else _combine(reduction.op, partial[lane], value)
-            if is_last:
-                results.append(evaluate(of.statement.expr, values, partial[lane], tables))
+        lanes = [
+            Lane(
+                {**immediates, **{k: v for s in of.streams for k, v in _fields(s, words[s.name][lane]).items()}},
+                {
+                    t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
+                    for t in of.tables
+                },
+            )
+            for lane in range(machine.lanes)
+        ]
+        if reduction is not None:
+            values = evaluate_lanes(reduction.args[0], lanes, partial)
+            if is_first:
+                partial = values
+            else:
+                partial = [_combine(reduction.op, old, new) for old, new in zip(partial, values, strict=True)]
         if is_last:
+            results = evaluate_lanes(of.statement.expr, lanes, partial)
             _write(state, machine, of.destination, _address(instruction, of.destination, loops), results)
 
 
@@ -112,25 +116,40 @@ def _combine(op: Op, so_far: int, value: int) -> int:
     raise AssertionError(op)
 
 
-def evaluate(
-    expr: Expr,
-    values: Mapping[tuple[str, str], int],
-    reduced: int,
-    tables: Mapping[str, Sequence[int]] = MappingProxyType({}),
-) -> int:
-    """The value of an expression in one lane; `reduced` is that of its reduction over the loops.
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a statement names, in one lane.
 
     `values` has the integer of every (operand, field) and (immediate, ""), `tables` the elements of every operand that
     is looked up in.
     """
+
+    values: Mapping[tuple[str, str], int]
+    tables: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+def evaluate_lanes(expr: Expr, lanes: Sequence[Lane], reduced: Sequence[int]) -> list[int]:
+    """The value of an expression in each lane; `reduced` are those of its reduction over the loops."""
+    across: dict[Expr, int] = {}
+    for node in walk(expr):
+        if node.op in ACROSS_LANES:
+            values = [evaluate(node.args[0], lane, old, across) for lane, old in zip(lanes, reduced, strict=True)]
+            across[node] = sum(values) if node.op is Op.LANES_SUM else max(values)
+    return [evaluate(expr, lane, old, across) for lane, old in zip(lanes, reduced, strict=True)]
+
+
+def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = MappingProxyType({})) -> int:
+    """The value of an expression in one lane; `across` has those of its reductions across lanes."""
     if expr.op in (Op.SUM, Op.MAX_OVER, Op.MIN_OVER):
         return reduced
-    args = [evaluate(arg, values, reduced, tables) for arg in expr.args]
+    if expr.op in ACROSS_LANES:
+        return across[expr]
+    args = [evaluate(arg, lane, reduced, across) for arg in expr.args]
     match expr.op:
         case Op.CONST:
             return expr.value
         case Op.SOURCE | Op.IMMEDIATE:
-            return values[expr.name, expr.field]
+            return lane.values[expr.name, expr.field]
         case Op.ADD:
             return args[0] + args[1]
         case Op.SUB:
@@ -158,7 +177,7 @@ def evaluate(
         case Op.WHERE:
             return args[1] if args[0] != 0 else args[2]
         case Op.LUT:
-            return tables[expr.name][args[0] - expr.args[0].range.low]
+            return lane.tables[expr.name][args[0] - expr.args[0].range.low]
         case Op.WRAP:
             assert expr.type is not None
             return int(wrap(args[0], expr.type))
@@ -192,7 +211,7 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
             total = old[column] if adds else 0
             for row in range(machine.rows):
                 total += vector[row] * tile[row * machine.cols + column]
-            sums.append(evaluate(of.statement.expr, {}, total))
+            sums.append(evaluate(of.statement.expr, Lane({}), total))
         _write(state, machine, c, _address(instruction, c, loops), sums)
 
 

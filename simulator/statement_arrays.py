@@ -134,6 +134,10 @@ class ArrayStatement:
             case Op.LUT:
                 index = np.asarray(self._value(expr.args[0], of, inside), np.int64) - expr.args[0].range.low
                 return of.tables[expr.name, inside].elements(index).astype(self.type)
+            case Op.LANES_SUM | Op.LANES_MAX:
+                value = np.asarray(self._value(expr.args[0], of, inside), self.type)
+                lanes = np.broadcast_to(value, np.broadcast_shapes(value.shape, self._shape[-1:]))
+                return _REDUCE[expr.op](lanes, axis=-1, keepdims=True, dtype=self.type)
         result = _ELEMENTWISE[expr.op](*(self._value(arg, of, inside) for arg in expr.args))
         return result.astype(self.type) if result.dtype != self.type else result
 
@@ -151,6 +155,8 @@ _REDUCE: Mapping[Op, Callable[..., Any]] = {
     Op.SUM: np.add.reduce,
     Op.MAX_OVER: lambda a, axis, keepdims, dtype: np.maximum.reduce(a, axis=axis, keepdims=keepdims),
     Op.MIN_OVER: lambda a, axis, keepdims, dtype: np.minimum.reduce(a, axis=axis, keepdims=keepdims),
+    Op.LANES_SUM: np.add.reduce,
+    Op.LANES_MAX: lambda a, axis, keepdims, dtype: np.maximum.reduce(a, axis=axis, keepdims=keepdims),
 }
 
 _ELEMENTWISE: Mapping[Op, Callable[..., Any]] = {

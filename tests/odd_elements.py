@@ -17,6 +17,7 @@ instructions:
   add: {imm: {low: uint5, high: uint5}}
   mul: {imm: {low: uint5, high: uint5}}
   lookup: null
+  sum: null
   fill: {imm: {value: uint5}}
   every_word:
     engine: vec

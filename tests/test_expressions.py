@@ -26,6 +26,7 @@ from isa.numeric import Rounding, parse_integer_type, wrap
 from isa.statement import Op, Statement, walk
 from isa.timing import statement_stages
 from rtl.datapath import VectorDatapath, source_bits
+from simulator import interpreter
 from simulator.interpreter import evaluate
 from simulator.statement_arrays import ArrayStatement, leaves
 from tests.netlist_trace import trace_outputs
@@ -68,9 +69,9 @@ def interpreted(statement: Statement, group: Sequence[Lane], immediates: Mapping
     names = {(name, ""): value for name, value in immediates.items()}
     reduced = 0
     if statement.reduction is not None:
-        inside = [evaluate(statement.reduction.args[0], {**names, **lane}, 0) for lane in group]
+        inside = [evaluate(statement.reduction.args[0], interpreter.Lane({**names, **lane}), 0) for lane in group]
         reduced = {Op.SUM: sum, Op.MAX_OVER: max, Op.MIN_OVER: min}[statement.reduction.op](inside)
-    return evaluate(statement.expr, {**names, **group[-1]}, reduced)
+    return evaluate(statement.expr, interpreter.Lane({**names, **group[-1]}), reduced)
 
 
 def as_arrays(statement: Statement, groups: Groups, immediates: Mapping[str, int]) -> list[list[int]]:

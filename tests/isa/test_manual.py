@@ -51,13 +51,15 @@ def test_lists_every_field_without_gaps(name: str) -> None:
         ("y = wrap((a >> 2) + (a << 1), int8)", "y ← wrap_int8(⌊a / 2^2⌋ + a · 2^1)"),
         ("y = where(a < b, a, b)", "y ← (a if [a < b] ≠ 0, else b)"),
         ("y = sat(abs(a) + min(a, b), int8)", "y ← clamp(|a| + min(a, b), -128, 127)"),
+        ("y = lut(t, a)", "y ← t[a + 128]"),
+        ("y = wrap(a - lanes_max(a), int8)", "y ← wrap_int8(a - (max[lane] a))"),
     ],
 )
 def test_prints_statements_as_mathematics(statement: str, mathematics: str) -> None:
     machine = load_machine("base16")
     of = machine.formats["add"]
     int8 = IntegerType(8, True)
-    scope = Scope({"a": {"": int8}, "b": {"": int8}}, {}, "y", int8, 1, 1, Rounding.EVEN)
+    scope = Scope({n: {"": int8} for n in "abt"}, {}, "y", int8, 1, 1, Rounding.EVEN, blocks={"t": 256})
     changed = replace(of, statement=parse_statement(statement, scope))
     assert statement_mathematics(changed) == mathematics
 

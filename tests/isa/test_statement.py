@@ -28,6 +28,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         dot_length=16,
         rounding=Rounding.EVEN,
         blocks={"t": 256},
+        lanes=8,
     )
 
 
@@ -53,6 +54,9 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         ("y = round_shift(a * b, 7)", -127, 128),
         ("y = dot(a, b)", -16256 * 16, 16384 * 16),
         ("y = lut(t, a) + 1", 1, 4096),
+        ("y = lanes_sum(a)", -128 * 8, 127 * 8),
+        ("y = lanes_sum(abs(a))", 0, 128 * 8),
+        ("y = lanes_max(a) - 1", -129, 126),
     ],
 )
 def test_infers_the_range(text: str, low: int, high: int) -> None:
@@ -84,6 +88,7 @@ def test_every_range_is_reached_or_wide_enough() -> None:
         "y = where(a < b, abs(a), wrap(b << count, int8))",
         "y = max_over(a) - min(b, -3)",
         "y = lut(t, wrap(a + b, uint8)) + 2",
+        "y = lanes_sum(max_over(a)) - lanes_max(b)",
     ],
 )
 def test_prints_and_parses_to_the_same_tree(text: str) -> None:

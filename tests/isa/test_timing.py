@@ -7,7 +7,7 @@ from isa.statement import Scope, parse_statement
 from isa.timing import operator_starts, statement_stages
 
 INT8 = IntegerType(8, True)
-SCOPE = Scope({name: {"": INT8} for name in "abcd"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN)
+SCOPE = Scope({name: {"": INT8} for name in "abcd"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, lanes=5)
 
 
 def starts(text: str) -> dict[str, int]:
@@ -24,6 +24,7 @@ def starts(text: str) -> dict[str, int]:
         ("a * b + c * d", {"a * b": 0, "c * d": 2, "(a * b) + (c * d)": 4}),
         # c * d is ready first, so it goes first: written order decides between equals only
         ("(a + b) * c + c * d", {"a + b": 0, "c * d": 0, "(a + b) * c": 2, "((a + b) * c) + (c * d)": 4}),
+        ("lanes_sum(a) + b", {"lanes_sum(a)": 0, "lanes_sum(a) + b": 3}),  # 5 → 3 → 2 → 1 value
         ("a * b + a * b", {"a * b": 0, "(a * b) + (a * b)": 2}),
     ],
 )

@@ -24,12 +24,15 @@ def round_to_integer(x: Fraction, rounding: str) -> int:
 class Evaluator:
     """A statement's text for one lane, over a reduce group: `group` lists the names' values of each iteration.
 
-    The value of a table is a function from what is looked up.
+    The value of a table is a function from what is looked up. `lanes` has the groups of all lanes.
     """
 
-    def __init__(self, group: Sequence[Mapping[str, Any]], rounding: str) -> None:
+    def __init__(
+        self, group: Sequence[Mapping[str, Any]], rounding: str, lanes: Sequence[Sequence[Mapping[str, Any]]] = ()
+    ) -> None:
         self.group = group
         self.rounding = rounding
+        self.lanes = lanes
 
     def store(self, text: str) -> int:
         return self.at(ast.parse(text).body[0].value, self.group[-1])  # type: ignore[attr-defined]
@@ -69,6 +72,10 @@ class Evaluator:
         if word in ("sum", "max_over", "min_over"):
             values = [self.at(args[0], each) for each in self.group]
             return {"sum": sum(values), "max_over": max(values), "min_over": min(values)}[word]
+        if word in ("lanes_sum", "lanes_max"):
+            at = next(position for position, each in enumerate(self.group) if each is names)
+            others = [Evaluator(group, self.rounding, self.lanes).at(args[0], group[at]) for group in self.lanes]
+            return sum(others) if word == "lanes_sum" else max(others)
         if word == "lut":
             return names[args[0].id](self.at(args[1], names))  # type: ignore[attr-defined]
         if word in ("sat", "wrap", "cast"):

@@ -15,6 +15,7 @@ from isa.machine import Machine
 from isa.statement import walk
 from isa.timing import statement_stages
 from rtl.datapath import VectorDatapath
+from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
 
 EVERY_WORD = """
@@ -29,6 +30,7 @@ memories:
 engines: {vec: {writes: [act, acc]}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  sum: null
   lookup: {from: {t: "256 * lut[]"}, do: "y = lut(t, wrap(a, int8))"}
   shifts:
     engine: vec
@@ -159,10 +161,8 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.valid, 1)
             if count == length - 1:
                 stored_values = 1 << of.destination.element.bits
-                values = [
-                    Evaluator([it.names[lane] for it in group], rounding).store(of.statement.text) % stored_values
-                    for lane in range(machine.lanes)
-                ]
+                lanes = [[it.names[lane] for it in group] for lane in range(machine.lanes)]
+                values = [Evaluator(lane, rounding, lanes).store(of.statement.text) % stored_values for lane in lanes]
                 expected[cycle + statement_stages(of.statement.expr)] = f"{of.statement.text} at cycle {cycle}", values
             cycle = await step(ctx, cycle)
             ctx.set(datapath.valid, 0)
@@ -207,6 +207,11 @@ def test_computes_every_statement_of_the_shipped_machines(name: str, rounding: s
 def test_computes_every_word_of_the_language(rounding: str) -> None:
     machine = load_machine_text(EVERY_WORD.replace("ROUNDING", rounding), f"words-{rounding}")
     check_statements(machine, rounding, groups=600)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 5, 8])
+def test_reduces_across_lanes(lanes: int) -> None:
+    check_statements(load_machine_text(across_lanes(lanes), f"{lanes} lanes"), "even", groups=300)
 
 
 def test_ports_are_as_wide_as_the_widest_words() -> None:

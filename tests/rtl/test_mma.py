@@ -287,6 +287,7 @@ instructions:
   rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
   mul: {imm: {zero: uint8, low: uint8, high: uint8}}
   lookup: null
+  sum: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
 """,

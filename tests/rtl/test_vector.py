@@ -19,6 +19,7 @@ from isa.statement import walk
 from isa.timing import vec_results, vec_write
 from rtl.interfaces import Activity
 from rtl.vector import VectorEngine
+from tests.lanes import across_lanes
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
@@ -111,7 +112,7 @@ class VectorModel:
         assert self.current is not None
         of = self.current.format
         element = of.destination.element
-        word = 0
+        lanes = []
         for lane in range(self.machine.lanes):
             names = []
             for words, addresses in self.group:
@@ -122,9 +123,9 @@ class VectorModel:
                     for part, value in self.memories[source.memory].values(bits, lane).items():
                         values[f"{source.name}.{part}" if part else source.name] = value
                 names.append(values)
-            value = Evaluator(names, self.machine.rounding.value).store(of.statement.text)
-            word |= value % (1 << element.bits) << lane * element.bits
-        return word
+            lanes.append(names)
+        results = [Evaluator(names, self.machine.rounding.value, lanes).store(of.statement.text) for names in lanes]
+        return sum(value % (1 << element.bits) << lane * element.bits for lane, value in enumerate(results))
 
     def look_up(self, table: Operand, first: int, lane: int, value: int) -> int:
         assert self.current is not None
@@ -238,6 +239,7 @@ instructions:
   rescale: {imm: {zero: uint8, low: uint8, high: uint8}}
   mul: {imm: {zero: uint8, low: uint8, high: uint8}}
   lookup: null
+  sum: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
   widen:
@@ -266,6 +268,14 @@ def test_looks_up_in_tables(number: int) -> None:
     machine, seed = load_machine_text(TABLES, "tables"), random.Random(number)
     tables = machine.table_memories  # a program that writes them needs waits, which this bench does not keep
     mnemonics = [f.mnemonic for f in machine.formats_of("vec") if f.tables and f.destination.memory not in tables] * 2
+    seed.shuffle(mnemonics)
+    run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.8, seed)
+
+
+@pytest.mark.parametrize("lanes", [3, 4])
+def test_reduces_across_lanes(lanes: int) -> None:
+    machine, seed = load_machine_text(across_lanes(lanes), "lanes"), random.Random(lanes)
+    mnemonics = [of.mnemonic for of in machine.formats_of("vec")] * 2
     seed.shuffle(mnemonics)
     run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.8, seed)
 

@@ -14,6 +14,7 @@ from simulator.interpreter import interpret_instruction
 from simulator.regions import regions_of
 from simulator.values import PreparedProgram
 from tests.generators import one_instruction_program, random_instruction, random_state
+from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
 from tests.tables import TABLES
 
@@ -44,8 +45,8 @@ def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str
             assert_same_bytes(machine, instruction, random_state(machine, rng), f"{of.mnemonic}, seed {seed}")
 
 
-@pytest.mark.parametrize("text", [ODD_ELEMENTS, TABLES], ids=["odd", "tables"])
-def test_equals_the_interpreter_with_odd_elements_and_tables(text: str) -> None:
+@pytest.mark.parametrize("text", [ODD_ELEMENTS, TABLES, across_lanes(3)], ids=["odd", "tables", "lanes"])
+def test_equals_the_interpreter_with_every_word_of_the_language(text: str) -> None:
     machine = load_machine_text(text, "odd")
     for of in machine.formats.values():
         for seed in range(SEEDS):

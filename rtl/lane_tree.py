@@ -1,0 +1,42 @@
+"""A reduction across lanes: a tree that halves the number of values in each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from isa.statement import Op
+
+COMBINE: Mapping[Op, Callable[[Value, Value], Value]] = {
+    Op.LANES_SUM: lambda a, b: a + b,
+    Op.LANES_MAX: lambda a, b: Mux(a < b, b, a),
+}
+
+
+class LaneTree(wiring.Component):
+    """`result` is the sum, or the largest, of the lanes' `values` of `stages` cycles ago.
+
+    `stages` is at least the number of halvings that it takes to reach one value. `result_shape` holds the result.
+    """
+
+    def __init__(self, op: Op, lanes: int, stages: int, shape: Shape, result_shape: Shape) -> None:
+        self.op = op
+        self.stages = stages
+        super().__init__({"values": In(data.ArrayLayout(shape, lanes)), "result": Out(result_shape)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        level: list[Value] = list(self.values)
+        for stage in range(self.stages):
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+            level = []
+            for position, pair in enumerate(pairs):
+                value = COMBINE[self.op](*pair) if len(pair) == 2 else pair[0]
+                register = Signal(value.shape(), name=f"level{stage}_{position}", reset_less=True)
+                m.d.sync += register.eq(value)
+                level.append(register)
+        m.d.comb += self.result.eq(level[0])
+        return m

@@ -1,0 +1,47 @@
+"""The proof of the trees across lanes holds for what ships, and fails for a tree that is wrong."""
+
+import pytest
+from amaranth.hdl import Mux
+
+import rtl.lane_tree
+from isa.datapath_schedule import bind, schedule
+from isa.loader import load_machine, load_machine_text
+from isa.machine import Machine
+from isa.statement import Op
+from rtl.proof.lane_tree import prove_lane_tree, prove_lane_trees
+from rtl.proof.result import Proof
+from tests.lanes import across_lanes
+
+
+def proof_of(machine: Machine, op: Op) -> Proof:
+    unit = next(unit for unit in bind(schedule(machine.formats_of("vec"))) if unit.op is op)
+    return prove_lane_tree(unit, machine.lanes)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_holds_for_every_tree(lanes: int) -> None:
+    proofs = prove_lane_trees(load_machine_text(across_lanes(lanes), "lanes"))
+
+    assert len(proofs) == 8
+    assert [proof.counterexample for proof in proofs] == [""] * len(proofs)
+
+
+@pytest.mark.slow
+def test_holds_for_the_shipped_machine_that_has_trees() -> None:
+    proofs = prove_lane_trees(load_machine("vector16"))
+
+    assert [proof.counterexample for proof in proofs] == ["", "", ""]
+
+
+def test_sees_a_wrong_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rtl.lane_tree.COMBINE, Op.LANES_MAX, lambda a, b: Mux(a < b, a, b))
+    proof = proof_of(load_machine_text(across_lanes(4), "lanes"), Op.LANES_MAX)
+
+    assert proof.counterexample.startswith("node 0 of stage 0: false")
+
+
+def test_sees_a_sum_that_drops_its_highest_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rtl.lane_tree.COMBINE, Op.LANES_SUM, lambda a, b: (a + b)[:-1].as_signed())
+    proof = proof_of(load_machine_text(across_lanes(4), "lanes"), Op.LANES_SUM)
+
+    assert proof.counterexample.startswith("node 0 of stage 0: false")

@@ -61,10 +61,7 @@ def _is_read_once(buffer: str, nests: list[Nest]) -> bool:
 
 def _takes_in(producer: Nest, consumer: Nest, read: Access, program: NestProgram) -> bool:
     has_two_reductions = _reductions(producer.expr) and _reductions(consumer.expr)
-    begins_at_a_channel = producer.result.index[1].constant != 0 and len(consumer.reads) > 1
-    if has_two_reductions or begins_at_a_channel:  # constants of channels begin with the first one
-        return False
-    return _loops_there(producer, consumer, read, program) is not None
+    return not has_two_reductions and _loops_there(producer, consumer, read, program) is not None
 
 
 def _reductions(expr: Expr) -> bool:

@@ -63,7 +63,6 @@ class _Merger:
         self.nests = list(program.nests)
         self.hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
         self._buffers = program.buffers
-        self._windowed = {tensor.name for tensor in program.inputs if tensor.windows is not None}
         self._lanes = machine.lanes
         self._vector = machine.lanes * vector_blocks(machine)
 
@@ -108,12 +107,9 @@ class _Merger:
     def _is_possible(self, part: _Part, is_written: bool) -> bool:
         """Whether a buffer may become a part; `is_written` when the copy wrote the part, not read it."""
         inner, outer = self._buffers[part.buffer], self._buffers[part.outer]
-        if part.buffer in self.hosted or part.outer in self._windowed or inner.type != outer.type:
+        if part.buffer in self.hosted or inner.type != outer.type:
             return False
         reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == part.buffer]
-        writes = sum(nest.result.tensor == part.buffer for nest in self.nests)
-        if not is_written and writes > 1:
-            return False
         has_reader = len(reads) > is_written
         if is_written and has_reader and (part.steps[2], part.steps[3]) != (1, 1):
             return False  # loads take what lies between as well, which may not be written yet

@@ -131,6 +131,18 @@ def test_an_add_after_strided_parts_goes_into_each() -> None:
     assert_same_bits(model, before, after)
 
 
+def test_who_reads_only_a_part_is_not_fused() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    left, _ = two_branches(builder)
+    bounds = [builder.constant(name, np.array([n], np.int64)) for name, n in (("from", 0), ("to", 3), ("of", 2))]
+    builder.output(builder.node("Slice", [left, *bounds], name="slice"))
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert names(after) == [("left",), ("slice",)]
+    assert_same_bits(model, before, after)
+
+
 def test_what_is_broadcast_is_not_fused() -> None:
     builder = ModelBuilder(np.random.default_rng(2))
     x = builder.quantize(builder.input("x", [1, 3, 4, 4]), 0.1, name="x.q")

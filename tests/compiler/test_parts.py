@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
-from compiler.nest import NestProgram
+from compiler.lowering_network import ACTIVATION, SPACE, activation, affine, result_loops
+from compiler.nest import Access, Buffer, Nest, NestProgram
 from compiler.nest_interpreter import run_nests
 from compiler.parts import merge_parts
-from isa.statement import Op
+from isa.numeric import IntegerType
+from isa.program import Tensor
+from isa.statement import Op, make
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs
 from tests.compiler.pipelines import base16, compiled_distances, lowered
 
@@ -170,3 +174,50 @@ def test_a_chain_of_narrow_concatenations_gathers_nothing() -> None:
     assert not any(nest.name.startswith("concat") and nest.expr.op is not Op.SOURCE for nest in lowered(model).nests)
     apart = compiled_distances(model, "base16")
     assert apart.max() <= 1
+
+
+def test_channels_taken_from_a_narrow_concatenation_are_gathered_once() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    parts = [builder.quantize(builder.input(f"x{i}", (1, 20, 4, 4)), 0.1, LOW, name=f"x{i}.q") for i in range(2)]
+    y = builder.quantize(builder.node("Concat", parts, name="concat", axis=1), 0.1, LOW, name="y.q")
+    y = builder.node("Gather", [y, builder.constant("indices", np.array([19, 20, 3, 39], np.int64))], axis=1)
+    builder.output(builder.quantize(y, 0.1, LOW, name="z.q"))
+    model = builder.build()
+    assert not gathered(model)
+    assert compiled_distances(model, "base16").max() == 0
+
+
+def hand_written(*copies: tuple[str, int, int], joint: int = 64) -> NestProgram:
+    """Buffers `(name, channels, first)` that products compute, copied to a joint buffer from a channel on."""
+    loops = [affine((loop, 1)) for loop in SPACE]
+    buffers = {"x": Buffer("x", (1, 16, 2, 2), ACTIVATION), "y": Buffer("y", (1, joint, 2, 2), ACTIVATION)}
+    nests = []
+    for name, channels, first in copies:
+        shape = (1, channels, 2, 2)
+        buffers[name] = Buffer(name, shape, ACTIVATION)
+        doubled = make(Op.MAX, activation("a"), activation("a"))
+        there = Access(name, tuple(loops))
+        nests.append(Nest(name, (), result_loops(shape), {"a": Access("x", tuple(loops))}, there, doubled, 0))
+        target = Access("y", (loops[0], affine(("o", 1), constant=first), *loops[2:]))
+        nests.append(Nest(f"{name}.copy", (), result_loops(shape), {"a": there}, target, activation("a"), 0))
+    hosts = [Tensor(name, (), (1, size, 2, 2), "int8", 1.0, 0, 0, 0) for name, size in (("x", 16), ("y", joint))]
+    return NestProgram("hand", tuple(nests), buffers, {}, {}, (hosts[0],), (hosts[1],))
+
+
+@pytest.mark.parametrize(
+    ("buffers", "left"),
+    [
+        ((("a", 32, 0), ("b", 32, 32)), 0),
+        ((("a", 8, 0), ("b", 16, 8)), 2),  # b begins on lane 8; a's last word would take its first lanes with it
+        ((("a", 8, 0), ("b", 16, 16)), 0),  # lanes 8 to 15 are nobody's
+        ((("a", 20, 0), ("b", 32, 32)), 0),
+    ],
+)
+def test_words_hold_channels_of_one_buffer(buffers: Sequence[tuple[str, int, int]], left: int) -> None:
+    assert copies(merge_parts(hand_written(*buffers), base16())) == left
+
+
+def test_buffers_of_another_type_stay() -> None:
+    program = hand_written(("a", 32, 0))
+    wide = replace(program.buffers["a"], type=IntegerType(16, True))
+    assert copies(merge_parts(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1

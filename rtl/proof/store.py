@@ -68,7 +68,7 @@ class _Engine:
             of_memory = z3.And(reader.holds("is_active"), self.is_from(nets, "reader.walker.walk", name))
             goals += [
                 Goal(f"address of {name}", [asks], z3.And(address == walker.signed("address_word"), of_memory)),
-                Goal(f"inside {name}", [asks], in_one_bank(address, memory, 1)),
+                Goal(f"inside {name}", [asks], in_one_bank(walker.signed("address_word"), memory, 1)),
                 Goal(
                     f"data of {name}", [self.is_from(nets, "reader.format_granted", name)], self.data_comes(nets, name)
                 ),
@@ -219,16 +219,17 @@ class _Engine:
         ]
         given = [invariant(0, active), *assumed]
         retires = nets.holds("retire")
+
+        def answered(slot: int) -> z3.BoolRef:
+            joins, leaves = z3.And(steps, newest(0) == slot), z3.And(answers, oldest(0) == slot)
+            counted = pending(slot, 1) + one_if(leaves) == pending(slot, 0) + one_if(joins)
+            return z3.And(counted, z3.Implies(leaves, pending(slot, 0) != 0))
+
         claim = [z3.Implies(oldest(0) == slot, pending(slot, 0) == 1) for slot in slots]
         return [
             Goal("reset", [nets.run.starts_from_reset()], invariant(0, z3.BoolVal(False))),
             Goal("contexts", given, invariant(1, active_next)),
-            Goal("answers belong to the oldest", [*given, answers], self.oldest_waits(nets)),
+            Goal("an answer is the oldest's", given, z3.And(*(answered(slot) for slot in slots))),
             Goal("with the last answer", [*given, retires], z3.And(answers, *claim)),
             *owed_goals(nets, lambda cycle: [started(cycle)], given),
         ]
-
-    def oldest_waits(self, nets: Part) -> z3.BoolRef:
-        oldest = nets.natural("responses.oldest")
-        slots = range(STORE_CONTEXTS)
-        return z3.Or(*(z3.And(oldest == slot, nets.natural(f"responses.pending_{slot}") != 0) for slot in slots))

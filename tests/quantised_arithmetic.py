@@ -144,6 +144,102 @@ def requantise(rng: Generator) -> Case:
     return _end(builder, rng, builder.node(operator, [x.name], name="op"), f"{operator} {x.shape}")
 
 
+def transposed_conv(rng: Generator) -> Case:
+    """ConvTranspose of any stride, padding and group."""
+    group = int(rng.choice([1, 1, 2]))
+    inputs, outputs = group * int(rng.integers(1, 20)), int(rng.integers(1, 20))
+    kernel, strides = ([int(v) for v in rng.integers(1, 5, 2)] for _ in range(2))
+    pads = [int(rng.integers(0, (size + 1) // 2)) for size in (*kernel, *kernel)]
+    builder, x = _begin(rng, (1, inputs, *(int(v) for v in rng.integers(3, 8, 2))))
+    shape = (inputs, outputs, *kernel)
+    w, _, words = _weights(builder, shape, axis=1, per_channel=group == 1)
+    y = builder.node(
+        "ConvTranspose", [x.name, w.name], name="up", kernel_shape=kernel, strides=strides, pads=pads, group=group
+    )
+    return _end(
+        builder, rng, y, f"transposed x {x.shape} w {shape} group {group} strides {strides} pads {pads} {words}"
+    )
+
+
+def broadcast(rng: Generator) -> Case:
+    """Add, Sub, Mul, Max or Min of operands of which one is repeated along some dimensions."""
+    shape = (1, *(int(v) for v in rng.integers(2, 20, 3)))
+    small = tuple(size if rng.integers(2) else 1 for size in shape)
+    builder, a = _begin(rng, shape)
+    b = _input(builder, rng, "b", small, a.scale * float(2 ** rng.uniform(-2, 2)))
+    operator = str(rng.choice(["Add", "Sub", "Mul", "Max", "Min"]))
+    operands = [a.name, b.name] if rng.integers(2) else [b.name, a.name]
+    return _end(builder, rng, builder.node(operator, operands, name="op"), f"{operator} {shape} with {small}")
+
+
+def with_constant(rng: Generator) -> Case:
+    """Add, Sub, Mul or Div by a number or one for each channel."""
+    builder, x = _begin(rng, (1, *(int(v) for v in rng.integers(2, 20, 3))))
+    operator = str(rng.choice(["Add", "Sub", "Mul", "Div"]))
+    size = 100 * x.scale if operator in ("Add", "Sub") else 3.0
+    counts = (1, x.shape[1], 1, 1) if rng.integers(2) else ()
+    values = (rng.uniform(0.1, 1, counts) * rng.choice([-1, 1], counts) * size).astype(np.float32)
+    y = builder.node(operator, [x.name, builder.constant("k", np.asarray(values))], name="op")
+    return _end(builder, rng, y, f"{operator} {x.shape} by constants {values.shape}")
+
+
+def function(rng: Generator) -> Case:
+    """A function of one number."""
+    names = ("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Elu", "Softplus", "Exp", "Erf", "LeakyRelu", "Abs", "Neg")
+    name = str(rng.choice(names))
+    scale = float(10 ** rng.uniform(-2, -1)) if name == "Exp" else float(10 ** rng.uniform(-3, 0))
+    builder, _ = _builder(rng)
+    x = _input(builder, rng, "x", (1, *(int(v) for v in rng.integers(1, 20, 3))), scale)
+    return _end(builder, rng, builder.node(name, [x.name], name="f"), f"{name} {x.shape} scale {scale:.4g}")
+
+
+def concatenation(rng: Generator) -> Case:
+    """Tensors of different scales beside each other."""
+    shape = (1, *(int(v) for v in rng.integers(1, 20, 3)))
+    axis = int(rng.integers(1, 4))
+    builder, first = _begin(rng, shape)
+    names = [first.name]
+    for number in range(int(rng.integers(1, 4))):
+        size = tuple(int(rng.integers(1, 20)) if at == axis else length for at, length in enumerate(shape))
+        names.append(_input(builder, rng, f"x{number}", size, first.scale * float(2 ** rng.uniform(-2, 2))).name)
+    return _end(builder, rng, builder.node("Concat", names, name="join", axis=axis), f"concat {shape} along {axis}")
+
+
+def reduction(rng: Generator) -> Case:
+    """ReduceMean or ReduceSum over height, width, both or channels."""
+    builder, x = _begin(rng, (1, *(int(v) for v in rng.integers(1, 20, 3))))
+    axes = [[2, 3], [2], [3], [1]][int(rng.integers(4))]
+    keepdims, operator = int(rng.integers(2)), str(rng.choice(["ReduceMean", "ReduceSum"]))
+    if operator == "ReduceMean":  # axes are an attribute in this opset
+        y = builder.node(operator, [x.name], name="reduce", axes=axes, keepdims=keepdims)
+    else:
+        operands = [x.name, builder.constant("axes", np.array(axes, np.int64))]
+        y = builder.node(operator, operands, name="reduce", keepdims=keepdims)
+    return _end(builder, rng, y, f"{operator} {x.shape} over {axes} keepdims {keepdims}")
+
+
+def resize(rng: Generator) -> Case:
+    """Resize by whole factors, nearest or linear."""
+    builder, x = _begin(rng, (1, *(int(v) for v in rng.integers(1, 10, 3))))
+    factors = rng.integers(1, 4, 2)
+    mode = str(rng.choice(["nearest", "linear"]))
+    scales = builder.constant("scales", np.array([1, 1, *factors], np.float32))
+    y = builder.node(
+        "Resize", [x.name, "", scales], name="up", mode=mode, nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric" if mode == "nearest" else "half_pixel",
+    )  # fmt: skip
+    return _end(builder, rng, y, f"resize {x.shape} {mode} by {factors.tolist()}")
+
+
+def batched_matmul(rng: Generator) -> Case:
+    """[B, M, K] by a constant [K, N]."""
+    batch, rows, depth, columns = (int(v) for v in rng.integers(1, 24, 4))
+    builder, x = _begin(rng, (batch, rows, depth))
+    w, _, words = _weights(builder, (depth, columns), axis=1)
+    y = builder.node("MatMul", [x.name, w.name], name="matmul")
+    return _end(builder, rng, y, f"matmul {x.shape} by {w.shape} {words}")
+
+
 MAKERS: Sequence[Callable[[Generator], Case]] = (
     conv,
     conv,
@@ -155,6 +251,14 @@ MAKERS: Sequence[Callable[[Generator], Case]] = (
     average,
     largest,
     requantise,
+    transposed_conv,
+    broadcast,
+    with_constant,
+    function,
+    concatenation,
+    reduction,
+    resize,
+    batched_matmul,
 )
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
@@ -198,7 +302,9 @@ def _zero_point(rng: Generator, low: int, high: int) -> int:
     return int(rng.choice([low, low + 1, high, high - 1, (low + high + 1) // 2, int(rng.integers(low, high + 1))]))
 
 
-def _weights(builder: ModelBuilder, shape: tuple[int, ...], axis: int) -> tuple[_Tensor, int, str]:
+def _weights(
+    builder: ModelBuilder, shape: tuple[int, ...], axis: int, per_channel: bool = True
+) -> tuple[_Tensor, int, str]:
     """int8 weights with a scale for each output channel, or uint8 ones with one zero point; often at their limits."""
     rng = builder.rng
     is_signed = bool(rng.integers(3))
@@ -207,11 +313,12 @@ def _weights(builder: ModelBuilder, shape: tuple[int, ...], axis: int) -> tuple[
     if rng.integers(3) == 0:
         values = rng.choice([info.min, info.max], shape)
     zero = 0 if is_signed else int(rng.choice([128, int(rng.integers(1, 255))]))
-    counts = (shape[axis],) if is_signed else ()
+    per_channel = per_channel and is_signed
+    counts = (shape[axis],) if per_channel else ()
     scales = (10 ** rng.uniform(-4, 0) * rng.uniform(0.5, 2, counts)).astype(np.float32)
     constants = [values.astype(info.dtype), scales, np.full(counts, zero, info.dtype)]
     inputs = [builder.constant(f"w.{part}", np.asarray(value)) for part, value in zip("wsz", constants, strict=True)]
-    attributes: dict[str, Any] = {"axis": axis} if is_signed else {}
+    attributes: dict[str, Any] = {"axis": axis} if per_channel else {}
     name = builder.node("DequantizeLinear", inputs, name="w.dequantize", **attributes)
     words = f"weights {info.dtype} zero {zero}"
     of = _Tensor(name, shape, float(np.max(scales)), zero, int(info.min), int(info.max))

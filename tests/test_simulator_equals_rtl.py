@@ -22,7 +22,9 @@ from rtl.run import run_rtl_many
 from simulator.cycles import simulate_cycles
 from simulator.values import PreparedProgram, simulate_values
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
+from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
+from tests.tables import TABLES
 
 Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
 
@@ -106,6 +108,14 @@ def test_random_programs_on_other_sizes(overrides: tuple[str, ...]) -> None:
 def test_random_programs_on_odd_elements() -> None:
     seeds = range(3000, 3030)
     machine = load_machine_text(ODD_ELEMENTS, "odd")
+    assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [TABLES, across_lanes(3)], ids=["tables", "lanes"])
+def test_random_programs_with_tables_and_across_lanes(text: str) -> None:
+    seeds = range(4000, 4030)
+    machine = load_machine_text(text, "words")
     assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
 
 

@@ -70,7 +70,7 @@ class _Engine:
             Goal("inside", [*given, reads], z3.And(tiles.holds("is_active"), in_one_bank(wanted, memory, 1))),
             Goal("next row", given, self.row(nets, 1) == z3.If(reads, counted, row)),
             Goal("fault", [*given, tiles.holds("fault")], z3.And(is_bad, tiles.signed("fault_address") == wanted)),
-            *walking.goals(given),
+            *walking.goals([]),
         ]
 
     def walking(self, nets: Part, unit: str, steps: z3.BoolRef) -> Walking:

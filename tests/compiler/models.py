@@ -98,9 +98,9 @@ class ModelBuilder:
         ]
         return self.node("DequantizeLinear", inputs, name=f"{name}.bias_dq", axis=0)
 
-    def build(self, name: str = "model") -> onnx.ModelProto:
+    def build(self, name: str = "model", opset: int = OPSET) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, self.initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
         return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 

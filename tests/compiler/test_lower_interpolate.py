@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from compiler.errors import CompileError
-from tests.compiler.models import ModelBuilder
+from tests.compiler.models import OPSET, ModelBuilder
 from tests.compiler.pipelines import compiled_distances, simplified
 
 SCALE_OUT = 0.0841
@@ -27,7 +27,7 @@ def resized(
     operands += [builder.constant("sizes", np.array(sizes, np.int64))] if sizes else []
     y = builder.node("Resize", operands, name="resize", **attributes)
     builder.output(builder.quantize(y, out, 3, name="y.q"))
-    return builder.build("resize")
+    return builder.build("resize", opset=19 if "axes" in attributes else OPSET)
 
 
 MODES = [
@@ -37,6 +37,7 @@ MODES = [
     ("align_corners", "ceil"),
     ("tf_half_pixel_for_nn", "floor"),
     ("asymmetric", "round_prefer_ceil"),
+    ("asymmetric", "round_prefer_floor"),
 ]
 
 
@@ -44,6 +45,19 @@ MODES = [
 @pytest.mark.parametrize("sizes", [(2, 20, 14, 18), (2, 20, 10, 9), (2, 20, 3, 13)])
 def test_nearest(sizes: Sequence[int], coordinates: str, rounding: str) -> None:
     model = resized(sizes=sizes, coordinate_transformation_mode=coordinates, nearest_mode=rounding)
+    assert compiled_distances(model, "base16").max() == 0
+
+
+@pytest.mark.parametrize("coordinates", ["align_corners", "pytorch_half_pixel", "half_pixel"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_to_one_pixel(mode: str, coordinates: str) -> None:
+    model = resized(sizes=(2, 20, 1, 1), shape=(2, 20, 7, 5), mode=mode, coordinate_transformation_mode=coordinates)
+    assert compiled_distances(model, "base16").max() == 0
+
+
+@pytest.mark.parametrize("scales", [(1.3, 1.3), (0.7, 1.9)])
+def test_symmetric_half_pixels_of_some_axes(scales: Sequence[float]) -> None:
+    model = resized(scales, coordinate_transformation_mode="half_pixel_symmetric", axes=[3, 2])
     assert compiled_distances(model, "base16").max() == 0
 
 

@@ -14,6 +14,7 @@ from compiler.errors import CompileError
 from compiler.lower_moves import runs
 from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import compiled_distances, simplified
+from tests.compiler.simplify.graphs import kinds
 
 SHAPE = (2, 20, 7, 6)
 Build = Callable[[ModelBuilder, str], list[str]]
@@ -138,6 +139,35 @@ def test_concatenated_with_a_constant() -> None:
     y = builder.node("Concat", [x, builder.quantize(constant, 0.1, 131, name="c.q")], axis=1)
     builder.output(builder.quantize(y, 0.1, 131, name="y.q"))
     assert compiled_distances(builder.build("concat"), "base16").max() == 0
+
+
+def test_moves_of_integers_without_quantisers_between() -> None:
+    builder = ModelBuilder(np.random.default_rng(2), activation=np.uint8)
+    scale = [builder.constant("scale", np.float32(0.1)), builder.constant("zero", np.uint8(131))]
+    x = builder.node("QuantizeLinear", [builder.input("x", [1, 16, 6, 6]), *scale])
+    up = builder.node("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+    up = builder.node("Resize", [up, "", builder.constant("factors", np.array([1, 1, 2, 2], np.float32))])
+    y = builder.node("Concat", [up, x], axis=1)
+    y = sliced([1], [4], [2], [1])(builder, y)[0]
+    y = builder.node("Pad", [y, numbers(builder, "pads", 0, 0, 1, 1, 0, 0, 0, 0), builder.constant("v", np.uint8(7))])
+    builder.output(builder.node("DequantizeLinear", [y, *scale]))
+    assert compiled_distances(builder.build(), "base16").max() == 0
+
+
+def test_takes_of_takes_are_one() -> None:
+    def twice(b: ModelBuilder, x: str) -> list[str]:
+        first = b.node("Gather", [x, numbers(b, "some", 5, 3, 0, 2)], axis=2)
+        return gathered(2, [2, 2, -1])(b, b.node("Gather", [first, numbers(b, "others", 1, 4)], axis=3))
+
+    model = moved(twice)
+    assert kinds(simplified(model)).count("take") == 1
+    assert compiled_distances(model, "base16").max() == 0
+
+
+@pytest.mark.parametrize(("name", "order"), [("rows", "take rescale"), ("tiled channels", "rescale take")])
+def test_the_smaller_tensor_is_rescaled(name: str, order: str) -> None:
+    between = kinds(simplified(moved(MOVES[name], scale=0.13)))[1:-1]
+    assert " ".join(between) == order
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def _measured(seed: int, machine: Machine) -> tuple[int, Case, Exactness]:
 
 @pytest.mark.parametrize("isa", ["base16", "tiny8"])
 def test_a_sample_is_exact(isa: str) -> None:
-    require_exact(range(20), load_machine(isa))
+    require_exact(range(12), load_machine(isa))
 
 
 @pytest.mark.slow

@@ -1,0 +1,51 @@
+"""Random networks on several machines: tiles compute exactly what nests do, and nests what ONNX Runtime does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.lower import lower
+from compiler.nest_interpreter import run_nests
+from compiler.pipeline import compile_model
+from isa.loader import load_machine
+from tests.compiler.models import random_inputs, run_onnx
+from tests.compiler.pipelines import simplified, simulated, steps_apart
+from tests.random_networks import random_network
+
+MACHINES = (
+    ("base16", ()),
+    ("base16", ("memories.act.kib=16", "memories.acc.kib=32", "memories.wgt.kib=16")),  # tensors leave the chip
+    ("rect", ()),
+    ("tiny8", ()),
+)
+
+FEW, MANY = 12, 120
+
+
+def check(seed: int) -> None:
+    """One network on one machine; failures name both."""
+    name, overrides = MACHINES[seed % len(MACHINES)]
+    machine = load_machine(name, overrides)
+    model = random_network(seed)
+    where = f"seed {seed} on {name} {' '.join(overrides)}"
+    nests = lower(simplified(model), machine)
+    program = compile_model(model, machine)
+    inputs = random_inputs(model, np.random.default_rng(seed))
+    by_nests, by_tiles, expected = run_nests(nests, inputs), simulated(program, inputs), run_onnx(model, inputs)
+    for tensor in nests.outputs:
+        np.testing.assert_array_equal(by_tiles[tensor.name], by_nests[tensor.name], err_msg=where)
+        # Each layer may be one step away, and the next one carries that on.
+        apart = steps_apart(by_nests[tensor.name], expected[tensor.name], tensor)
+        assert (apart <= 2).mean() >= 0.98 and np.median(apart) == 0, f"{where}: {tensor.name} is {apart.max()} away"
+
+
+@pytest.mark.parametrize("seed", range(FEW))
+def test_a_few(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FEW, MANY))
+def test_many(seed: int) -> None:
+    check(seed)

@@ -80,6 +80,41 @@ def test_knows_that_the_array_keeps_the_order_of_its_sums() -> None:
     )
 
 
+LOAD_TABLE = "load_lut loops(k=WORDS) d=weights[0] y=lut[8; k=1]\n"
+
+
+def test_accepts_a_lookup_in_a_table_that_is_loaded() -> None:
+    text = COPY_IN + LOAD_TABLE.replace("WORDS", "256") + "lookup a=act[0] t=lut[8] y=act[9] wait(load=2)"
+    assert messages(text) == []
+
+
+def test_finds_a_lookup_in_a_table_that_is_loaded_in_part() -> None:
+    text = COPY_IN + LOAD_TABLE.replace("WORDS", "255") + "lookup a=act[0] t=lut[8] y=act[9] wait(load=2)"
+    assert messages(text) == [
+        "instruction 2: unwritten: lookup: t reads word 0x107 of lut, which nothing has written; write it first"
+    ]
+
+
+def test_finds_a_lookup_and_a_load_of_one_word_that_race() -> None:
+    text = COPY_IN + LOAD_TABLE.replace("WORDS", "256") + "lookup a=act[0] t=lut[8] y=act[9] wait(load=1)"
+    assert messages(text) == [
+        "instruction 2: race: lookup: t reads word 0x8 of lut and may overtake instruction 1 (load_lut), which writes "
+        "it; wait(load=2) orders them"
+    ]
+    text = COPY_IN + LOAD_TABLE.replace("WORDS", "256") + "lookup a=act[0] t=lut[8] y=act[9] wait(load=2)\n"
+    assert messages(text + "load_lut d=weights[0] y=lut[263]") == [
+        "instruction 3: race: load_lut: y writes word 0x107 of lut and may overtake instruction 2 (lookup), which "
+        "reads it; wait(vec=1) orders them"
+    ]
+
+
+def test_finds_a_table_beyond_its_memory() -> None:
+    text = COPY_IN + LOAD_TABLE.replace("WORDS", "256") + "lookup a=act[0] t=lut[769] y=act[9] wait(load=2)"
+    assert messages(text)[0] == (
+        "instruction 2: address: lookup: t touches words 0x301 to 0x401 of lut, which holds 0x400"
+    )
+
+
 def test_finds_a_read_of_unwritten_words() -> None:
     assert messages(COPY_IN + "copy loops(k=2) a=act[3; k=1] y=act[9; k=1] wait(load=1)") == [
         "instruction 1: unwritten: copy: a reads word 0x4 of act, which nothing has written; write it first"

@@ -71,6 +71,55 @@ def test_writes_the_largest_of_each_window() -> None:
     assert state.memories["act"][10:13].view(np.int8)[:, 0].tolist() == [4, 9, 9]
 
 
+def test_multiplies_subtracts_and_compares_a_hand_table() -> None:
+    a, b = [10, -10, 127, -128, 0, 3, 7, -1], [4, 4, 127, -128, 9, -3, 7, -128]
+    state = empty_state()
+    state.memories["act"][0].view(np.int8)[:] = a
+    state.memories["act"][1].view(np.int8)[:] = b
+    scales = {"a_zero": 2, "b_zero": -1, "shift": 2, "zero": 5, "low": -128, "high": 100}
+    two = {"a.base": 0, "b.base": 1}
+    run(state, instruction("mul", {**two, **scales, "y.base": 2, "scale": 3}))
+    run(state, instruction("add", {**two, **scales, "y.base": 3, "a_scale": 3, "b_scale": -65536}))
+    run(state, instruction("maximum", {**two, "y.base": 4}))
+    run(state, instruction("minimum", {**two, "y.base": 5}))
+    found = state.memories["act"][2:6].view(np.int8).tolist()
+    # (a - 2)(b + 1) · 3 / 4 + 5: 30 + 5, -45 + 5, above high twice, -15 + 5, -1.5 → -2 + 5, 30 + 5, above high
+    assert found[0] == [35, -40, 100, 100, -10, 3, 35, 100]
+    # (3(a - 2) - 65536(b + 1)) / 4 + 5: far below low but for b = -128 or -3, where it is far above high
+    assert found[1] == [-128, -128, -128, 100, -128, 100, -128, 100]
+    assert found[2] == [10, 4, 127, -128, 9, 3, 7, -1]
+    assert found[3] == [4, -10, 127, -128, 0, -3, 7, -128]
+
+
+def test_looks_up_in_its_lanes_part_of_the_table() -> None:
+    """Word w of the table holds w + 10 · lane, modulo 256; the table begins at word 5 and is for -128 … 127."""
+    state = empty_state()
+    words, lanes = np.arange(256)[:, None], np.arange(8)
+    state.memories["lut"][5 : 5 + 256] = (words + 10 * lanes).astype(np.uint8)
+    state.memories["act"][0].view(np.int8)[:] = [-128, -128, 0, 0, 1, -1, 127, 127]
+    run(state, instruction("lookup", {"t.base": 5, "y.base": 1}))
+    assert state.memories["act"][1].tolist() == [0, 10, 148, 158, 169, 177, 255 + 60 - 256, 255 + 70 - 256]
+
+
+def test_sums_a_window_into_wider_words() -> None:
+    state = empty_state()
+    for word in range(300):
+        state.memories["act"][word].view(np.int8)[:] = -128
+    run(state, instruction("sum", {"trip.r": 3, "trip.s": 100, "a.r": 100, "a.s": 1, "y.base": 2}))
+    assert state.memories["acc"][2].view("<i4").tolist() == [-128 * 300] * 8
+
+
+def test_reduces_across_lanes() -> None:
+    machine = load_machine("vector16", ["lanes=8"])
+    state = empty_state(machine)
+    values = np.array([[1, -2, 30, 4, 5, 6, 7, 8], [0, 0, 0, 0, 0, 0, 0, -60]], np.int8)
+    state.memories["act"][0:2] = values.view(np.uint8)
+    run(state, instruction("sum_lanes", {"trip.s": 2, "a.s": 1, "y.base": 1}, machine), machine)
+    run(state, instruction("max_lanes", {"trip.s": 2, "a.s": 1, "y.base": 3}, machine), machine)
+    assert state.memories["acc"][1].view("<i4").tolist() == [-1] * 8
+    assert state.memories["act"][3].view(np.int8).tolist() == [30] * 8
+
+
 def test_last_iteration_wins_where_destinations_overlap() -> None:
     state = empty_state()
     for word in range(3):
@@ -132,6 +181,7 @@ extends: tiny8
 memories: {acc: {element: int20}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  sum: null
 """
 
 

@@ -58,7 +58,7 @@ def _compile_in_parts(
         source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
     except CompileError:
         raise whole from None  # a model that is wrong
-    search = _Search(source, machine, replace(options, shapes={}), keeps_texts=dump is not None)
+    search = _Search(source, machine, replace(options, shapes={}), whole, keeps_texts=dump is not None)
     parts, reasons = search.parts()
     reasons = {name: _reason(name, whole) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
@@ -79,7 +79,11 @@ def _compile_in_parts(
 class _Search:
     """Finds nodes for the host until the compiler takes every part of the machine's."""
 
-    def __init__(self, source: Source, machine: Machine, options: Options, keeps_texts: bool) -> None:
+    def __init__(
+        self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_texts: bool
+    ) -> None:
+        """`whole` is why the machine cannot do all of it in one part."""
+        self._whole = whole
         self._source = source
         self._machine = machine
         self._options = options
@@ -91,7 +95,10 @@ class _Search:
         """The parts, all of whose programs are compiled, and why each node of the host is there."""
         while True:
             parts = cut_into_parts(self._source, self._reasons)
-            wrong = [self._faults(part) for part in parts if part.on_machine]
+            if len(parts) == 1 and parts[0].on_machine:
+                wrong = [self._faults_of(self._whole, parts[0], part_model(self._source, parts[0]))]
+            else:
+                wrong = [self._faults(part) for part in parts if part.on_machine]
             if not any(wrong):
                 return parts, self._reasons
             for faults in wrong:
@@ -113,8 +120,10 @@ class _Search:
             found = find_faults(model, self._machine)
             return self._reasons_of(found, part) or dict.fromkeys(part.nodes, NOT_WORTH)
         error = self._compile(part, model)
-        if error is None:
-            return {}
+        return {} if error is None else self._faults_of(error, part, model)
+
+    def _faults_of(self, error: CompileError, part: Part, model: onnx.ModelProto) -> Mapping[str, str]:
+        """The nodes behind an error of a part; raises the error when it is of none, such as what does not fit."""
         found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
         if not found:
             raise error

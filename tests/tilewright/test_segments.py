@@ -13,7 +13,7 @@ from compiler.errors import CompileError
 from compiler.partition.parts import cut_into_parts
 from compiler.partition.source import read_source
 from isa.machine import ENGINES
-from tests.compiler.models import conv_model, random_inputs, run_onnx
+from tests.compiler.models import conv_model, pool_model, random_inputs, run_onnx
 from tests.mixed_networks import mixed_network, sandwich
 from tests.tilewright.command_line import Command
 from tilewright.errors import InputError
@@ -218,3 +218,10 @@ def test_every_command_takes_a_network_in_parts(
     assert (ended.code, ended.err) == (0, "")
     if command == "disassemble":
         assert ended.out.count("# program ") == len(program.programs)
+
+
+def test_what_only_lacks_room_is_refused() -> None:
+    """The machine could do it with more memory: that is for its file to say, not for the host to make good."""
+    model = pool_model(np.random.default_rng(0), "GlobalAveragePool", channels=16, size=64)
+    with pytest.raises(CompileError, match=r"try --set memories\.act\.kib="):
+        tilewright.compile(model, "base16", ["memories.act.kib=1"])

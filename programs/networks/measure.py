@@ -3,8 +3,8 @@
 python -m programs.networks.measure resnet8 resnet18
 python -m programs.networks.measure --isa wide32 --set memories.act.kib=512
 
-Without names, all networks. `compile` and `simulate` are the calls alone, without imports; `peak` is the process's
-resident memory with imports. This process imports nothing heavy: what it held would count in its children's peaks.
+Without names, all networks. `compile` and `simulate` are processor seconds of the calls alone, without imports: what
+else runs on the machine does not lengthen them. `peak` is the process's resident memory, with imports. This process imports nothing heavy: what it held would count in its children's peaks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 HEADER = (
@@ -117,9 +117,9 @@ def _make(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> int:
 def _compile(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> dict[str, float]:
     import tilewright
 
-    start = perf_counter()
+    start = process_time()
     program = tilewright.compile(_model(folder), isa, overrides)
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     program.save(_binary(folder))
     size = _binary(folder).stat().st_size
     return asdict(Compiled(seconds, _peak(), size, len(program.host_nodes)))
@@ -130,9 +130,9 @@ def _simulate(name: str, folder: Path, isa: str, overrides: Sequence[str]) -> di
 
     program = tilewright.Program.load(_binary(folder))
     inputs = program.zero_inputs()
-    start = perf_counter()
+    start = process_time()
     profile = program.run(inputs).profile
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     assert profile is not None
     return asdict(Simulated(seconds, _peak(), profile["cycles"], profile["macs"], profile["utilisation"]))
 

@@ -20,7 +20,7 @@ from compiler.errors import CompileError
 from compiler.graph import Graph, Operator, TensorType
 from compiler.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from compiler.onnx_links import check_links
-from compiler.onnx_microsoft import DOMAIN, FUNCTIONS, with_functions
+from compiler.onnx_microsoft import DOMAIN, OPERATORS, with_functions
 from compiler.onnx_node import OnnxNode
 from compiler.tflite.read import is_tflite
 from compiler.tflite.translate import translate_tflite
@@ -154,12 +154,12 @@ def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
 
 
 def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
-    if node.domain == DOMAIN and node.op_type in FUNCTIONS:
+    if node.domain == DOMAIN and node.op_type in OPERATORS:
         return  # no schema; simplify refuses what it does not read
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
         raise CompileError(
             f"node {name!r}: unknown operator {node.op_type} of the domain {node.domain!r}; expected operators of ONNX"
-            + (f", or {', '.join(FUNCTIONS)}" if node.domain == DOMAIN else "")
+            + (f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else "")
         )
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)

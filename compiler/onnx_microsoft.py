@@ -26,6 +26,26 @@ FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
 """Operator → its inputs before the result's scale and zero point; the ONNX operator on reals, its operands and its
 attributes."""
 
+CONCAT = "QLinearConcat"
+"""Takes any number of operands, so that it is a function for each number of them."""
+
+OPERATORS = (*FUNCTIONS, CONCAT)
+
+
+@cache
+def concat_of(count: int) -> onnx.FunctionProto:
+    """QLinearConcat of so many operands, each with its scale and zero point."""
+    inputs = ", ".join(f"x{i}, x{i}_scale, x{i}_zero" for i in range(count))
+    steps = [f"R{i} = DequantizeLinear(x{i}, x{i}_scale, x{i}_zero)" for i in range(count)]
+    steps.append(f"R = Concat <axis: int = @axis> ({', '.join(f'R{i}' for i in range(count))})")
+    steps.append("y = QuantizeLinear(R, y_scale, y_zero)")
+    function: onnx.FunctionProto = parser.parse_function(
+        f'<domain: "{DOMAIN}", opset_import: ["" : 13]> '
+        f"{CONCAT} <axis> (y_scale, y_zero, {inputs}) => (y) {{ {' '.join(steps)} }}"
+    )
+    function.overload = str(count)
+    return function
+
 
 @cache
 def function_of(op_type: str) -> onnx.FunctionProto:
@@ -49,9 +69,17 @@ def function_of(op_type: str) -> onnx.FunctionProto:
 def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the functions of the operators that it uses, so that ONNX infers their shapes."""
     used = sorted({node.op_type for node in model.graph.node if node.domain == DOMAIN and node.op_type in FUNCTIONS})
-    if not used:
+    counts = sorted({len(node.input) // 3 for node in model.graph.node if _is_concat(node)})
+    if not used and not counts:
         return model
     extended = onnx.ModelProto()
     extended.CopyFrom(model)
+    for node in filter(_is_concat, extended.graph.node):
+        node.overload = str(len(node.input) // 3)
     extended.functions.extend(function_of(op_type) for op_type in used)
+    extended.functions.extend(concat_of(count) for count in counts)
     return extended
+
+
+def _is_concat(node: onnx.NodeProto) -> bool:
+    return (node.domain, node.op_type) == (DOMAIN, CONCAT)

@@ -33,12 +33,15 @@ FORMS = {
     "onnx.QLinearAveragePool": Form("AveragePool", (0,), 3),
     "onnx.QLinearGlobalAveragePool": Form("GlobalAveragePool", (0,), 3),
     "onnx.QGemm": Form("Gemm", (0, 3), 7, 6),
+    "onnx.QLinearConcat": Form("Concat", (), 0),
 }
 
 
 def take_apart(operator: Operator, view: View) -> Replacement | None:
     """QLinearX(a, …) → QuantizeLinear(X(DequantizeLinear(a), …))."""
     form = FORMS[operator.kind]
+    if form.op_type == "Concat":
+        return _take_concat_apart(operator, view)
     inputs = (*operator.inputs, *("",) * 9)
     required = [first + part for first in form.operands for part in range(3)] + [form.result, form.result + 1]
     if not all(inputs[position] for position in required):
@@ -63,6 +66,25 @@ def take_apart(operator: Operator, view: View) -> Replacement | None:
     computed = replace(
         operator, kind=f"onnx.{form.op_type}", inputs=tuple(reals), outputs=(real,), attributes=attributes
     )
+    quantize = Operator(f"{operator.name}.quantize", "onnx.QuantizeLinear", (real, *scale), (output,))
+    types = {real: TensorType("float32", view.type(output).shape)}
+    return joined(change, Replacement((computed, quantize), types))
+
+
+def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
+    """QLinearConcat(scale, zero, a, …) → QuantizeLinear(Concat(DequantizeLinear(a), …))."""
+    scale, operands = operator.inputs[:2], operator.inputs[2:]
+    if len(operator.inputs) < 5 or len(operands) % 3 or not all(operator.inputs):
+        raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
+    change = Replacement()
+    reals: list[str] = []
+    for first in range(0, len(operands), 3):
+        made = _dequantized(replace(operator, name=f"{operator.name}.{first}"), operands[first : first + 3], None, view)
+        change = joined(change, made)
+        reals += made.operators[-1].outputs
+    output = operator.outputs[0]
+    real = view.fresh(f"{output}.real")
+    computed = replace(operator, kind="onnx.Concat", inputs=tuple(reals), outputs=(real,))
     quantize = Operator(f"{operator.name}.quantize", "onnx.QuantizeLinear", (real, *scale), (output,))
     types = {real: TensorType("float32", view.type(output).shape)}
     return joined(change, Replacement((computed, quantize), types))

@@ -100,6 +100,11 @@ def qgemm(model: QModel) -> onnx.ModelProto:
     return model.build("QGemm", inputs, 2, MICROSOFT, transB=1)
 
 
+def qlinear_concat(model: QModel) -> onnx.ModelProto:
+    parts = [*model.input("a", [2, 20, 9, 7], 0.0912345), *model.input("b", [2, 13, 9, 7], 0.0712345)]
+    return model.build("QLinearConcat", [*model.meaning("y", 0.0812347), *parts, *parts[:3]], 4, MICROSOFT, axis=1)
+
+
 OPERATORS: dict[str, Callable[[QModel], onnx.ModelProto]] = {
     "onnx.QLinearConv": qlinear_conv,
     "onnx.QLinearMatMul": qlinear_matmul,
@@ -107,6 +112,7 @@ OPERATORS: dict[str, Callable[[QModel], onnx.ModelProto]] = {
     "onnx.QLinearAveragePool": qlinear_average_pool,
     "onnx.QLinearGlobalAveragePool": qlinear_global_average_pool,
     "onnx.QGemm": qgemm,
+    "onnx.QLinearConcat": qlinear_concat,
 }
 
 
@@ -225,5 +231,5 @@ def test_another_operator_of_the_domain_is_named() -> None:
     model.graph.node[0].op_type = "QLinearSoftmax"
     assert refusal(model) == (
         "node 'node': unknown operator QLinearSoftmax of the domain 'com.microsoft'; expected operators of ONNX, or "
-        "QLinearAdd, QLinearAveragePool, QLinearGlobalAveragePool, QGemm"
+        "QLinearAdd, QLinearAveragePool, QLinearGlobalAveragePool, QGemm, QLinearConcat"
     )

@@ -89,7 +89,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
     """The model and what messages call it."""
     if isinstance(source, bytes):
-        content, name = source, "the ONNX model"
+        content, name = source, "the TFLite model" if is_tflite(source) else "the ONNX model"
     else:
         name = str(source)
         try:

@@ -68,7 +68,9 @@ def main() -> None:
 
 @app.command("compile")
 def compile_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX model, int8; or float, with --calibration.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model, int8; or float, with --calibration.")
+    ],
     isa: Isa,
     output: OptionalOutput = None,
     set: Set = None,  # noqa: A002

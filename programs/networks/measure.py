@@ -4,7 +4,8 @@ python -m programs.networks.measure resnet8 resnet18
 python -m programs.networks.measure --isa wide32 --set memories.act.kib=512
 
 Without names, all networks. `compile` and `simulate` are processor seconds of the calls alone, without imports: what
-else runs on the machine does not lengthen them. `peak` is the process's resident memory, with imports. This process imports nothing heavy: what it held would count in its children's peaks.
+else runs on the machine does not lengthen them. `peak` is the process's resident memory, with imports. The process that
+starts them imports nothing heavy: what it held would count in its children's peaks.
 """
 
 from __future__ import annotations

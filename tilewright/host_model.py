@@ -6,7 +6,6 @@ What ONNX Runtime does not take, or is known to compute otherwise, runs in ONNX'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,61 +33,55 @@ class Runner(Protocol):
     def __call__(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]: ...
 
 
+Maker = Callable[[onnx.ModelProto], Runner]
+"""Loads a model into an evaluator; raises when it does not take it."""
+
+
 class HostModel:
     """A serialised ONNX model, ready to run any number of times."""
 
     def __init__(self, model: bytes) -> None:
         self._model = onnx.ModelProto.FromString(model)
+        self._runners: dict[Maker, Runner | Exception] = {}
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputError when neither ONNX Runtime nor the reference evaluator can run it."""
         given = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in inputs.items()}
-        first: Exception | None = None
-        for runner in self._runners:
-            try:
-                return dict(zip(outputs, runner(self._model)(outputs, given), strict=True))
-            except Exception as error:  # both raise whatever their kernels do
-                first = first or error
-        assert first is not None
-        raise InputError(f"the host cannot run its part of the network: {_first_line(first)}") from first
+        results = self._first_that_can(lambda runner: runner(outputs, given))
+        return dict(zip(outputs, results, strict=True))
 
     def require_runnable(self) -> None:
         """Raise InputError when neither ONNX Runtime nor the reference evaluator takes the model."""
+        self._first_that_can(lambda runner: [])
+
+    def _first_that_can(self, work: Callable[[Runner], list[Any]]) -> list[Any]:
+        """What the first evaluator gives that takes the model and does the work."""
         first: Exception | None = None
-        for runner in self._runners:
+        for make in self._makers():
             try:
-                runner(self._model)
-                return
-            except Exception as error:  # both raise whatever their loaders do
+                return work(self._runner(make))
+            except Exception as error:  # evaluators raise whatever their loaders and kernels do
                 first = first or error
-        nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
         assert first is not None
+        nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
         raise InputError(f"the host cannot run its part of the network, {nodes}: {_first_line(first)}") from first
 
-    @cached_property
-    def _runners(self) -> tuple[Callable[[onnx.ModelProto], Runner], ...]:
-        """What may run the model, in the order in which they are tried."""
-        reference = cache_one(_reference_evaluator)
-        if any(_is_otherwise(node) for node in all_nodes(self._model.graph)):
-            return (reference,)
-        return cache_one(_onnx_runtime), reference
+    def _makers(self) -> tuple[Maker, ...]:
+        """The evaluators that may run the model, in the order in which they are tried."""
+        is_otherwise = any(_is_otherwise(node) for node in all_nodes(self._model.graph))
+        return (_reference_evaluator,) if is_otherwise else (_onnx_runtime, _reference_evaluator)
 
-
-def cache_one(make: Callable[[onnx.ModelProto], Runner]) -> Callable[[onnx.ModelProto], Runner]:
-    """The same function for one argument, which makes its runner only once, also when that fails."""
-    made: list[Runner | Exception] = []
-
-    def made_once(model: onnx.ModelProto) -> Runner:
-        if not made:
+    def _runner(self, make: Maker) -> Runner:
+        """An evaluator with the model loaded, which is tried only once; raises what it raised then."""
+        if make not in self._runners:
             try:
-                made.append(make(model))
-            except Exception as error:  # raised again for every run
-                made.append(error)
-        if isinstance(made[0], Exception):
-            raise made[0]
-        return made[0]
-
-    return made_once
+                self._runners[make] = make(self._model)
+            except Exception as error:  # raised below, now and in later runs
+                self._runners[make] = error
+        found = self._runners[make]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def _is_otherwise(node: onnx.NodeProto) -> bool:

@@ -60,6 +60,16 @@ def test_the_interpreter_agrees(model: onnx.ModelProto, program: tilewright.Prog
         assert np.array_equal(computed.outputs[name], values)
 
 
+@pytest.mark.slow
+def test_the_hardware_agrees_in_every_bit_and_cycle() -> None:
+    model = sandwich()
+    program, inputs = tilewright.compile(model, "tiny8"), random_inputs(model, np.random.default_rng(0))
+    result = program.run(inputs, on="rtl")
+    assert np.array_equal(result.outputs["y"], run_onnx(model, inputs)["y"])
+    assert result.profile is not None
+    assert result.profile["cycles"] == program.profile()["cycles"]
+
+
 def test_load_undoes_save(program: tilewright.Program, tmp_path: Path) -> None:
     program.save(tmp_path / "net.npu")
     assert tilewright.Program.load(tmp_path / "net.npu").network == program.network

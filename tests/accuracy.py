@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +56,21 @@ class Agreement:
 
 
 def compare(model: onnx.ModelProto, isa: str, feeds: Iterable[Tensors]) -> list[Agreement]:
-    """Every layer of a QDQ network on every feed of its inputs."""
-    found: list[Agreement] = []
+    """Every layer of a QDQ network, on all feeds of its inputs together."""
+    found: dict[str, Agreement] = {}
     programs: dict[str, tilewright.Program | str] = {}
     for feed in feeds:
         tensors = quantised_tensors(model, feed)
         for layer in layers(model, tensors):
             if layer.name not in programs:
                 programs[layer.name] = compiled(layer, isa)
-            found.append(agreement(layer, programs[layer.name], tensors))
-    return found
+            of_feed = agreement(layer, programs[layer.name], tensors)
+            found[layer.name] = of_feed if layer.name not in found else _together(found[layer.name], of_feed)
+    return list(found.values())
+
+
+def _together(a: Agreement, b: Agreement) -> Agreement:
+    return replace(a, values=a.values + b.values, unequal=a.unequal + b.unequal, furthest=max(a.furthest, b.furthest))
 
 
 def compiled(layer: Layer, isa: str) -> tilewright.Program | str:
@@ -153,8 +158,7 @@ def table(found: Iterable[Agreement]) -> str:
     for kind, of in sorted(kinds.items()):
         values, unequal = sum(one.values for one in of), sum(one.unequal for one in of)
         equal = 100 * (1 - unequal / values)
-        named = len({one.name for one in of})
-        lines.append(f"| {kind} | {named} | {values:,} | {equal:.4f} % | {max(one.furthest for one in of)} |")
+        lines.append(f"| {kind} | {len(of)} | {values:,} | {equal:.4f} % | {max(one.furthest for one in of)} |")
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ canonical operators (see CANONICAL), with every attribute present:
     conv_transpose(x, w[, b]) {strides, crops, dilations, group}    w as that of conv; crops: what goes at top and left
     interpolate(x) {rows, columns}    for each place of the result the first element, its weight, and that of the next
     space_to_depth(x) {block}    depth_to_space(x) {block, order}    as ONNX's; see compiler.pixel_blocks
+    refold(x)                   rows joined to one, or one row cut: another height and width, elements in the same order
     concat(a, b, …) {axis}      along a dimension of [N, C, H, W]
     take(x) {batches, channels, rows, columns}    the operand's indices along each dimension of [N, C, H, W]; () is all
     rescale(q) {low, high}      integer → integer of another scale and zero point
@@ -62,6 +63,7 @@ CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "interpolate": ((1,), ("rows", "columns")),
     "space_to_depth": ((1,), ("block",)),
     "depth_to_space": ((1,), ("block", "order")),
+    "refold": ((1,), ()),
     "concat": (ANY, ("axis",)),
     "take": ((1,), TAKEN),
 }

@@ -244,6 +244,7 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "dequantize": _same,
     "rescale": _same,
     "reshape": _same,
+    "refold": _same,
     "conv": _conv,
     "max_pool": _max_pool,
     "average_pool": _average_pool,

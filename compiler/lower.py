@@ -15,7 +15,14 @@ from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_extreme, lower_lookup, lower_max_pool, lower_mul, lower_rescale
 from compiler.lower_interpolate import lower_interpolate
-from compiler.lower_moves import lower_concat, lower_depth_to_space, lower_pad, lower_space_to_depth, lower_take
+from compiler.lower_moves import (
+    lower_concat,
+    lower_depth_to_space,
+    lower_pad,
+    lower_refold,
+    lower_space_to_depth,
+    lower_take,
+)
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lower_transposed import lower_conv_transpose
 from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
@@ -38,6 +45,7 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "rescale": lower_rescale,
     "concat": lower_concat,
     "take": lower_take,
+    "refold": lower_refold,
     "space_to_depth": lower_space_to_depth,
     "depth_to_space": lower_depth_to_space,
     "conv_transpose": lower_conv_transpose,

@@ -16,6 +16,7 @@ from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
 from compiler.simplify.moves import MOVES
 from compiler.simplify.padding import PADDING
+from compiler.simplify.refold import refold
 from compiler.simplify.resize import RESIZE
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
 from compiler.simplify.tables import TABLES
@@ -37,7 +38,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     require_quantized(graph)
     graph = merge_equal_operators(graph)
     graph = rewrite(graph, merged(RULES), blame)
-    graph = merge_equal_operators(graph)
+    graph = refold(merge_equal_operators(graph))
     require_integer(graph, blame)
     return graph
 

@@ -1,0 +1,59 @@
+"""Reshapes between height and width, [N, C, H, W] to [N, C, H·W] and back, where both shapes are computed with.
+
+Elsewhere a reshape costs nothing: host and machine have the elements in the same order. Between two operators they lie
+in rows of one length or of another, and must be moved. Example: the maps of a detector's scales, each flattened and
+then concatenated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.graph import Graph, Operator, stored_shape
+
+FREE = ("quantize", "dequantize", "reshape")
+"""Operators that give a tensor another name, or lie at the host."""
+
+
+def refold(graph: Graph) -> Graph:
+    """The graph with `refold` in place of the reshapes that move rows; others are as they were."""
+    readers: dict[str, list[Operator]] = {}
+    for operator in graph.operators:
+        for name in operator.inputs:
+            readers.setdefault(name, []).append(operator)
+    operators = tuple(
+        replace(operator, kind="refold") if _moves_rows(operator, graph, readers) else operator
+        for operator in graph.operators
+    )
+    return replace(graph, operators=operators)
+
+
+def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
+    shapes = [graph.tensors[name].shape for name in (*operator.inputs[:1], *operator.outputs)]
+    if operator.kind != "reshape" or max(map(len, shapes)) > 4:
+        return False
+    before, after = map(stored_shape, shapes)
+    is_refold = before[:2] == after[:2] and before[2] * before[3] == after[2] * after[3] and 1 in (before[2], after[2])
+    if before == after or not is_refold or graph.tensors[operator.outputs[0]].quantization is None:
+        return False
+    return _is_computed(operator.inputs[0], operator, graph, readers) and _is_read(operator.outputs[0], readers)
+
+
+def _is_computed(name: str, but: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
+    """Whether an operator makes a tensor, or reads it beside the one named, in this shape."""
+    if any(reader is not but and reader.kind not in FREE for reader in readers.get(name, [])):
+        return True
+    producer = graph.producers.get(name)
+    if producer is None or producer.kind == "transpose":
+        return False
+    return producer.kind not in FREE or _is_computed(producer.inputs[0], producer, graph, readers)
+
+
+def _is_read(name: str, readers: dict[str, list[Operator]]) -> bool:
+    """Whether an operator reads a tensor, or a reshape of it."""
+    for reader in readers.get(name, []):
+        if reader.kind == "reshape" and _is_read(reader.outputs[0], readers):
+            return True
+        if reader.kind not in (*FREE, "transpose"):
+            return True
+    return False

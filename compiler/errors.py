@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -17,6 +17,19 @@ class CompileError(Exception):
 
 class DamagedModel(CompileError):
     """A model that no machine could compile: its own numbers make no sense."""
+
+
+class TooSmall(CompileError):
+    """A machine whose memories hold no program for a model.
+
+    `fact` names the layer, the memory, and what is needed and available; `words` are depths of memories without which
+    this stays so, perhaps not with which it does not; `remedy` is a change that would do.
+    """
+
+    def __init__(self, fact: str, words: Mapping[str, int], remedy: str) -> None:
+        super().__init__(f"{fact}; {remedy}")
+        self.fact = fact
+        self.words = words
 
 
 class DoesNotFit(CompileError):

@@ -149,9 +149,10 @@ class _Lowering:
             alignments[dot.format.destination.memory] = dot.format.destination.block
         return {
             memory.name: Room(
-                memory.depth - taken * (memory.name == home), longest_buffer(memory, alignments.get(memory.name, 1))
+                memory.depth - taken * (memory.name == home), longest_buffer(memory, alignment), alignment
             )
             for memory in self._machine.memories.values()
+            for alignment in [alignments.get(memory.name, 1)]
         }
 
     def _shape(self, position: int, residency: Residency) -> NestShape:

@@ -11,7 +11,7 @@ import onnx
 
 from compiler.allocate import Placement, allocate
 from compiler.emit import emit
-from compiler.errors import CompileError, DoesNotFit
+from compiler.errors import CompileError, DoesNotFit, TooSmall
 from compiler.fuse import fuse
 from compiler.graph import Graph
 from compiler.graph_text import parse_graph, print_graph
@@ -22,7 +22,7 @@ from compiler.nest import NestProgram
 from compiler.nest_text import parse_nests, print_nests
 from compiler.onnx_import import import_onnx
 from compiler.parts import merge_parts
-from compiler.remedy import larger_memory
+from compiler.remedy import enough, larger_memory
 from compiler.schedule import schedule
 from compiler.simplify import simplify
 from compiler.tile import TileProgram
@@ -113,12 +113,34 @@ def pass_names() -> tuple[str, ...]:
 
 
 def _run(value: Any, first: int, machine: Machine, options: Options, dump: Dump | None) -> Program:
-    """Run the passes from position `first` on; the tail that depends on memories is tried until it fits."""
-    fixed = max(first, pass_names().index(RETRIED_FROM))
-    value = _run_passes(PASSES[first:fixed], value, machine, options, dump)
-    program = _run_until_it_fits(_tiling_once(PASSES[fixed:]), value, machine, options, dump)
+    """Run the passes from position `first` on; the tail that depends on memories is tried until it fits.
+
+    When it does not, the error says with what memories it would: those with which the passes up to addresses succeed.
+    """
+    names = pass_names()
+    sized, fixed, placed = (max(first, names.index(name)) for name in (SIZED_FROM, RETRIED_FROM, PLACED_BY))
+    sizeless = _run_passes(PASSES[first:sized], value, machine, options, dump)
+    value = _run_passes(PASSES[sized:fixed], sizeless, machine, options, dump)
+
+    def attempt(larger: Machine) -> None:
+        selected = _run_passes(PASSES[sized:fixed], sizeless, larger, options, None)
+        _run_until_it_fits(_tiling_once(PASSES[fixed : placed + 1]), selected, larger, options, None)
+
+    try:
+        program: Program = _run_until_it_fits(_tiling_once(PASSES[fixed:]), value, machine, options, dump)
+    except TooSmall as error:
+        if first > names.index(SIZED_FROM):  # a text of tiles is of one machine
+            raise
+        raise TooSmall(error.fact, error.words, _remedy(machine, error, attempt)) from error
     require_valid(program)
     return program
+
+
+def _remedy(machine: Machine, error: TooSmall, attempt: Callable[[Machine], None]) -> str:
+    try:
+        return f"try {enough(machine, error, attempt)}"
+    except CompileError as other:
+        return f"larger memories alone do not help: {other}"
 
 
 def _run_passes(steps: Sequence[Pass], value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
@@ -129,15 +151,14 @@ def _run_passes(steps: Sequence[Pass], value: Any, machine: Machine, options: Op
     return value
 
 
-def _run_until_it_fits(
-    steps: Sequence[Pass], value: Any, machine: Machine, options: Options, dump: Dump | None
-) -> Program:
+def _run_until_it_fits(steps: Sequence[Pass], value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
+    """The result of the last of the passes with the first options that fit; raises TooSmall when none do."""
     smallest: DoesNotFit | None = None
     for attempt in attempts(options):
         dumped: list[tuple[str, str]] = []
         keep = None if dump is None else lambda name, text, kept=dumped: kept.append((name, text))
         try:
-            program: Program = _run_passes(steps, value, machine, attempt, keep)
+            result = _run_passes(steps, value, machine, attempt, keep)
         except DoesNotFit as error:
             if smallest is None or error.needed - error.available < smallest.needed - smallest.available:
                 smallest = error
@@ -145,9 +166,9 @@ def _run_until_it_fits(
         for name, text in dumped:
             assert dump is not None
             dump(name, text)
-        return program
+        return result
     assert smallest is not None
-    raise CompileError(_what_would_do(smallest, machine)) from smallest
+    raise _too_small(smallest, machine) from smallest
 
 
 def _tiling_once(steps: Sequence[Pass]) -> Sequence[Pass]:
@@ -176,11 +197,13 @@ def attempts(options: Options) -> Iterator[Options]:
         yield replace(options, tiling=frugal, loads_ahead=0)
 
 
-def _what_would_do(error: DoesNotFit, machine: Machine) -> str:
-    return (
+def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:
+    fact = (
         f"{error.layer}: {error.memory} needs {error.needed} words at the same time, {machine.name} has "
-        f"{error.available}; try --set {larger_memory(machine, error.memory, error.needed)}"
+        f"{error.available}"
     )
+    remedy = f"try --set {larger_memory(machine, error.memory, error.needed)}"
+    return TooSmall(fact, {error.memory: error.needed}, remedy)
 
 
 # -- the passes --------------------------------------------------------------------------------------------------------
@@ -244,6 +267,12 @@ PASSES = (
     Pass("emit", _emit, disassemble),
 )
 """Every pass, in order: its name is what `--dump-after` takes."""
+
+SIZED_FROM = "select"
+"""From this pass on, the sizes of memories matter."""
+
+PLACED_BY = "allocate"
+"""With this pass, everything has its place."""
 
 RETRIED_FROM = "tile"
 """From this pass on, a program that does not fit is tried again with options that need less memory."""

@@ -1,10 +1,23 @@
-"""The change of a machine that makes room for what did not fit, as `--set` takes it."""
+"""The smallest change of a machine that makes room for what did not fit, as `--set` takes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
 import yaml
 
+from compiler.errors import CompileError, TooSmall
+from isa.errors import IsaError
+from isa.loader import build_machine
 from isa.machine import Machine
+from isa.yaml_tree import apply_overrides, parse_yaml
+
+MOST_STEPS = 64
+"""Enlargements after which there is no hope: from the fourth of a memory on, each adds twice what the last did."""
+
+Sizes = Mapping[str, int]
+"""By memory, the number under the key by which the machine's file says its size."""
 
 
 def larger_memory(machine: Machine, name: str, words: int) -> str:
@@ -12,8 +25,98 @@ def larger_memory(machine: Machine, name: str, words: int) -> str:
 
     The key is the one, `kib` or `depth`, by which the machine's own file says the size: a file may have only one.
     """
+    return _override(machine, name, _size(machine, name, words))
+
+
+def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], None]) -> str:
+    """The overrides with which `attempt` passes, `--set memories.act.kib=8 --set memories.acc.kib=2`.
+
+    `attempt` raises what was too small of a machine; `error` is what it raised of this one. No memory is larger than it
+    must be beside the others: with one KiB (or one word a bank) less of any, the attempt fails. Raises CompileError
+    when no memories are enough, for then something else is missing.
+    """
+    sizes = _shrunken(machine, _sufficient(machine, error, attempt), attempt)
+    return _settings(machine, sizes)
+
+
+def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Machine], None]) -> dict[str, int]:
+    """Sizes with which the attempt passes: each failure enlarges what it names."""
+    sizes: dict[str, int] = {}
+    times: dict[str, int] = {}
+    for _ in range(MOST_STEPS):
+        if error is None:
+            return sizes
+        for name, words in error.words.items():
+            times[name] = times.get(name, 0) + 1
+            least = sizes.get(name, _present(machine, name)) + (_step(machine, name) << max(0, times[name] - 3))
+            sizes[name] = max(least, _size(machine, name, words))
+        error = _failure(machine, sizes, attempt)
+    assert error is not None
+    raise error
+
+
+def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machine], None]) -> dict[str, int]:
+    """The same with each memory as small as it may be beside the others."""
+    for name, size in list(sizes.items()):
+        step, low, high = _step(machine, name), _present(machine, name), size
+        middle = high - step  # most enlargements are the least that is enough
+        while high - low > step:
+            if _failure(machine, {**sizes, name: middle}, attempt) is None:
+                high = middle
+            else:
+                low = middle
+            middle = low + (high - low) // step // 2 * step
+        sizes[name] = high
+    return sizes
+
+
+def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], None]) -> TooSmall | None:
+    """What is too small of the machine with these sizes, if anything."""
+    overrides = [_override(machine, name, size) for name, size in sizes.items()]
+    try:
+        larger = build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
+    except IsaError as fault:
+        raise CompileError(str(fault)) from fault
+    try:
+        attempt(larger)
+    except TooSmall as error:
+        return error
+    return None
+
+
+# -- sizes as the file says them ---------------------------------------------------------------------------------------
+
+
+def _key(machine: Machine, name: str) -> str:
+    return "depth" if name in _memories_with_depth(machine.text) else "kib"
+
+
+@lru_cache(maxsize=1)
+def _memories_with_depth(text: str) -> frozenset[str]:
+    return frozenset(name for name, keys in yaml.safe_load(text)["memories"].items() if "depth" in keys)
+
+
+def _step(machine: Machine, name: str) -> int:
+    """By how much a size grows at least: one word a bank, or one KiB."""
+    return machine.memories[name].banks if _key(machine, name) == "depth" else 1
+
+
+def _present(machine: Machine, name: str) -> int:
+    """The size of the machine's memory, rounded down to whole KiB."""
+    memory = machine.memories[name]
+    return memory.depth if _key(machine, name) == "depth" else memory.depth * memory.word_bytes // 1024
+
+
+def _size(machine: Machine, name: str, words: int) -> int:
+    """The size that gives a memory at least so many words in equal banks."""
     memory = machine.memories[name]
     whole = -(-words // memory.banks) * memory.banks
-    if "depth" in yaml.safe_load(machine.text)["memories"][name]:
-        return f"memories.{name}.depth={whole}"
-    return f"memories.{name}.kib={-(-whole * memory.word_bytes // 1024)}"
+    return whole if _key(machine, name) == "depth" else -(-whole * memory.word_bytes // 1024)
+
+
+def _override(machine: Machine, name: str, size: int) -> str:
+    return f"memories.{name}.{_key(machine, name)}={size}"
+
+
+def _settings(machine: Machine, sizes: Sizes) -> str:
+    return " ".join(f"--set {_override(machine, name, size)}" for name, size in sizes.items())

@@ -8,13 +8,13 @@ worth of all the others, which nothing hides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
+from compiler.errors import TooSmall
 from compiler.nest import Access
 from compiler.remedy import larger_memory
 from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, WeightTiles
@@ -71,10 +71,11 @@ class NestShape:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What tiles may take of a memory: `free` words in all, at most `longest` of them in one piece."""
+    """What tiles may take of a memory: `free` words in all, at most `longest` in one piece of aligned groups."""
 
     free: int
     longest: int
+    alignment: int = 1
 
     @property
     def most(self) -> int:
@@ -103,7 +104,7 @@ class TileChoice:
 def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> TileChoice:
     """The cheapest tile that fits the room in each memory.
 
-    Raises CompileError naming the layer, the memory, what is needed and what there is when nothing fits.
+    Raises TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
     """
     for cut_from in (WIDE_WINDOW, 2):
         sizes, points_outer = _candidates(shape, cut_from)
@@ -116,7 +117,7 @@ def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], op
         if is_possible.any():
             break
     else:
-        raise CompileError(_explain(shape, machine, room, words))
+        raise _too_small(shape, machine, room, words)
     is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
     cycles = _cycles(shape, machine, sizes, points_outer, is_double)
     best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
@@ -337,14 +338,32 @@ def _box_loads(
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _explain(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> str:
-    who = describe(shape.cover.nest)
-    for name, needed in words.items():
-        memory, least, most = machine.memories[name], int(needed.min()), room[name].most
-        if least > most:
-            larger = larger_memory(machine, name, -(-memory.depth * least // max(1, most)))
-            return (
-                f"{who}: its smallest tile needs {least * memory.word_bytes} bytes of {name}, "
-                f"{most * memory.word_bytes} are free; try --set {larger}"
-            )
-    return f"{who}: no tile fits all memories of {machine.name} at once; make them larger"
+def _too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:
+    """Of the candidate that lacks the fewest bytes: what it lacks. What no candidate can do without is named first."""
+    most = {name: room[name].most for name in words}
+    lacking = {name: np.maximum(needed - most[name], 0) for name, needed in words.items()}
+    total = sum(lack * machine.memories[name].word_bytes for name, lack in lacking.items())
+    best = int(np.argmin(total))
+    missing = [name for name, lack in lacking.items() if lack[best]]
+    missing.sort(key=lambda name: int(lacking[name].min()) == 0)
+    wants = {name: int(words[name][best]) for name in missing}
+    depths = {name: _depth_for(machine.memories[name], room[name], wanted) for name, wanted in wants.items()}
+    parts = [
+        f"{wanted * machine.memories[name].word_bytes} bytes of {name}, "
+        f"{most[name] * machine.memories[name].word_bytes} are free"
+        for name, wanted in wants.items()
+    ]
+    changes = " ".join(f"--set {larger_memory(machine, name, depth)}" for name, depth in depths.items())
+    fact = f"{describe(shape.cover.nest)}: its smallest tile needs {', and '.join(parts)}"
+    return TooSmall(fact, depths, f"try {changes}")
+
+
+def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
+    """The least depth in equal banks with which a tile finds so many words, beside what is there already."""
+    depth = memory.depth
+    while (
+        room.free + depth - memory.depth < wanted
+        or longest_buffer(replace(memory, depth=depth), room.alignment) < wanted
+    ):
+        depth += memory.banks
+    return depth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -62,8 +62,8 @@ RUNS = 3
 """Random inputs for each network."""
 
 TOO_SMALL = re.compile(
-    r".+: (its smallest tile needs \d+ bytes of \w+, -?\d+ are free|"
-    r"\w+ needs \d+ words at the same time, \S+ has \d+); try --set (memories\.\w+\.(?:kib|depth)=\d+)"
+    r".+: (its smallest tile needs \d+ bytes of \w+, -?\d+ are free(, and \d+ bytes of \w+, -?\d+ are free)*|"
+    r"\w+ needs \d+ words at the same time, \S+ has \d+); try (?P<remedy>(--set memories\.\w+\.(kib|depth)=\d+ ?)+)"
 )
 """The refusal of a network that does not fit: layer, memory, needed, available, and the change that would do."""
 
@@ -155,27 +155,21 @@ def scale_bits(machine: Machine) -> int:
 
 
 def hold_remedies(machine: Machine, outcome: Outcome) -> None:
-    """The change that a refusal proposes is enough for its layer; another layer or memory may be refused next."""
+    """With the change that a refusal proposes, the network compiles."""
     for name, message in outcome.refused.items():
-        larger, model = machine, specification(name)[0]
-        settled: set[tuple[str, str]] = set()  # layers, and memories that were made larger for them
-        while message:
-            remedy = TOO_SMALL.fullmatch(message)
-            assert remedy is not None, f"{machine.name}, {name}: {message}"
-            case = message.partition(": ")[0], remedy[2].partition("=")[0]
-            assert case not in settled, f"{machine.name}, {name}: the change before was not enough: {message}"
-            settled.add(case)
-            larger = with_override(larger, remedy[2])
-            try:
-                compile_model(model, larger)
-                message = ""
-            except CompileError as error:
-                message = str(error)
+        compile_model(specification(name)[0], with_overrides(machine, proposed(message)))
 
 
-def with_override(machine: Machine, override: str) -> Machine:
-    """The machine with one `key.path=value` set."""
-    return build_machine(apply_overrides(parse_yaml(machine.text, machine.name), [override]), machine.name)
+def proposed(message: str) -> list[str]:
+    """The overrides that a refusal proposes."""
+    refusal = TOO_SMALL.fullmatch(message)
+    assert refusal is not None, message
+    return refusal["remedy"].removeprefix("--set ").split(" --set ")
+
+
+def with_overrides(machine: Machine, overrides: Sequence[str]) -> Machine:
+    """The machine with some `key.path=value` set."""
+    return build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
 
 
 def hold_accuracy(machine: Machine, outcome: Outcome) -> None:

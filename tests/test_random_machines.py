@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+import tests.shrink
 from isa.errors import IsaError
 from isa.loader import load_machine_text
 from isa.machine import Machine
+from isa.manual import manual
 from isa.program import place_regions
 from rtl.run import run_rtl_many
 from rtl.verilog import TOP, emit_verilog
 from simulator.cycles import simulate_cycles
 from simulator.values import simulate_values
+from tests import machine_laws
 from tests.machine_laws import (
     MODELS,
     Outcome,
@@ -155,5 +159,30 @@ def breaks_laws(overlay: dict[str, Any]) -> bool:
     return False
 
 
+def keep_failing(seed: int) -> Path:
+    """Shrink the machine of a seed, which breaks a law, and keep it."""
+    return keep(random_overlay(seed), f"random{seed}", breaks_laws)
+
+
+def test_keeps_a_failing_machine_as_a_small_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a manual that forgets every instruction of machines with this seed's bus."""
+    overlay = random_overlay(3)
+    bus = overlay["dram"]["bus_bytes"]
+    monkeypatch.setattr(tests.shrink, "KEPT", tmp_path)
+    for law in ("hold_encoding_laws", "hold_network_laws", "hold_accuracy", "hold_remedies"):
+        monkeypatch.setattr(f"{__name__}.{law}", lambda *_: None)  # what holds, slowly
+    with pytest.raises(AssertionError, match="there is no failure to keep"):
+        keep_failing(3)
+    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as fault:
+        fault.setattr(machine_laws, "manual", lambda of: "" if of.dram.bus_bytes == bus else manual(of))
+        path = keep_failing(3)
+        assert path == tmp_path / "random3.yaml"
+        assert yaml.safe_load(path.read_text()) == {"extends": "base16", "dram": {"bus_bytes": bus}}
+        with pytest.raises(AssertionError):
+            hold_laws(path.read_text(), path.name, 0)
+    hold_laws(path.read_text(), path.name, 0)
+
+
 if __name__ == "__main__":
-    print(keep(random_overlay(int(sys.argv[1])), f"random{sys.argv[1]}", breaks_laws))
+    print(keep_failing(int(sys.argv[1])))

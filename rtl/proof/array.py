@@ -1,0 +1,85 @@
+"""The systolic array: every sum is the dot product of its vector with its tile's column, also when tiles change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import z3
+
+from isa.numeric import IntegerType, Interval
+from rtl.proof.datapath import without_products
+from rtl.proof.meaning import as_integer
+from rtl.proof.netlist import Run, netlist
+from rtl.proof.product import PRODUCT
+from rtl.proof.result import Claim, Goal, Subject
+from rtl.systolic import SystolicArray
+
+REDUCED_ARRAYS = ((2, 3), (3, 2))
+"""Rows and columns of the arrays that are proved: every processing element of a larger one is the same hardware."""
+
+INT8 = IntegerType(8, True)
+
+SUM_BITS = 24
+"""Bits in which products of int8 and sums of a few of them are integers."""
+
+
+def array(rows: int, cols: int) -> Subject:
+    """Two tiles after each other, with any weights and vectors, at every distance that the array allows up to 2 more.
+
+    Products are an unknown function; that they are in the range of products of int8 is all that is assumed of them.
+    """
+    unit = SystolicArray(rows, cols, INT8, INT8)
+    method = "reduced, all inputs, two tiles, products unknown"
+    claim = Claim(f"array of {rows} × {cols}: dot products", method, lambda run: list(_goals(unit, run)))
+    return Subject(without_products(netlist(unit)), [claim])
+
+
+def _goals(unit: SystolicArray, run: Run) -> Iterator[Goal]:
+    least = unit.WEIGHT_LEAD
+    for lead in range(least, least + 3):
+        for gap in range(1, 4):
+            yield from _schedule_goals(unit, run, lead, gap)
+
+
+def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int) -> Iterator[Goal]:
+    """The first tile's row 0 comes in cycle 0, its first vector `lead` later, the next row 0 `gap` after that."""
+    begins = [0, max(unit.rows, lead + gap)]  # a row comes each cycle
+    firsts = [begin + lead for begin in begins]
+    end = firsts[1] + 2
+    given = [
+        run.at(name, cycle) == int(cycle in at)
+        for name, at in (("loads", begins), ("is_first", firsts))
+        for cycle in range(end + unit.latency)
+    ]
+    for cycle in range(firsts[0], end):
+        tile = 0 if cycle < firsts[1] else 1
+        products = [_products(unit, run, column, cycle, begins[tile]) for column in range(unit.cols)]
+        known = [in_range(product, unit.product) for of_column in products for product in of_column]
+        equal = [
+            _part(run, "sums", column, unit.cols, cycle + unit.latency) == sum(of_column[1:], of_column[0])
+            for column, of_column in enumerate(products)
+        ]
+        yield Goal(f"lead {lead}, gap {gap}, cycle {cycle}", [*given, *known], z3.And(*equal))
+
+
+def _products(unit: SystolicArray, run: Run, column: int, cycle: int, begin: int) -> list[z3.BitVecRef]:
+    """Of each of the vector's elements and the weight of the tile whose row 0 came in cycle `begin`."""
+    found = []
+    for row in range(unit.rows):
+        activation = _part(run, "vector", row, unit.rows, cycle)
+        weight = _part(run, "weights", column, unit.cols, begin + row)
+        product = PRODUCT(as_integer(activation, True), as_integer(weight, True))
+        found.append(z3.Extract(SUM_BITS - 1, 0, product))
+    return found
+
+
+def in_range(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
+    return z3.And(value >= interval.low, value <= interval.high)
+
+
+def _part(run: Run, name: str, index: int, count: int, cycle: int) -> z3.BitVecRef:
+    """Element of an array of equal ones; sums as integers."""
+    whole = run.at(name, cycle)
+    size = whole.size() // count
+    part = z3.Extract((index + 1) * size - 1, index * size, whole)
+    return z3.SignExt(SUM_BITS - size, part) if name == "sums" else part

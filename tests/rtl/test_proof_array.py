@@ -1,0 +1,36 @@
+"""The array's proof holds for the array that ships, and fails for one that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from amaranth.hdl import Module, Value
+
+from rtl.proof.array import array
+from rtl.systolic import SystolicArray
+from tests.rtl.faults import failed_goals, unseen
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(2, 3), (3, 1)])
+def test_sums_are_dot_products(rows: int, cols: int) -> None:
+    assert failed_goals(array(rows, cols)) == []
+
+
+def test_every_goal_sees_a_fault() -> None:
+    assert unseen(array(2, 2), [], ["sums"]) == []
+
+
+def test_sees_vectors_that_come_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystolicArray, "WEIGHT_LEAD", 1)
+    failed = failed_goals(array(2, 2))
+    assert failed and all("lead 1" in goal for goal in failed)
+
+
+def test_sees_weights_that_change_for_all_columns_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SystolicArray.build_tags
+
+    def build_tags(self: SystolicArray, m: Module, tag: Value, count: int, name: str) -> list[Value]:
+        tags = right(self, m, tag, count, name)
+        return [tags[0]] * count if name == "swap" else tags
+
+    monkeypatch.setattr(SystolicArray, "build_tags", build_tags)
+    assert failed_goals(array(2, 2))

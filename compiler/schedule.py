@@ -57,6 +57,7 @@ def _ready_positions(program: TileProgram) -> list[int]:
     sizes = _space_sizes(program)
     all_footprints = program_footprints(program)
     written = {_span(program, f)[0] for footprints in all_footprints for f in footprints if f.is_write}
+    last_use = {_span(program, f)[0]: i for i, footprints in enumerate(all_footprints) for f in footprints}
     ready = []
     for index, footprints in enumerate(all_footprints):
         spans = [(*_span(program, footprint), footprint) for footprint in footprints]
@@ -67,6 +68,8 @@ def _ready_positions(program: TileProgram) -> list[int]:
             position = max(position, known.last_conflict(first, footprint))
         for space, first, footprint in spans:
             history[space].record(index, first, footprint)
+        for space in {space for space, _, _ in spans if last_use[space] == index}:
+            del history[space]  # two numbers for each byte of a tensor are much
         ready.append(position)
     return ready
 

@@ -18,7 +18,8 @@ SCALE = 2.0**-4
 
 def mixed_network(rng: Generator, count: int = 8) -> onnx.ModelProto:
     """A graph of so many random steps over [1, CHANNELS, SIZE, SIZE], each on any tensors before it."""
-    builder = ModelBuilder(rng)
+    builder = ModelBuilder(rng, activation=np.int8 if rng.integers(2) else np.uint8)
+    least = int(np.iinfo(builder.activation.name).min)
     builder.constant("axis", np.array(1, np.int64))
     first = builder.input("x", [1, CHANNELS, SIZE, SIZE])
     quantised = [builder.quantize(first, SCALE, name="x.q")]
@@ -45,7 +46,7 @@ def mixed_network(rng: Generator, count: int = 8) -> onnx.ModelProto:
                 quantised.append(builder.quantize(f, SCALE, name=f"q{step}"))
             case "relu":
                 positive = builder.node("Relu", [q], name=f"relu{step}")
-                quantised.append(builder.quantize(positive, SCALE, -128, name=f"relu{step}.q"))
+                quantised.append(builder.quantize(positive, SCALE, least, name=f"relu{step}.q"))
     _outputs(builder, quantised, floats)
     return builder.build("mixed")
 

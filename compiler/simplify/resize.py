@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from compiler.errors import CompileError
 from compiler.graph import Operator, describe, stored_axis, stored_shape
-from compiler.simplify.attributes import Attributes, attributes_of
+from compiler.simplify.attributes import attributes_of
 from compiler.simplify.moves import taken_attributes
 from compiler.simplify.rewrite import Replacement, View
 
@@ -49,33 +49,27 @@ def resize(operator: Operator, view: View) -> Replacement | None:
         axes = attributes.integers("axes") or tuple(range(rank))
         attributes.only("antialias", 0)
         attributes.only("keep_aspect_ratio_policy", "stretch")
-        _ignore_unused(attributes, mode, coordinates)
+        attributes.only("exclude_outside", 0)
+        attributes.ignore("cubic_coeff_a", "extrapolation_value")  # of modes that are refused
     if mode not in ("nearest", "linear"):
         raise CompileError(f"{describe(operator)}: mode = {mode!r} has no lowering; expected 'nearest' or 'linear'")
     transform = _entry(operator, "coordinate_transformation_mode", coordinates, COORDINATES)
-    given = _scales(operator, [axis % rank for axis in axes], view)
-    sizes = list(zip(source.shape, result.shape, strict=True))
-    dimensions = [
-        _Axis(size, resized, np.float32(given.get(axis, resized / size))) for axis, (size, resized) in enumerate(sizes)
-    ]
-    if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
-        raise CompileError(f"{describe(operator)}: resizes to {list(result.shape)}; expected positive sizes and scales")
-    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
-        raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
+    dimensions = _dimensions(operator, source.shape, result.shape, [axis % rank for axis in axes], view)
     places = {axis: _places(transform, dimensions[axis]) for axis in range(2, rank)}
     if mode == "nearest":
         pick = _entry(operator, "nearest_mode", nearest, NEAREST)
         taken = {stored_axis(a, rank): _clipped(map(pick, p), dimensions[a].size) for a, p in places.items()}
-        made = Operator(operator.name, "take", operator.inputs[:1], operator.outputs, taken_attributes(taken))
+        made = replace(operator, kind="take", attributes=taken_attributes(taken))
     else:
         weights = {stored_axis(a, rank): _weights(operator, p, dimensions[a].size) for a, p in places.items()}
-        attributes_made = {"rows": weights.get(2, ()), "columns": weights[3]}
-        made = Operator(operator.name, "interpolate", operator.inputs[:1], operator.outputs, attributes_made)
-    return Replacement((Operator(made.name, made.kind, made.inputs, made.outputs, made.attributes, operator.nodes),))
+        made = replace(operator, kind="interpolate", attributes={"rows": weights.get(2, ()), "columns": weights[3]})
+    return Replacement((replace(made, inputs=operator.inputs[:1]),))
 
 
 def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | None:
-    """An interpolation that gives every element itself is its operand."""
+    """An interpolation of reals that gives every element itself is its operand."""
+    if view.type(operator.outputs[0]).quantization is not None:
+        return None
     sizes = stored_shape(view.type(operator.inputs[0]).shape)[2:]
     for name, size in zip(("rows", "columns"), sizes, strict=True):
         weights = operator.attributes[name]
@@ -83,13 +77,6 @@ def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | Non
         if weights not in ((), whole):
             return None
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
-
-
-def _ignore_unused(attributes: Attributes, mode: str, coordinates: str) -> None:
-    """Attributes that say something only of other modes."""
-    attributes.ignore("cubic_coeff_a")  # of cubic
-    attributes.ignore("extrapolation_value")  # of tf_crop_and_resize
-    attributes.only("exclude_outside", 0) if mode == "cubic" else attributes.ignore("exclude_outside")
 
 
 def _entry(
@@ -102,6 +89,22 @@ def _entry(
     return table[name]
 
 
+def _dimensions(
+    operator: Operator, before: tuple[int, ...], after: tuple[int, ...], axes: Sequence[int], view: View
+) -> list[_Axis]:
+    """Sizes and factors of all dimensions, of which batches and channels stay; raises CompileError for others."""
+    given = _scales(operator, axes, view)
+    dimensions = [
+        _Axis(size, resized, np.float32(given.get(axis, resized / size)))
+        for axis, (size, resized) in enumerate(zip(before, after, strict=True))
+    ]
+    if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
+        raise CompileError(f"{describe(operator)}: resizes to {list(after)}; expected positive sizes and scales")
+    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
+        raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
+    return dimensions
+
+
 def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, float]:
     """The factor of each axis that the operator gives; none where it gives sizes."""
     name = operator.inputs[2] if len(operator.inputs) > 2 else ""
@@ -110,7 +113,9 @@ def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, fl
     value = view.constant(name)
     if value is None:
         raise CompileError(f"{describe(operator)}: its scales {name!r} are computed; expected constants")
-    return dict(zip(axes, map(float, value.ravel()), strict=True)) if value.size else {}
+    if value.size not in (0, len(axes)):
+        raise CompileError(f"{describe(operator)}: {value.size} scales for {len(axes)} dimensions; expected one each")
+    return dict(zip(axes, map(float, value.ravel()), strict=False))
 
 
 # -- coordinates -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+import tilewright
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.accuracy import Agreement, agreement, compare, compiled, layers, quantised_tensors, table
@@ -31,6 +32,23 @@ def test_other_machines_agree_too(isa: str) -> None:
 
 def test_the_trained_network_agrees_on_real_images() -> None:
     require_agreement(compare(onnx.load(MODEL), "base16", [{"image": image[None]} for image in images()[:20]]))
+
+
+@pytest.mark.parametrize("name", ["resnet8", pytest.param("mobilenetv1-0.25", marks=pytest.mark.slow)])
+def test_a_network_gives_the_bits_of_its_operators_one_after_the_other(name: str) -> None:
+    """What stays on chip, is fused or overlaps changes no bit."""
+    model = int8_network(name)
+    feed = random_inputs(model, seed=7)
+    tensors = quantised_tensors(model, feed)
+    for layer in layers(model, tensors):
+        program = compiled(layer, "base16")
+        assert not isinstance(program, str), program
+        tensors[layer.output] = program.run({of: tensors[of] for of in layer.inputs}).outputs[layer.output]
+    (logits,) = tilewright.compile(model, "base16").run(feed).outputs.values()
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    quantised, scale, zero = model.graph.node[-1].input
+    steps = tensors[quantised].astype(np.int32) - constants[zero]
+    assert np.array_equal(logits, steps.astype(np.float32) * constants[scale])
 
 
 def require_agreement(found: list[Agreement]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compiler.graph import Operator
 from compiler.lower_products import Product, integer_bias, product_nest, sum_bounds, symmetric_weights, weight_access
@@ -40,47 +41,49 @@ class Phase:
 
 
 def lower_conv_transpose(operator: Operator, network: Network) -> list[Nest]:
-    x, y = operator.inputs[0], operator.outputs[0]
+    """A product for each phase of rows and of columns, with the taps that meet it."""
     weights, scales = symmetric_weights(operator, network)
-    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
-    units = x_scale * scales
-    bias = integer_bias(operator, units, network)
-    image, result = network.shape(x), network.shape(y)
-    rows, columns = (
-        phases(weights.shape[axis], result[axis], operator.attributes, axis - 2) for axis in (2, 3)
-    )
+    result = network.shape(operator.outputs[0])
+    rows, columns = (phases(weights.shape[axis], result[axis], operator.attributes, axis - 2) for axis in (2, 3))
+    count = len(rows) * len(columns)
     nests: list[Nest] = []
     for row in rows:
         for column in columns:
+            name = operator.name if count == 1 else f"{operator.name}.part{len(nests)}"
             used = weights[:, :, list(row.taps)][:, :, :, list(column.taps)]
+            macs = used.size * result[0] * row.count * column.count
             if not used.size:
                 used = np.zeros((*weights.shape[:2], 1, 1), np.int64)
-            leaves = any(
-                reach.start < 0 or reach.stop > size
-                for reach, size in ((row.reach(), image[2]), (column.reach(), image[3]))
-            )
-            index = (affine(("n", 1)), affine(("i", 1)), row.read("y", "r"), column.read("x", "s"))
-            stride = operator.attributes["strides"]
-            place = (
-                affine(("n", 1)),
-                affine(("o", 1)),
-                affine(("y", stride[0]), constant=row.first),
-                affine(("x", stride[1]), constant=column.first),
-            )
-            product = Product(
-                (image[1], *used.shape[2:]),
-                weight_access(f"{operator.name}.weight", used, operator.attributes["group"], network),
-                (result[0], result[1], row.count, column.count),
-                Access(network.buffer_of[x], index, x_zero if leaves else None),
-                Access(network.buffer_of[y], place),
-                bias - x_zero * used.sum(axis=(1, 2, 3)),
-                units / y_scale,
-                sum_bounds(used),
-            )
-            name = operator.name if len(rows) * len(columns) == 1 else f"{operator.name}.part{len(nests)}"
-            macs = used.size * result[0] * row.count * column.count
+            product = _phase_product(operator, used, scales, row, column, network)
             nests.append(product_nest(name, operator, product, macs, network))
     return nests
+
+
+def _phase_product(
+    operator: Operator, weights: NDArray[np.int64], scales: NDArray[np.float64], row: Phase, column: Phase,
+    network: Network,
+) -> Product:  # fmt: skip
+    x, y = operator.inputs[0], operator.outputs[0]
+    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
+    image, (batches, channels, _, _) = network.shape(x), network.shape(y)
+    leaves = any(
+        reach.start < 0 or reach.stop > size for reach, size in ((row.reach(), image[2]), (column.reach(), image[3]))
+    )
+    down, along = operator.attributes["strides"]
+    outer = (affine(("n", 1)), affine(("o", 1)))
+    places = (affine(("y", down), constant=row.first), affine(("x", along), constant=column.first))
+    read = (affine(("n", 1)), affine(("i", 1)), row.read("y", "r"), column.read("x", "s"))
+    units = x_scale * scales
+    return Product(
+        (image[1], *weights.shape[2:]),
+        weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network),
+        (batches, channels, row.count, column.count),
+        Access(network.buffer_of[x], read, x_zero if leaves else None),
+        Access(network.buffer_of[y], (*outer, *places)),
+        integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3)),
+        units / y_scale,
+        sum_bounds(weights),
+    )
 
 
 def phases(kernel: int, size: int, attributes: Mapping[str, tuple[int, ...]], axis: int) -> list[Phase]:

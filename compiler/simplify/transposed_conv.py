@@ -6,7 +6,7 @@ has them, [O, I / group, R, S]; what is not padding at the start follows from th
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,16 @@ from compiler.simplify.rewrite import Replacement, View, joined
 from compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """How elements are spread over the result, one number for each spatial dimension."""
+
+    group: int
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    crops: tuple[int, ...]  # what of the sums goes at the start
+
+
 def conv_transpose(operator: Operator, view: View) -> Replacement | None:
     weights = constant_weights(operator.inputs[1], view)
     if weights is None:
@@ -25,7 +35,25 @@ def conv_transpose(operator: Operator, view: View) -> Replacement | None:
     rank = weights.values.ndim - 2
     if rank not in (1, 2) or len(source) != rank + 2:
         raise CompileError(f"{describe(operator)}: its input has the shape {list(source)}; expected [N, C, H, W]")
-    kernel = weights.values.shape[2:]
+    if len(result) != len(source):
+        raise CompileError(f"{describe(operator)}: its result is {list(result)}; expected an output_shape that fits")
+    spread = _read(operator, weights.values.shape, source, result)
+    name, change = stored_weights(_as_kernels(operator, weights, spread.group, rank), f"{operator.name}.weight", view)
+    attributes = {
+        "strides": ((1,) + spread.strides)[-2:],
+        "crops": ((0,) + spread.crops)[-2:],
+        "dilations": ((1,) + spread.dilations)[-2:],
+        "group": spread.group,
+    }
+    inputs = (operator.inputs[0], name, *filter(None, operator.inputs[2:]))
+    return joined(
+        change, Replacement((replace(operator, kind="conv_transpose", inputs=inputs, attributes=attributes),))
+    )
+
+
+def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]) -> _Spread:
+    """The operator's attributes; raises CompileError for those that do not fit its operands."""
+    kernel, rank = weights[2:], len(weights) - 2
     with attributes_of(operator) as attributes:
         group = attributes.integer("group", 1)
         given = attributes.integers("kernel_shape") or kernel
@@ -35,51 +63,25 @@ def conv_transpose(operator: Operator, view: View) -> Replacement | None:
         auto_pad = attributes.text("auto_pad", "NOTSET")
         extra = attributes.integers("output_padding") or (0,) * rank
         shape = attributes.integers("output_shape")
+    who = describe(operator)
     if given != kernel:
-        raise CompileError(
-            f"{describe(operator)}: kernel_shape = {list(given)}, the weights have {list(weights.values.shape)}"
-        )
+        raise CompileError(f"{who}: kernel_shape = {list(given)}, the weights have {list(weights)}")
     if min(*strides, *dilations) < 1 or (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank):
-        raise CompileError(f"{describe(operator)}: strides, dilations or pads do not fit {rank} spatial dimensions")
-    if group < 1 or source[1] != weights.values.shape[0] or source[1] % group:
-        raise CompileError(
-            f"{describe(operator)}: {source[1]} channels in {group} groups do not fit its weights, "
-            f"{list(weights.values.shape)}"
-        )
+        raise CompileError(f"{who}: strides, dilations or pads do not fit {rank} spatial dimensions")
+    if group < 1 or source[1] != weights[0] or source[1] % group:
+        raise CompileError(f"{who}: {source[1]} channels in {group} groups do not fit its weights, {list(weights)}")
     if len(extra) != rank or not all(0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
-        raise CompileError(
-            f"{describe(operator)}: output_padding = {list(extra)}; expected less than the stride or the dilation"
-        )
-    if len(result) != len(source):
-        raise CompileError(f"{describe(operator)}: its result is {list(result)}; expected an output_shape that fits")
-    begin = pads[:rank]
+        raise CompileError(f"{who}: output_padding = {list(extra)}; expected less than the stride or the dilation")
     if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
-        raise CompileError(
-            f"{describe(operator)}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID"
-        )
+        raise CompileError(f"{who}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID")
+    crops = (0,) * rank if auto_pad == "VALID" else pads[:rank]
     if shape is not None or auto_pad.startswith("SAME"):
         sizes = zip(source[2:], result[2:], kernel, strides, dilations, extra, strict=True)
         totals = [max(0, (i - 1) * s + e + (k - 1) * d + 1 - o) for i, o, k, s, d, e in sizes]
-        begin = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
-    elif auto_pad == "VALID":
-        begin = (0,) * rank
-    if min(begin) < 0:
-        raise CompileError(f"{describe(operator)}: pads = {list(pads)}; expected no negative padding")
-    name, change = stored_weights(_as_kernels(operator, weights, group, rank), f"{operator.name}.weight", view)
-    made = Operator(
-        operator.name,
-        "conv_transpose",
-        (operator.inputs[0], name, *filter(None, operator.inputs[2:])),
-        operator.outputs,
-        {
-            "strides": ((1,) + strides)[-2:],
-            "crops": ((0,) + begin)[-2:],
-            "dilations": ((1,) + dilations)[-2:],
-            "group": group,
-        },
-        operator.nodes,
-    )
-    return joined(change, Replacement((made,)))
+        crops = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
+    if min(crops) < 0:
+        raise CompileError(f"{who}: pads = {list(pads)}; expected no negative padding")
+    return _Spread(group, strides, dilations, crops)
 
 
 def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> Weights:

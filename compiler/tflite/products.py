@@ -92,13 +92,14 @@ def transpose_conv(operation: Operation) -> None:
     is_same = operation.name_of("padding", "Padding") == "SAME"
     before, after, extra = [], [], []
     for out, source, window, stride in zip(size[1:3], (height, width), (rows, columns), strides, strict=True):
-        surplus = (source - 1) * stride + window - out
-        first = max(surplus, 0) // 2 if is_same else 0
-        before.append(first)
-        after.append(max(surplus - first, 0))
+        if source != (-(-out // stride) if is_same else (out - window) // stride + 1):
+            raise operation.error(
+                f"its result's shape is {list(size)}, which no convolution takes to {[height, width]}"
+            )
+        surplus = (source - 1) * stride + window - out  # never more than 0 for VALID
+        before.append(max(surplus, 0) // 2)
+        after.append(max(surplus, 0) - before[-1])
         extra.append(max(-surplus, 0))
-        if extra[-1] >= stride:
-            raise operation.error(f"its result's shape is {list(size)}, more than the image {[height, width]} reaches")
     weights = _weights(operation, image, kernel, (3, 0, 1, 2), 0)
     value = operation.writer.node(
         "ConvTranspose",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import flatbuffers
@@ -23,6 +24,10 @@ TYPES = {
 }
 
 
+PLACEHOLDER = 0x123456789ABC
+"""The offset of data behind the flatbuffer, until its length is known."""
+
+
 @dataclass(frozen=True)
 class Tensor:
     """What the file says of a tensor; scales and zero points are lists, empty for none."""
@@ -36,6 +41,7 @@ class Tensor:
     axis: int = 0
     value: NDArray[Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    is_outside: bool = False  # its data stands behind the flatbuffer
 
     def real(self, integers: NDArray[Any]) -> NDArray[np.float64]:
         """The real values of this tensor's integers."""
@@ -83,11 +89,21 @@ class TfliteFile:
         self.inputs.append(self.tensor(*args, **kwargs))
         return self.inputs[-1]
 
-    def constant(self, name: str, value: Any, scales: Any = (), zeros: Sequence[int] = (), axis: int = 0) -> Tensor:
+    def constant(
+        self,
+        name: str,
+        value: Any,
+        scales: Any = (),
+        zeros: Sequence[int] = (),
+        axis: int = 0,
+        is_outside: bool = False,
+    ) -> Tensor:
         value = np.asarray(value)
         rounded = tuple(float(np.float32(scale)) for scale in scales)
         zeros = tuple(zeros) or (0,) * len(rounded)
-        return self._add(name, value.shape, value.dtype, rounded, zeros, axis, value)
+        made = self._add(name, value.shape, value.dtype, rounded, zeros, axis, value)
+        self.tensors[made.index] = replace(made, is_outside=is_outside)
+        return self.tensors[made.index]
 
     def _add(self, name: str, shape: Any, dtype: Any, scales: Any, zeros: Any, axis: int = 0, value: Any = None,
              extra: Any = None) -> Tensor:  # fmt: skip
@@ -138,11 +154,16 @@ class TfliteFile:
             Buffers=_offsets(b, "Model", "Buffers", buffers),
         )  # fmt: skip
         b.Finish(model, b"TFL3")
-        return bytes(b.Output())
+        outside = b"".join(t.value.tobytes() for t in self.tensors if t.value is not None and t.is_outside)
+        flatbuffer = bytes(b.Output())
+        return flatbuffer.replace(struct.pack("<Q", PLACEHOLDER), struct.pack("<Q", len(flatbuffer))) + outside
 
     def _tensor(self, b: Any, tensor: Tensor, buffers: list[int]) -> int:
         buffer = 0
-        if tensor.value is not None:
+        if tensor.value is not None and tensor.is_outside:
+            buffer = len(buffers)
+            buffers.append(_table(b, "Buffer", Offset=PLACEHOLDER, Size=tensor.value.nbytes))
+        elif tensor.value is not None:
             buffer = len(buffers)
             buffers.append(_table(b, "Buffer", Data=_numbers(b, np.frombuffer(tensor.value.tobytes(), np.uint8))))
         quantization = None

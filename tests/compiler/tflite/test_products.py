@@ -157,6 +157,21 @@ def test_transpose_conv(padding: int, kernel: Any, stride: Any, size: Any) -> No
     require_close(y, run(translate(file, y), inputs)["y"], real + b.reals)
 
 
+@pytest.mark.parametrize(("padding", "size"), [(0, (15, 12)), (1, (14, 13)), (1, (15, 16)), (1, (2, 2))])
+def test_refuses_a_transpose_conv_of_another_size(padding: int, size: Any) -> None:
+    file = TfliteFile()
+    x = file.input("x", (1, 7, 6, 4), SCALE)
+    w = file.constant("w", np.ones((5, 3, 3, 4), np.int8), [0.5])
+    shape = file.constant("shape", np.array([1, *size, 5], np.int32))
+    y = file.tensor("y", (1, *size, 5))
+    file.operator("TRANSPOSE_CONV", [shape, w, x], y, "TransposeConvOptions", Padding=padding, StrideH=2, StrideW=2)
+    with pytest.raises(CompileError) as error:
+        translate(file, y)
+    assert str(error.value) == (
+        f"net: operator 0 (TRANSPOSE_CONV): its result's shape is {[1, *size, 5]}, which no convolution takes to [7, 6]"
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize(
     ("shape", "result", "keeps"),

@@ -161,6 +161,23 @@ def test_refuses_options_of_a_newer_schema() -> None:
     )
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_data_behind_the_flatbuffer(is_cut: bool) -> None:
+    """Files above 2 GB keep their weights there; a buffer then says offset and size."""
+    file = TfliteFile()
+    x, y = file.input("x", (2, 3)), file.tensor("y", (2, 3))
+    values = np.arange(6, dtype=np.int8).reshape(3, 2)
+    w = file.constant("w", values, [0.5], is_outside=True)
+    file.operator("RELU", [x], y)
+    content = file.content(y)
+    if is_cut:
+        assert refused(content[:-1]) == (
+            f"net: a truncated or damaged TFLite file ({len(content) - 1} bytes): tensor {w.index} cannot be read"
+        )
+    else:
+        np.testing.assert_array_equal(read_tflite(content, "net").tensors[w.index].value, values)
+
+
 def test_refuses_data_of_another_size() -> None:
     file = TfliteFile()
     x, y = file.input("x", (2, 3)), file.tensor("y", (2, 3))

@@ -27,6 +27,15 @@ def evaluate(text: str, names: Mapping[str, int]) -> int:
         raise IsaError(f"{short(text)} is not a number or an expression over parameters") from error
 
 
+def names_in(text: str) -> frozenset[str]:
+    """The names that an expression uses; none if it is no expression."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval") if len(text) <= MAX_EXPRESSION_CHARACTERS else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)) if tree else frozenset()
+
+
 def evaluate_node(node: ast.expr, names: Mapping[str, int]) -> int:
     """As `evaluate`, for a parsed expression."""
     value = _evaluate(node, names)

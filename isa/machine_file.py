@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from isa.errors import IsaError
+from isa.expression import names_in
 from isa.instruction_file import InstructionReader, MachineSizes
 from isa.keys import (
     ARRAY_KEYS,
@@ -113,11 +114,23 @@ class _Builder:
         )
 
     def _read_parameters(self, tree: Tree | None) -> None:
-        for name, child in self.reader.open_mapping(tree, "parameters").items():
+        """Parameters in the order of the file: each may use those above it, so that none can depend on itself."""
+        parameters = self.reader.open_mapping(tree, "parameters")
+        unread = set(parameters)
+        for name, child in parameters.items():
+            before, path = self.reader.complaint_count, f"parameters.{name}"
             if name in TAKEN_PARAMETERS:
                 message = f"{name!r} is the machine's own, and expressions may use it: choose another name"
-                self.reader.complain(child.where, f"parameters.{name}", message)
-            self.reader.names[name] = self.reader.integer(child, f"parameters.{name}", PARAMETER)
+                self.reader.complain(child.where, path, message)
+            uses = names_in(child.value) if isinstance(child.value, str) else frozenset()
+            too_early = uses & unread
+            for used in sorted(too_early):
+                where = "itself" if used == name else f"{used!r}, which stands below it"
+                self.reader.complain(child.where, path, f"uses {where}; a parameter may use those above it")
+            self.reader.names[name] = PARAMETER.low if too_early else self.reader.integer(child, path, PARAMETER)
+            if self.reader.complaint_count > before or uses & self.reader.faulty_names:
+                self.reader.faulty_names.add(name)
+            unread.remove(name)
 
     def _read_rounding(self, tree: Tree | None) -> None:
         words = [rounding.value for rounding in Rounding]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from isa.errors import IsaError, short
-from isa.expression import evaluate
+from isa.expression import evaluate, names_in
 from isa.keys import NAME, QUOTED_NUMBER, Key, Whole
 from isa.numeric import IntegerType, parse_integer_type
 from isa.statement import did_you_mean
@@ -21,6 +21,8 @@ class Reader:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
+        self.faulty_names: set[str] = set()
+        """Names whose numbers were complained of: what is computed with them is not complained of again."""
         self._complaints: list[tuple[Where, str]] = []
 
     @property
@@ -84,6 +86,8 @@ class Reader:
                     self.complain(
                         tree.where, path, f"expected an integer, not the string {short(text)}; leave the quotes out"
                     )
+                    return low
+                if names_in(text) & self.faulty_names:
                     return low
                 try:
                     value = evaluate(text, self.names)

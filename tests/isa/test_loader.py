@@ -134,7 +134,7 @@ def test_parameters_reach_sizes(tmp_path: Path) -> None:
         ),
         (
             "parameters: {a: b, b: 1}\n",
-            "m.yaml:2:17: parameters.a: unknown parameter 'b'; there are: none",
+            "m.yaml:2:17: parameters.a: uses 'b', which stands below it; a parameter may use those above it",
         ),
         (
             "parameters: {a: 1 // 0}\n",

@@ -88,8 +88,9 @@ def test_refuses_a_statement(statement: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ("{a: b, b: a}", "a: unknown parameter 'b'; there are: none"),
-        ("{a: a + 1}", "a: unknown parameter 'a'; there are: none"),
+        ("{a: b, b: a}", "a: uses 'b', which stands below it; a parameter may use those above it"),
+        ("{a: a + 1}", "a: uses itself; a parameter may use those above it"),
+        ("{a: c, b: 1}", "a: unknown parameter 'c'; there are: none"),
         ("{a: 1 % 0}", "a: `1 % 0` divides by zero"),
         ("{a: 2 ** 80}", "a: `2 ** 80` is not an integer expression (+ - * // % min max)"),
         ("{a: 281474976710656 * 2}", "a: `281474976710656 * 2` is 562949953421312; expected at most 2**48"),
@@ -109,6 +110,11 @@ def test_refuses_a_statement(statement: str, expected: str) -> None:
 )  # fmt: skip
 def test_refuses_a_parameter(parameters: str, expected: str) -> None:
     assert only_refusal(f"parameters: {parameters}") == f"parameters.{expected}"
+
+
+def test_what_a_faulty_parameter_decides_is_not_complained_of_again() -> None:
+    users = "lanes: a + 1\nmemories: {act: {kib: b}}"
+    assert only_refusal(f"parameters: {{a: 1 // 0, b: a}}\n{users}") == "parameters.a: `1 // 0` divides by zero"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ def _pool(operation: Operation, op_type: str, **attributes: Any) -> None:
     image = operation.input(0)
     _, height, width, _ = operation.require_rank(image, 4)
     kernel = operation.positive("filter_height"), operation.positive("filter_width")
+    if kernel[0] > 2 * height or kernel[1] > 2 * width:
+        raise operation.error(f"has windows of {list(kernel)}, each larger than all of the image, {[height, width]}")
     windows = read_windows(operation, (height, width), kernel, dilated=False)
     value = operation.writer.node(
         op_type,

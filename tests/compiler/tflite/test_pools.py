@@ -77,6 +77,17 @@ def test_refuses_a_pool_that_changes_the_scale() -> None:
     )
 
 
+def test_refuses_windows_far_beyond_the_image() -> None:
+    file = TfliteFile()
+    x, y = file.input("x", (1, 4, 4, 3), 0.05), file.tensor("y", (1, 2, 2, 3), 0.05)
+    file.operator("MAX_POOL_2D", [x], y, "Pool2DOptions", StrideH=2, StrideW=2, FilterHeight=9, FilterWidth=2)
+    with pytest.raises(CompileError) as error:
+        translate(file, y)
+    assert str(error.value) == (
+        "net: operator 0 (MAX_POOL_2D): has windows of [9, 2], each larger than all of the image, [4, 4]"
+    )
+
+
 def test_refuses_axes_computed_at_run_time() -> None:
     file = TfliteFile()
     x, axes = file.input("x", (1, 4, 4, 3)), file.input("axes", (2,), None, dtype=np.int32)

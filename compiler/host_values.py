@@ -50,4 +50,4 @@ def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
         case "uint8":
             return (values + UINT8_OFFSET).astype(np.uint8)
         case _:
-            return values.astype(np.int8)
+            return values.astype(tensor.dtype)

@@ -7,6 +7,7 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, TensorType, describe
 from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_extreme, lower_lookup, lower_max_pool, lower_mul, lower_rescale
+from compiler.lower_integers import is_sum
 from compiler.lower_interpolate import lower_interpolate
 from compiler.lower_moves import (
     lower_concat,
@@ -25,8 +27,9 @@ from compiler.lower_moves import (
 )
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lower_transposed import lower_conv_transpose
-from compiler.lowering_network import ACTIVATION, Network, activation, identity_index, result_loops
+from compiler.lowering_network import ACCUMULATOR, ACTIVATION, Network, identity_index, result_loops
 from compiler.nest import Access, Buffer, Nest, NestProgram
+from compiler.nest_expressions import source
 from compiler.number_format import number_format
 from compiler.vectors import vector_blocks
 from isa.machine import Machine
@@ -111,7 +114,8 @@ def _name_buffers(network: Network) -> None:
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
         shape = shapes[root] if root in shapes else network.shape(root)
-        buffer = Buffer(named.get(root, root), shape, ACTIVATION)
+        of = ACCUMULATOR if is_sum(graph.tensors[tensor]) else ACTIVATION
+        buffer = Buffer(named.get(root, root), shape, of)
         network.buffers[buffer.name] = buffer
 
 
@@ -146,11 +150,12 @@ def _output_copies(network: Network) -> list[Nest]:
         held = network.buffer_of[tensor]
         if held == name:
             continue
-        shape = network.buffers[held].shape
-        network.buffers[name] = Buffer(name, shape, ACTIVATION)
-        loops = result_loops(shape)
+        of = network.buffers[held]
+        network.buffers[name] = replace(of, name=name)
+        loops = result_loops(of.shape)
         reads = {"a": Access(held, identity_index())}
-        nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), activation("a"), 0))
+        copied = source("a", of.type.interval)
+        nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), copied, 0))
     return nests
 
 

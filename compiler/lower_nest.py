@@ -52,7 +52,8 @@ class NestJob:
     result: Whole | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
-    home: str  # the memory that tensors live in
+    home: str  # the memory that the tensors that it reads live in
+    stored_from: str  # the memory that its result is computed into
 
     @property
     def cover(self) -> Cover:
@@ -436,7 +437,8 @@ class NestLowering:
         strides = self._access_strides(access, target.layout)
         loops = [(len(tile[k]), strides.get(k, 0), view.strides.get(k, 0)) for k in space.points]
         self._builder.sink = self._stage.rest
-        self._builder.move(self._builder.transfers.store(self._job.home), target.buffer, view.buffer, blocks, loops)
+        store = self._builder.transfers.store(self._job.stored_from)
+        self._builder.move(store, target.buffer, view.buffer, blocks, loops)
 
     def _destination_again(self, tile: Ranges) -> _View:
         last = len(self._job.cover.steps) - 1

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from compiler.graph import Operator, describe
+from compiler.lower_integers import integer_sum, is_sum
 from compiler.lowering_network import (
     ACTIVATION,
     SPACE,
@@ -31,6 +32,7 @@ from compiler.nest_expressions import Target, requantized, source, sum_of_produc
 from compiler.number_format import NumberFormat
 from compiler.simplify.weights import Weights
 from isa.numeric import IntegerType, Interval
+from isa.statement import Expr
 
 GATHERING = 3
 """Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
@@ -104,6 +106,23 @@ def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[
 
 def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
     """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
+    bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
+    total = sum_of_products(activation("x"), source("w", _read_values(product.weights, network)), bound)
+    if is_sum(network.graph.tensors[operator.outputs[0]]):
+        expr, more = integer_sum(name, operator, total, product.bias, product.bounds, product.factors, network)
+    else:
+        expr, more = _requantised_sum(name, operator, total, product, network)
+    reads = {"x": product.vector, "w": product.weights, **more}
+    i, r, s = product.reduce
+    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
+    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
+    return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
+
+
+def _requantised_sum(
+    name: str, operator: Operator, total: Expr, product: Product, network: Network
+) -> tuple[Expr, dict[str, Access]]:
+    """The sum with bias, scale and shift of each channel, and the reads of these."""
     number = network.number
     target = target_of(operator, network)
     bias = _bounded_bias(operator, product, target, number)
@@ -113,19 +132,13 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
         "scale": (scales, IntegerType(number.scale_bits, False)),
         "shift": (shifts, IntegerType(number.shift_bits, False)),
     }
-    reads = {"x": product.vector, "w": product.weights}
-    leaves = {"w": source("w", _read_values(product.weights, network))}
+    reads: dict[str, Access] = {}
+    leaves: dict[str, Expr] = {}
     for part, (values, of) in parameters.items():
         constant = network.add_constant(f"{name}.{part}", values, of)
         reads[part] = Access(constant, (affine(("o", 1)),))
         leaves[part] = source(part, network.values(constant))
-    bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
-    total = sum_of_products(activation("x"), leaves["w"], bound)
-    expr = requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number)
-    i, r, s = product.reduce
-    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
-    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
-    return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
+    return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
 
 
 def _read_values(access: Access, network: Network) -> Interval:

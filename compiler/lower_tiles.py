@@ -81,7 +81,8 @@ class _Lowering:
         self._builder = TileBuilder(self._machine, self._selector.transfers)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
         self._live = lives(self._nests)
-        self._fills: dict[int, Fill] = {}
+        self._home = self._home_on_chip()
+        self._fills: dict[tuple[str, int], Fill] = {}  # by memory and value
         self._whole: dict[str, Whole] = {}
         self._dram: dict[str, InDram] = {}
         self._border_value: dict[str, int] = {}  # of tensors on chip: what their padding holds now
@@ -101,6 +102,12 @@ class _Lowering:
             self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
             self._inputs, self._outputs, self._input_bytes, self._output_bytes, layers,
         )  # fmt: skip
+
+    def _home_on_chip(self) -> str:
+        """The memory of tensors that stay on chip: where those live that nests read. Others only leave for the host."""
+        read = {access.tensor for nest in self._nests.nests for access in nest.reads.values()}
+        names = [name for name in self._nests.buffers if name in read] or list(self._nests.buffers)
+        return self._selector.home(names[0]) if names else ""
 
     # -- what stays on chip, and how each nest is cut ------------------------------------------------------------------
 
@@ -124,29 +131,30 @@ class _Lowering:
         return residency, choices
 
     def _what_may_stay(self, residency: Residency) -> Residency:
-        """Without the tensors that no stretch of their memory can hold in one piece."""
+        """Without tensors that no stretch of their memory can hold in one piece, and those of other memories."""
         for tensor, layout in list(residency.layouts.items()):
             memory = self._machine.memories[self._selector.home(tensor)]
-            if layout.words > longest_buffer(memory, layout.group):
+            if memory.name != self._home or layout.words > longest_buffer(memory, layout.group):
                 residency = residency.without(tensor, self._live)
         return residency
 
     def _choose(self, position: int, residency: Residency) -> TileChoice:
         nest = self._nests.nests[position]
-        home = self._selector.home(nest.result.tensor)
+        home = self._home
         shape = self._shape(position, residency)
-        room = self._room(shape, home, residency.words[position])
+        room = self._room(shape, residency.words[position])
         if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
             if room[home].free < self._machine.memories[home].depth // 2:
                 raise CompileError(f"{describe(nest)}: tensors on chip leave less than half of {home} to tiles")
         return choose_tile(shape, self._machine, room, self._options)
 
-    def _room(self, shape: NestShape, home: str, taken: int) -> dict[str, Room]:
-        """What each memory has for tiles beside `taken` words of tensors in their home."""
-        dot = shape.cover.dot
-        alignments = {home: self._group}
+    def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
+        """What each memory has for tiles beside `taken` words of tensors on chip."""
+        dot, home = shape.cover.dot, self._home
+        alignments = {_read_memory(shape.cover, home): self._group, shape.cover.result_memory: self._group}
         if dot is not None:
-            alignments[dot.format.destination.memory] = dot.format.destination.block
+            into = dot.format.destination
+            alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
         return {
             memory.name: Room(
                 memory.depth - taken * (memory.name == home), longest_buffer(memory, alignment), alignment
@@ -209,12 +217,12 @@ class _Lowering:
             homes[access.tensor] = self._home_for_reading(access.tensor, residency, head, following)
         self._prepare_borders(nest, position, homes)
         result, stored = self._homes_for_writing(nest, position, residency, shape)
+        home = _read_memory(cover, self._home)
         fills = {
-            value: self._fill(nest, value)
+            value: self._fill(nest, value, home)
             for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
         }
-        home = self._selector.home(nest.result.tensor)
-        job = NestJob(shape, choice, homes, result, stored, fills, home)
+        job = NestJob(shape, choice, homes, result, stored, fills, home, cover.result_memory)
         stages = NestLowering(job, self._nests, self._builder, self._weights[position]).stages()
         tiles = next(stages)
         tiles.early[:] = [*first.early, *tiles.early, *following.early]
@@ -287,22 +295,24 @@ class _Lowering:
         rows, columns = range(shape[2]), range(shape[3])
         runs = outside_runs(whole.layout, rows, columns)
         if runs:
-            self._builder.fill_runs(self._fill(nest, value), whole.buffer, whole.layout, runs)
+            self._builder.fill_runs(self._fill(nest, value, self._home), whole.buffer, whole.layout, runs)
         if whole.layout.groups * whole.layout.group > whole.layout.blocks and tensor not in self._border_value:
-            self._builder.fill_missing_blocks(self._fill(nest, value), whole.buffer, whole.layout, rows, columns)
+            fill = self._fill(nest, value, self._home)
+            self._builder.fill_missing_blocks(fill, whole.buffer, whole.layout, rows, columns)
         self._border_value[tensor] = value
 
-    def _fill(self, nest: Nest, value: int) -> Fill:
+    def _fill(self, nest: Nest, value: int, home: str) -> Fill:
         """How words get a value: an instruction that computes it from nothing, or loads of a constant word."""
-        if value not in self._fills:
-            step = self._selector.cover_value(nest, const(value))
+        key = (home, value)
+        if key not in self._fills:
+            step = self._selector.cover_value(nest, const(value), home)
             constant = ""
             if step is None:
-                memory = self._machine.memories[self._selector.home(nest.result.tensor)]
+                memory = self._machine.memories[home]
                 word = value.to_bytes(memory.element.bytes, "little", signed=value < 0) * memory.width
                 constant = self._builder.constant(f"fill{value}", word)
-            self._fills[value] = Fill(step, constant)
-        return self._fills[value]
+            self._fills[key] = Fill(step, constant)
+        return self._fills[key]
 
     # -- DRAM ----------------------------------------------------------------------------------------------------------
 
@@ -349,6 +359,12 @@ class _Lowering:
             end = offset + self._dram_layout(tensor.stored, memory.element, tensor.windows).bytes
             placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
         return tuple(placed), end
+
+
+def _read_memory(cover: Cover, otherwise: str) -> str:
+    """The memory that a nest reads tensors from."""
+    operands = ((operand, step) for step in cover.steps for operand in step.format.sources)
+    return next((o.memory for o, step in operands if isinstance(step.inputs[o.name], TensorRead)), otherwise)
 
 
 def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:

@@ -18,6 +18,7 @@ from isa.statement import Expr
 
 ACTIVATION = IntegerType(8, True)
 WEIGHT = IntegerType(8, True)
+ACCUMULATOR = IntegerType(32, True)
 UINT8_OFFSET = 128
 """What a stored value is less than its uint8."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from isa.assembly_draft import Draft
 from isa.assembly_line import AssemblyLine, LineFault, Token
-from isa.description import DTYPES
+from isa.description import DTYPES, OUTPUT_DTYPES
 from isa.errors import IsaError
 from isa.machine import Machine
 from isa.memory import Element, integer_element
@@ -138,14 +138,14 @@ def _read_size(region: str) -> Callable[[AssemblyLine, Draft], None]:
 
 
 def _read_input(line: AssemblyLine, draft: Draft) -> None:
-    draft.inputs.append(_read_tensor(line, draft.machine))
+    draft.inputs.append(_read_tensor(line, draft.machine, DTYPES))
 
 
 def _read_output(line: AssemblyLine, draft: Draft) -> None:
-    draft.outputs.append(_read_tensor(line, draft.machine))
+    draft.outputs.append(_read_tensor(line, draft.machine, OUTPUT_DTYPES))
 
 
-def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
+def _read_tensor(line: AssemblyLine, machine: Machine, dtypes: tuple[str, ...]) -> Tensor:
     """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`."""
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
@@ -164,7 +164,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
                 stored = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
             case "dtype":
                 line.expect("=")
-                dtype = line.known_word("dtype", DTYPES).text
+                dtype = line.known_word("dtype", dtypes).text
             case "scale":
                 line.expect("=")
                 scale = line.number("scale")

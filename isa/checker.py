@@ -177,15 +177,16 @@ def _output_bytes(program: Program) -> list[NDArray[np.int64]]:
 
 def _element_ranges(tensor: Tensor) -> NDArray[np.int64]:
     batch, channels, height, width = tensor.stored
-    plane = height * width * tensor.lanes
+    word = tensor.lanes * tensor.element_bytes
+    plane = height * width * word
     blocks, rest = divmod(channels, tensor.lanes)
     image = (blocks + (rest > 0)) * plane
     parts = []
     if blocks:
         parts.append(affine_ranges(tensor.offset, ((image, batch),), blocks * plane))
     if rest:
-        steps = ((image, batch), (tensor.lanes, height * width))
-        parts.append(affine_ranges(tensor.offset + blocks * plane, steps, rest))
+        steps = ((image, batch), (word, height * width))
+        parts.append(affine_ranges(tensor.offset + blocks * plane, steps, rest * tensor.element_bytes))
     return np.concatenate(parts)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import prod
 from typing import Any, TypeVar
 
 from isa.errors import IsaError
-from isa.program import Layer, Program, Tensor
+from isa.program import WIDE_DTYPES, Layer, Program, Tensor
 from isa.windows import Windows
 
 T = TypeVar("T")
 
 DTYPES = ("float32", "int8", "uint8")
+"""Element types of inputs."""
+
+OUTPUT_DTYPES = (*DTYPES, *WIDE_DTYPES)
+
 TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 
 
@@ -50,8 +54,8 @@ def read_description(text: bytes) -> Description:
         raise IsaError(f"the description is not JSON: {error}") from error
     top = mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
     return Description(
-        inputs=list_of(top["inputs"], "inputs", _tensor),
-        outputs=list_of(top["outputs"], "outputs", _tensor),
+        inputs=list_of(top["inputs"], "inputs", _input),
+        outputs=list_of(top["outputs"], "outputs", _output),
         layers=list_of(top["layers"], "layers", _layer),
         metadata=texts(top["metadata"], "metadata"),
     )
@@ -61,15 +65,23 @@ def _tensor_content(tensor: Tensor) -> dict[str, Any]:
     return {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
 
 
-def _tensor(value: Any, path: str) -> Tensor:
+def _input(value: Any, path: str) -> Tensor:
+    return _tensor(value, path, DTYPES)
+
+
+def _output(value: Any, path: str) -> Tensor:
+    return _tensor(value, path, OUTPUT_DTYPES)
+
+
+def _tensor(value: Any, path: str, dtypes: Sequence[str]) -> Tensor:
     keys = mapping(value, path, TENSOR_KEYS)
     shape = list_of(keys["shape"], f"{path}.shape", _positive)
     stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
         raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
     dtype = text(keys["dtype"], f"{path}.dtype")
-    if dtype not in DTYPES:
-        raise IsaError(f"{path}.dtype: expected {', '.join(DTYPES)}, not {dtype!r}")
+    if dtype not in dtypes:
+        raise IsaError(f"{path}.dtype: expected {', '.join(dtypes)}, not {dtype!r}")
     scale = keys["scale"]
     if not isinstance(scale, float | int) or isinstance(scale, bool) or not 0 < scale < float("inf"):
         raise IsaError(f"{path}.scale: expected a positive number, not {scale!r}")

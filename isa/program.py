@@ -17,6 +17,9 @@ from isa.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
 
+WIDE_DTYPES = ("int32",)
+"""Types of outputs whose elements are stored as wide as the host has them; all others are stored as int8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -31,12 +34,13 @@ class Tensor:
     lies as isa/windows.py says.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q int8; uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); int8 is stored as is.
+    An output may be int32: each element is stored as is, in 4 bytes, little endian.
     """
 
     name: str
     shape: tuple[int, ...]
     stored: tuple[int, int, int, int]
-    dtype: str  # float32, int8 or uint8
+    dtype: str  # float32, int8 or uint8; of an output also int32
     scale: float
     zero_point: int
     offset: int
@@ -45,12 +49,17 @@ class Tensor:
     windows: Windows | None = None
 
     @property
+    def element_bytes(self) -> int:
+        """What an element takes in DRAM."""
+        return np.dtype(self.dtype).itemsize if self.dtype in WIDE_DTYPES else 1
+
+    @property
     def bytes(self) -> int:
         """What the tensor takes of its region."""
         if self.windows is not None:
             return self.windows.bytes(self.stored, self.lanes)
         batch, channels, height, width = self.stored
-        return batch * -(-channels // self.lanes) * height * width * self.lanes
+        return batch * -(-channels // self.lanes) * height * width * self.lanes * self.element_bytes
 
 
 def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:

@@ -102,7 +102,7 @@ def test_with_the_fused_one_the_plain_add_is_optional(fused: Machine, tmp_path: 
     [
         ("max_pool", "maxpool (MaxPool)", "`max_over(a)`"),
         ("mma", "conv1 (Conv)", "`sum(x * w)`"),
-        ("requantize", "conv1 (Conv)", "round_shift((acc + bias) * scale, shift)"),
+        ("requantize", "conv1 (Conv)", "round_shift(acc * scale, shift)"),
         ("add", "block.add (Add)", "round_shift("),
     ],
 )

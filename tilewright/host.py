@@ -17,7 +17,7 @@ from isa.program import Program, Tensor, dram_bytes, in_host_order, place_region
 from tilewright.errors import InputError
 
 STORED = IntegerType(8, True)
-"""Every element of an input or output in DRAM."""
+"""Every element of an input in DRAM, and of an output unless it is int32."""
 
 UNSIGNED_SHIFT = 128
 """What is subtracted from a uint8 to store it as int8."""
@@ -69,10 +69,11 @@ def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array that `pack` stored; `content` are the bytes from the tensor's first on."""
+    """The array that lies in DRAM as `pack` stores one, or of int32; `content` are the bytes from its first on."""
     shape = blocked_shape(tensor)
     batch, blocks, height, width, lanes = shape
-    stored = content[: int(np.prod(shape))].view(np.int8).reshape(shape)
+    element = np.dtype(f"<i{tensor.element_bytes}")
+    stored = np.frombuffer(content[: tensor.bytes].tobytes(), element).reshape(shape)
     channels = stored.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)
     return _from_stored(tensor, in_host_order(channels[:, : tensor.stored[1]], tensor))
 
@@ -87,10 +88,10 @@ def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
             return quantize(array, tensor.scale, tensor.zero_point)
 
 
-def _from_stored(tensor: Tensor, stored: NDArray[np.int8]) -> NDArray[Any]:
+def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
     match tensor.dtype:
-        case "int8":
-            return stored.copy()
+        case "int8" | "int32":
+            return stored.astype(tensor.dtype)
         case "uint8":
             return (stored.astype(np.int16) + UNSIGNED_SHIFT).astype(np.uint8)
         case _:

@@ -96,6 +96,11 @@ class Cover:
         """The step that multiplies by weights, if there is one."""
         return next((step for step in self.steps if step.is_dot), None)
 
+    @property
+    def result_memory(self) -> str:
+        """The memory that the result is computed into."""
+        return self.steps[-1].format.destination.memory
+
 
 @dataclass(frozen=True)
 class _Best:
@@ -151,10 +156,10 @@ class Selector:
         _flatten(best, steps)
         return Cover(nest, search.space, tuple(steps))
 
-    def cover_value(self, like: Nest, value: Expr) -> Step | None:
-        """The cheapest single instruction that writes one constant wherever `like` writes, reading nothing."""
+    def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
+        """The cheapest single instruction that writes one constant to words of a memory, reading nothing."""
         search = _Search(self.machine, self.program, self.transfers, self._patterns, like)
-        best = search.best(value, self.home(like.result.tensor))
+        best = search.best(value, memory)
         if best is None or best.inputs:
             return None
         return _step(best, {})
@@ -342,7 +347,11 @@ class _Search:
 
     def _uncovered(self, home: str) -> Iterator[Expr]:
         element = self.machine.memories[home].element.type
+        reductions = [node for node in walk(self.nest.expr) if node.op in REDUCTIONS]
+        inside = {inner for node in reductions for inner in walk(node) if inner != node}
         for node in walk(self.nest.expr):
+            if node in inside:
+                continue  # what a reduction runs over is never a value in a memory
             is_cut = node.op in REDUCTIONS or (element is not None and element.interval.contains(node.range))
             if node.args and is_cut and not self._is_covered(node):
                 yield node

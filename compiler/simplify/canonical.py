@@ -20,6 +20,7 @@ from compiler.simplify.elementwise import (
     constant_after_all,
     relu,
 )
+from compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
 from compiler.simplify.moves import concat, expand, gather, slice_, split
 from compiler.simplify.padding import pad
 from compiler.simplify.pools import global_pool, pool
@@ -65,6 +66,7 @@ CANONICALIZE = {
     "onnx.Conv": (conv,),
     "onnx.Gemm": (gemm,),
     "onnx.MatMul": (matmul,),
+    **dict.fromkeys(INTEGER_PRODUCTS, (integer_product,)),
     # pools and padding
     "onnx.MaxPool": (pool,),
     "onnx.AveragePool": (pool,),

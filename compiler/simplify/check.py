@@ -6,10 +6,11 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, describe
 from compiler.simplify.binary import BINARY
 from compiler.simplify.canonical import CANONICALIZE
+from compiler.simplify.integer_products import INTEGER_PRODUCTS, SUM
 from compiler.simplify.qoperators import FORMS
 from compiler.simplify.transposes import is_at_an_end
 
-QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS)
+QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
 
 
 def require_quantized(graph: Graph) -> None:
@@ -39,6 +40,10 @@ def _reason(operator: Operator, graph: Graph) -> str:
     """Why an operator cannot stay; empty if it can."""
     if operator.kind.startswith("onnx."):
         return _unknown(operator, graph)
+    if operator.kind not in ("reshape", "transpose"):
+        for name in operator.inputs:
+            if graph.tensors[name].dtype == SUM and name not in graph.constants:
+                return f"its operand {name!r} is {SUM}; expected int8 or uint8, behind QuantizeLinear"
     if operator.kind == "dequantize":
         return ""  # its reader is told
     if operator.kind == "quantize":

@@ -54,7 +54,10 @@ def test_tells_a_smaller_memory_down_to_the_bits() -> None:
         "instructions.requantize: fields p.base to p.k: 2 bits narrower each, p.base uint7 → uint5 at bit 149",
         "instructions.requantize: fields y.base to high: 8 bits lower",
         "instructions.requantize: bits in all: 263 → 255",
-        "binary: not compatible: other words for load_par, requantize; fewer words in par",
+        "instructions.add_bias: fields p.base to p.k: 2 bits narrower each, p.base uint7 → uint5 at bit 149",
+        "instructions.add_bias: fields y.base to y.k: 8 bits lower",
+        "instructions.add_bias: bits in all: 227 → 219",
+        "binary: not compatible: other words for load_par, requantize, add_bias; fewer words in par",
     ]
 
 

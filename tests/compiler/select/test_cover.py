@@ -84,13 +84,13 @@ def test_uses_the_fused_instruction_for_its_parts_where_those_are_missing(tmp_pa
         ),
         (
             ("requantize",),
-            "conv0 (ByHand): no instruction of base16 computes `min(max(round_shift((acc + bias) * scale, shift) + 3, "
-            "-128), 127)`; add one to the machine's instructions",
+            "conv0 (ByHand): no instruction of base16 computes `min(max(round_shift(acc * scale, shift) + 3, -128), "
+            "127)`; add one to the machine's instructions",
         ),
         (
             ("add",),
-            "conv2 (ByHand): no instruction of base16 computes `min(max(round_shift(((act - 7) * 20480) + "
-            "((b - -9) * 65529), 15) + -2, -128), 127)`; add one to the machine's instructions",
+            "conv2 (ByHand): no instruction of base16 computes `min(max(round_shift((acc * 20480) + (acc * 65529), "
+            "15) + -2, -128), 127)`; add one to the machine's instructions",
         ),
         (("load_wgt",), "no instruction of base16 computes `y = d` from dram to wgt; add one"),
     ],

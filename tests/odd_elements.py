@@ -18,6 +18,7 @@ instructions:
   mul: {imm: {low: uint5, high: uint5}}
   lookup: null
   sum: null
+  add_bias: null
   fill: {imm: {value: uint5}}
   every_word:
     engine: vec

@@ -31,6 +31,7 @@ engines: {vec: {writes: [act, acc]}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
   sum: null
+  add_bias: null
   lookup: {from: {t: "256 * lut[]"}, do: "y = lut(t, wrap(a, int8))"}
   shifts:
     engine: vec

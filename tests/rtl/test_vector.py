@@ -240,6 +240,7 @@ instructions:
   mul: {imm: {zero: uint8, low: uint8, high: uint8}}
   lookup: null
   sum: null
+  add_bias: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
   widen:

@@ -182,6 +182,7 @@ memories: {acc: {element: int20}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
   sum: null
+  add_bias: null
 """
 
 

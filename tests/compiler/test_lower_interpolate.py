@@ -86,6 +86,7 @@ def test_linear(given: dict[str, Any], machine: str) -> None:
     assert (apart == 0).mean() >= 0.999
 
 
+@pytest.mark.slow
 def test_linear_with_weights_beyond_int8() -> None:
     apart = compiled_distances(resized((1, 1, 8, 8), shape=(1, 5, 3, 3), mode="linear", out=SCALE_OUT), "base16")
     assert apart.max() <= 1

@@ -37,6 +37,7 @@ def test_every_goal_of_a_queue_sees_a_fault() -> None:
     assert unseen(byte_queue(3), registers, ["input__ready", "output__valid", "output__payload"]) == []
 
 
+@pytest.mark.slow
 def test_every_goal_of_dispatch_sees_a_fault() -> None:
     registers, outputs = [], ["is_done", "fault__valid", "fault__payload.code", "fault__payload.address"]
     for engine in ENGINES:

@@ -219,4 +219,4 @@ def test_ports_are_as_wide_as_the_widest_words() -> None:
     datapath = VectorDatapath(load_machine("tiny8"))
     assert len(datapath.source_0) == 8 * 32  # lanes of acc
     assert len(datapath.source_1) == 8 * 64  # lanes of par
-    assert len(datapath.result) == 8 * 8  # lanes of act
+    assert len(datapath.result) == 8 * 32  # lanes of acc

@@ -110,4 +110,5 @@ def test_interleaves_by_the_widest_block() -> None:
         "wgt": 1,
         "acc": 2,
         "par": 1,
+        "lut": 1,
     }

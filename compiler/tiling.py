@@ -360,7 +360,8 @@ def _too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], wor
 
 def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
     """The least depth in equal banks with which a tile finds so many words, beside what is there already."""
-    depth = memory.depth
+    lacking = max(0, wanted - room.free, wanted - memory.depth)
+    depth = memory.depth + -(-lacking // memory.banks) * memory.banks
     while (
         room.free + depth - memory.depth < wanted
         or longest_buffer(replace(memory, depth=depth), room.alignment) < wanted

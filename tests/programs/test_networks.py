@@ -255,7 +255,7 @@ def test_readme_has_the_figures(name: str, repository: Path) -> None:
     model, _ = built(name)
     shape = [dimension.dim_value for dimension in model.graph.input[0].type.tensor_type.shape.dim[1:]]
     rows = (repository / "programs/networks/README.md").read_text().splitlines()
-    (row,) = [row for row in rows if row.startswith(f"| `{name}` |")]
+    row = next(row for row in rows if row.startswith(f"| `{name}` |"))  # of the first table
     columns = [column.strip() for column in row.split("|")]
     assert columns[3] == "×".join(map(str, shape))
     assert [int(column.replace(" ", "")) for column in columns[4:6]] == [stored_parameters(model), macs(model)]

@@ -297,7 +297,7 @@ def test_datapath_agrees() -> None:
 
 def test_three_consumers_agree() -> None:
     for seed in range(3):
-        check_consumers(seed, 30, read_as_fractions=10)
+        check_consumers(seed, 80, read_as_fractions=10)
 
 
 @pytest.mark.slow

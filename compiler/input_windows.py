@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from compiler.graph import Graph, Operator, TensorType, stored_shape
 from isa.windows import Windows
 
+MACS = "macs"
+"""The attribute of a convolution on windows that says what the original multiplies; the new weights have more zeros."""
+
 
 @dataclass(frozen=True)
 class WindowedInput:
@@ -46,7 +49,8 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
         tensors[x] = replace(tensors[x], shape=(batch, values.shape[1], rows, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
-        attributes = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+        attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+        attributes |= {MACS: graph.constants[w].size * batch * height * width}
         attributes = {**operator.attributes, **attributes}
         operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))
     return replace(graph, operators=tuple(operators), tensors=tensors, constants=constants), found

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from compiler.graph import Operator, describe
+from compiler.input_windows import MACS
 from compiler.lower_integers import integer_sum, is_sum
 from compiler.lowering_network import (
     ACTIVATION,
@@ -48,7 +49,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(operator.outputs[0])
     weights, w_scales = symmetric_weights(operator, network)
     taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
-    macs = taps * result[0] * result[2] * result[3]
+    macs = operator.attributes.get(MACS, taps * result[0] * result[2] * result[3])
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
     walk = _window_walk(operator, whole(result), network)

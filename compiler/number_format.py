@@ -34,9 +34,10 @@ def number_format(machine: Machine) -> NumberFormat:
     """Widths that every kind of requantisation of the machine can hold.
 
     A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
-    what it scales: sums with a bias, one value or two, a product of two. Of each kind the widest counts, so that a narrower instruction
-    of the same kind, or one that rounds for other ends, changes no bits; of the kinds the narrowest. What no statement
-    has takes the width of the array's sums: selection finds nothing to compute it with, and says so.
+    what it scales: sums with a bias, one value or two, a product of two. Of each kind the widest counts, so that a
+    narrower instruction of the same kind, or one that rounds for other ends, changes no bits; of the kinds the
+    narrowest. What no statement has takes the width of the array's sums: selection finds nothing to compute it with,
+    and says so.
     """
     sums = max(
         (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS

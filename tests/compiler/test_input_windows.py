@@ -66,6 +66,11 @@ def test_a_window_takes_few_vectors() -> None:
     assert vectors(kernel=4, stride=4, size=16) == 3  # all 48 bytes of four rows together
 
 
+def test_its_work_is_the_convolutions() -> None:
+    nest = lowered(conv_model(np.random.default_rng(1), **CASES["7x7/2"])).nests[0]
+    assert nest.macs == 5 * 3 * 7 * 7 * 11 * 11  # 21×22 pixels with stride 2
+
+
 def test_only_an_input_that_one_convolution_reads_is_stored_so() -> None:
     many = conv_model(np.random.default_rng(1), channels_in=16)
     grouped = conv_model(np.random.default_rng(1), channels_in=4, channels_out=4, group=4)

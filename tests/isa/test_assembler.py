@@ -43,13 +43,13 @@ def random_program(rng: random.Random, machine: Machine) -> Program:
     provenance = tuple(rng.randrange(len(layers)) for _ in instructions) if layers and rng.random() < 0.7 else ()
     weights = b"".join(rng.choice([bytes(rng.randint(0, 90)), rng.randbytes(rng.randint(0, 70))]) for _ in range(4))
 
-    def tensor() -> Tensor:
+    def tensor(*wide: str) -> Tensor:
         stored = tuple(rng.randint(1, 40) for _ in range(4))
         return Tensor(
             name=random_text(rng),
             shape=tuple(rng.randint(1, 40) for _ in range(rng.randint(0, 5))),
             stored=(stored[0], stored[1], stored[2], stored[3]),
-            dtype=rng.choice(["float32", "int8", "uint8"]),
+            dtype=rng.choice(["float32", "int8", "uint8", *wide]),
             scale=rng.choice([1.0, 0.1, rng.random() * 10 ** rng.randint(-12, 12)]),
             zero_point=rng.randint(-128, 127),
             offset=rng.randint(0, 1 << 20),
@@ -62,7 +62,7 @@ def random_program(rng: random.Random, machine: Machine) -> Program:
         weights=weights,
         workspace_bytes=rng.choice([0, rng.randint(0, 1 << 30)]),
         inputs=tuple(tensor() for _ in range(rng.randint(0, 2))),
-        outputs=tuple(tensor() for _ in range(rng.randint(0, 2))),
+        outputs=tuple(tensor("int32") for _ in range(rng.randint(0, 2))),
         layers=layers,
         provenance=provenance,
         input_bytes=rng.randint(0, 5000),
@@ -209,6 +209,7 @@ def test_tells_all_bad_lines_at_once() -> None:
         (".hex 0g", "6: '0g' is not hexadecimal: expected two digits a byte"),
         (".input x shape(2, 0)", "19: size = 0 is out of range; expected 1 to 1099511627775"),
         (".input x shape(1, 2, 3, 4, 5)", "8: x: stored(1, 2, 3, 4, 5) needs 4 sizes: N, C, H, W"),
+        (".input x dtype=int32", "16: unknown dtype 'int32' (did you mean 'int8'?); expected float32, int8, uint8"),
         (".input x dtype=int9", "16: unknown dtype 'int9' (did you mean 'int8'?); expected float32, int8, uint8"),
         ("conv: nods(a)", "7: unknown part of a label 'nods' (did you mean 'nodes'?); expected nodes, macs"),
         ('"open: nodes(a)', f"1: expected instruction ({', '.join(BASE16.formats)}), not '\"open:'"),

@@ -214,6 +214,19 @@ def test_finds_an_output_that_is_never_stored() -> None:
     ]
 
 
+def test_finds_an_output_of_int32_that_is_stored_in_part() -> None:
+    """Of 18 channels the second word holds 2: bytes 64 to 71."""
+    output = Tensor("y", (1, 18), (1, 18, 1, 1), "int32", 1.0, 0, 0, BASE16.lanes)
+    load = "load_acc loops(k=2) d=inputs[0; k=64] y=acc[0; k=1]\n"
+    whole = program(load + "store_acc loops(k=2) y=acc[0; k=1] d=outputs[0; k=64] wait(load=1)")
+    assert check(replace(whole, outputs=(output,))) == ()
+    for second, missing in ((0, 0x40), (2, 0x42)):
+        partial = program(load + f"store_acc loops(k=2) y=acc[0; k=1] d=outputs[0; k={second}] wait(load=1)")
+        assert [str(f) for f in check(replace(partial, outputs=(output,)))] == [
+            f"program: tensor: output y: byte {missing:#x} of its region is never stored; store every element"
+        ]
+
+
 def test_lets_lanes_beyond_the_channels_hold_anything() -> None:
     output = Tensor("y", (1, 4), (1, 4, 1, 1), "int8", 1.0, 0, 0, BASE16.lanes)
     stored = program(COPY_IN + "store_act y=act[0] d=outputs[0] wait(load=1)")

@@ -44,6 +44,7 @@ def changed(change: Callable[[dict[str, Any]], None]) -> str:
         ("shape", [1, -3], "inputs[0].shape[1]: expected an integer from 1 to 1099511627775, not -3"),
         ("stored", [1, 2, 3], "inputs[0].stored: expected 4 sizes [N, C, H, W], not 3"),
         ("dtype", "int4", "inputs[0].dtype: expected float32, int8, uint8, not 'int4'"),
+        ("dtype", "int32", "inputs[0].dtype: expected float32, int8, uint8, not 'int32'"),
         ("scale", -1, "inputs[0].scale: expected a positive number, not -1"),
         ("scale", "1", "inputs[0].scale: expected a positive number, not '1'"),
         ("zero_point", 200, "inputs[0].zero_point: expected an integer from -128 to 127, not 200"),

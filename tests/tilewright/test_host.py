@@ -109,6 +109,16 @@ def small_program() -> Any:
     return emit(tiles, placement, compute_waits(tiles, placement))
 
 
+def test_outputs_of_int32_take_four_bytes_each() -> None:
+    """Six channels in words of four: 1, -2, 3, 4 and then 5, 70000 and two lanes of anything, little endian."""
+    tensor = Tensor("y", (1, 6), (1, 6, 1, 1), "int32", 1.0, 0, 0, 4)
+    content = np.array([1, -2, 3, 4, 5, 70_000, 9, 9], "<i4").view(np.uint8)
+    assert tensor.bytes == len(content) == 32
+    result = unpack(tensor, np.concatenate([content, content]))
+    assert result.dtype == np.int32
+    assert result.tolist() == [[1, -2, 3, 4, 5, 70_000]]
+
+
 def test_puts_every_region_at_its_base() -> None:
     program = small_program()
     bases = place_regions(program.limits)

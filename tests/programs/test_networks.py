@@ -178,6 +178,7 @@ def test_refuses_an_unknown_name() -> None:
     assert "invalid choice: 'resnet9'" in result.stderr
 
 
+@pytest.mark.slow
 def test_measures_a_network_and_reports_one_that_is_not_there() -> None:
     command = [sys.executable, "-m", "programs.networks.measure", "autoencoder", "nothing"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -27,6 +27,7 @@ def test_a_queue_keeps_its_entries_in_order(depth: int) -> None:
     assert queue_proof(depth).counterexample == ""
 
 
+@pytest.mark.slow
 def test_queues_and_dispatch_of_a_machine() -> None:
     proofs = [proof for subject in (*instruction_queues(MACHINE), dispatch(MACHINE)) for proof in subject.proofs()]
     assert [proof.counterexample for proof in proofs] == [""] * 4

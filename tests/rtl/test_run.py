@@ -35,6 +35,7 @@ def prepared(program: Program, rng: np.random.Generator) -> Prepared:
     return program, random_dram(program, rng), place_regions(program.limits)
 
 
+@pytest.mark.slow
 def test_stops_with_the_simulator_s_fault() -> None:
     """One field of a valid instruction is replaced by any value: an access leaves its memory or its region."""
     machine, rng = load_machine("tiny8"), np.random.default_rng(3)

@@ -13,8 +13,11 @@ from isa.loader import build_machine
 from isa.machine import Machine
 from isa.yaml_tree import apply_overrides, parse_yaml
 
-MOST_STEPS = 64
+MOST_STEPS = 24
 """Enlargements after which there is no hope: from the fourth of a memory on, each adds twice what the last did."""
+
+MOST_TRIALS = 24
+"""Compilations that make a proposal smaller, in all: what is proposed then is enough, if not the least."""
 
 Sizes = Mapping[str, int]
 """By memory, the number under the key by which the machine's file says its size."""
@@ -32,8 +35,8 @@ def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], None]
     """The overrides with which `attempt` passes, `--set memories.act.kib=8 --set memories.acc.kib=2`.
 
     `attempt` raises what was too small of a machine; `error` is what it raised of this one. No memory is larger than it
-    must be beside the others: with one KiB (or one word a bank) less of any, the attempt fails. Raises CompileError
-    when no memories are enough, for then something else is missing.
+    must be beside the others: with one KiB (or one word a bank) less of any, the attempt fails (unless that took too
+    many attempts to find). Raises CompileError when no memories are enough, for then something else is missing.
     """
     sizes = _shrunken(machine, _sufficient(machine, error, attempt), attempt)
     return _settings(machine, sizes)
@@ -56,11 +59,13 @@ def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Mac
 
 
 def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machine], None]) -> dict[str, int]:
-    """The same with each memory as small as it may be beside the others."""
+    """The same with each memory as small as it may be beside the others, after MOST_TRIALS attempts at most."""
+    trials = 0
     for name, size in list(sizes.items()):
         step, low, high = _step(machine, name), _present(machine, name), size
         middle = high - step  # most enlargements are the least that is enough
-        while high - low > step:
+        while high - low > step and trials < MOST_TRIALS:
+            trials += 1
             if _failure(machine, {**sizes, name: middle}, attempt) is None:
                 high = middle
             else:

@@ -16,7 +16,7 @@ def test_everything_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     assert main() == 0
     printed = capsys.readouterr().out
     assert "top-1 agree on 360 of 360 images" in printed
-    assert "every byte of DRAM and of 4 memories equal" in printed
+    assert "every byte of DRAM and of 5 memories equal" in printed
 
 
 def test_a_repeated_program_is_valid(copy_program: Program) -> None:

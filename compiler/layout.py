@@ -134,12 +134,11 @@ def outside_runs(layout: Layout, rows: range, columns: range) -> list[PixelRuns]
 
 @dataclass(frozen=True, slots=True)
 class DramLayout:
-    """A tensor [N, C, H, W] in DRAM: [N, lane blocks, H, W, lanes], C order, or `windows` of rows; all in bytes."""
+    """A tensor [N, C, H, W] in DRAM: [N, lane blocks, H, W, lanes], C order; addresses in bytes."""
 
     shape: tuple[int, ...]
     lanes: int
     word_bytes: int
-    windows: Windows | None = None
 
     @property
     def blocks(self) -> int:
@@ -147,25 +146,52 @@ class DramLayout:
 
     @property
     def column_stride(self) -> int:
-        return self.word_bytes if self.windows is None else self.windows.step * self.windows.column_bytes
+        return self.word_bytes
 
     @property
     def row_stride(self) -> int:
-        return self.word_bytes * self.shape[3] if self.windows is None else self.windows.row_bytes
+        return self.word_bytes * self.shape[3]
 
     @property
     def block_stride(self) -> int:
-        return self.row_stride * self.shape[2] if self.windows is None else self.word_bytes
+        return self.row_stride * self.shape[2]
 
     @property
     def batch_stride(self) -> int:
-        return self.block_stride * self.blocks if self.windows is None else self.row_stride * self.shape[2]
+        return self.block_stride * self.blocks
 
     @property
     def bytes(self) -> int:
-        return self.batch_stride * self.shape[0] + (0 if self.windows is None else self.word_bytes)
+        return self.batch_stride * self.shape[0]
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
         return (
             batch * self.batch_stride + block * self.block_stride + row * self.row_stride + column * self.column_stride
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLayout(DramLayout):
+    """A tensor of windows [N, bytes of a window, rows, windows], which overlap in DRAM: isa/windows.py."""
+
+    windows: Windows
+
+    @property
+    def column_stride(self) -> int:
+        return self.windows.step * self.windows.column_bytes
+
+    @property
+    def row_stride(self) -> int:
+        return self.windows.row_bytes
+
+    @property
+    def block_stride(self) -> int:
+        return self.word_bytes
+
+    @property
+    def batch_stride(self) -> int:
+        return self.row_stride * self.shape[2]
+
+    @property
+    def bytes(self) -> int:
+        return self.batch_stride * self.shape[0] + self.word_bytes

@@ -102,12 +102,6 @@ def rescaling(operator: Operator, network: Network) -> Expr:
     return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
 
 
-def _constant(tensor: str, operator: Operator, network: Network) -> str:
-    """A constant operand as the machine stores activations."""
-    values = network.graph.constants[tensor].astype(np.int64) - uint8_offset(network.graph.tensors[tensor])
-    return network.add_constant(f"{operator.name}.{tensor}", values.reshape(network.shape(tensor)), ACTIVATION)
-
-
 def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
     """A nest that reads each operand where it writes; a dimension of size 1 is read again and again (broadcasting)."""
     y = operator.outputs[0]
@@ -119,7 +113,7 @@ def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
             affine() if size == 1 < trip else affine((loop, 1))
             for loop, size, trip in zip(SPACE, sizes, result, strict=True)
         )
-        held = network.buffer_of[operand] if operand in network.buffer_of else _constant(operand, operator, network)
+        held = network.buffer_of[operand] if operand in network.buffer_of else network.stored_constant(operand)
         reads[name] = Access(held, index)
     access = Access(network.buffer_of[y], identity_index())
     return Nest(operator.name, operator.nodes, result_loops(result), reads, access, expr, 0)

@@ -16,7 +16,6 @@ from compiler.errors import CompileError
 from compiler.graph import TAKEN, Operator, describe
 from compiler.lower_products import Product, product_nest, sum_bounds
 from compiler.lowering_network import (
-    ACTIVATION,
     SPACE,
     WEIGHT,
     Network,
@@ -144,7 +143,7 @@ def _held(name: str, operator: Operator, network: Network) -> str:
             f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
             "DequantizeLinear before and QuantizeLinear after it"
         )
-    return network.buffer_of[name] if name in network.buffer_of else _stored_constant(name, network)
+    return network.buffer_of[name] if name in network.buffer_of else network.stored_constant(name)
 
 
 def _close(buffer: str, channels: int) -> Spread:
@@ -184,13 +183,11 @@ def lower_pad(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     top, left, _, _ = operator.attributes["pads"]
     value = int(operator.attributes["value"]) - uint8_offset(network.graph.tensors[y])
-    result = network.shape(y)
     reads = {"a": Access(network.buffer_of[x], tuple(
         affine((loop, 1), constant=-before) for loop, before in zip(SPACE, (0, 0, top, left), strict=True)
     ), outside=value)}  # fmt: skip
-    loops = tuple(NestLoop(loop, trip) for loop, trip in zip(SPACE, result, strict=True))
-    write = Access(network.buffer_of[y], tuple(affine((loop, 1)) for loop in SPACE))
-    return [Nest(operator.name, operator.nodes, loops, reads, write, activation("a"), 0)]
+    write = Access(network.buffer_of[y], identity_index())
+    return [Nest(operator.name, operator.nodes, result_loops(network.shape(y)), reads, write, activation("a"), 0)]
 
 
 # -- runs of indices ---------------------------------------------------------------------------------------------------
@@ -280,12 +277,6 @@ def _side_by_side(
         walk[operator.attributes["axis"]] = Run(size, first, 1, 0, 1)
         nests.append(_copy(_part_name(operator, position, len(pieces)), operator, source, walk, target))
     return nests
-
-
-def _stored_constant(name: str, network: Network) -> str:
-    """A quantised constant as a tensor of activations."""
-    values = network.graph.constants[name].astype(np.int64) - uint8_offset(network.graph.tensors[name])
-    return network.add_constant(name, values.reshape(network.shape(name)), ACTIVATION)
 
 
 def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], target: str) -> Nest:

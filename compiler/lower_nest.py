@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from math import prod
@@ -228,22 +228,33 @@ class NestLowering:
     def _load_weights(self, dot: Step, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
         """Where the weights of each group of units are, of a part of a tile; loaded at once if they are not there."""
         assert self._weights is not None
+        weights, builder = self._weights, self._builder
         memory = next(o.memory for o in dot.format.sources if isinstance(dot.inputs[o.name], WeightsBound))
-        key = tuple(boxes.items())
-        words = [self._weights.rows * len(units) * prod(len(r) for r in box) for units, box in key]
-        if self._loaded.get(WEIGHTS_SLOT, (None,))[0] != key:
-            # What the part before used is let go: kept longer, it would take another's place.
-            name = f"{self._nest.name}.w"
-            if key not in self._constants:
-                element = self._builder.machine.memories[memory].element
-                content = b"".join(self._weights.bytes(units, box, element) for units, box in key)
-                self._constants[key] = self._builder.constant(f"{name}.data", content)
-            self._builder.sink = self._stage.early
-            target = self._builder.load_constant(memory, self._constants[key], name, sum(words))
-            self._loaded[WEIGHTS_SLOT] = (key, target, None)
-        buffer = self._loaded[WEIGHTS_SLOT][1]
+        words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes.items()]
+
+        def content() -> bytes:
+            element = builder.machine.memories[memory].element
+            return b"".join(weights.bytes(units, box, element) for units, box in boxes.items())
+
+        # What the part before used is let go: kept longer, it would take another's place.
+        key, loads = tuple(boxes.items()), self._stage.early
+        buffer = self._held_constant(WEIGHTS_SLOT, key, memory, f"{self._nest.name}.w", sum(words), content, loads)
         firsts = accumulate(words, initial=0)
         return {units: BufferAddress(buffer, first) for units, first in zip(boxes, firsts, strict=False)}
+
+    def _held_constant(
+        self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
+        loads: list[TileOperation],
+    ) -> str:  # fmt: skip
+        """The buffer with the constant words of a key; `loads` takes what brings them if the slot holds others."""
+        if self._loaded.get(slot, (None,))[0] != key:
+            constant = (slot, key)
+            if constant not in self._constants:
+                self._constants[constant] = self._builder.constant(f"{name}.data", content())
+            self._builder.sink = loads
+            target = self._builder.load_constant(memory, self._constants[constant], name, words)
+            self._loaded[slot] = (key, target, None)
+        return self._loaded[slot][1]
 
     def _weight_strides(self, box: Box) -> dict[str, int]:
         """Strides of the loops over the weights in a box: rows of tiles, summed blocks innermost, units outermost."""
@@ -336,40 +347,34 @@ class NestLowering:
     def _parameter_view(self, operand: str, memory: str, parameters: Parameters, tile: Ranges) -> _View:
         blocks = self._blocks(tile)
         slot = f"{PARAMETER_SLOT}{operand}.{sorted(parameters.fields.items(), key=str)}"
-        if self._loaded.get(slot, (None,))[0] != blocks:
-            key = (slot, blocks)
-            name = f"{self._nest.name}.{operand}"
-            if key not in self._constants:
-                self._constants[key] = self._builder.constant(
-                    f"{name}.data", self._parameter_words(memory, parameters, blocks)
-                )
-            self._builder.sink = self._stage.late
-            target = self._builder.load_constant(memory, self._constants[key], name, len(blocks))
-            self._loaded[slot] = (blocks, target, None)
-        return _View(self._loaded[slot][1], tuple(range(len(blocks))), {})
+        buffer = self._held_constant(
+            slot, blocks, memory, f"{self._nest.name}.{operand}", len(blocks),
+            lambda: self._parameter_words(memory, parameters, blocks), self._stage.late,
+        )  # fmt: skip
+        return _View(buffer, tuple(range(len(blocks))), {})
 
     def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
         """The tables of a tile's lane blocks: one for all, or one for each."""
         access, blocks = self._nest.reads[read], self._blocks(tile)
         is_common = not any(index.terms for index in access.index)
         wanted = range(1) if is_common else blocks
-        slot = f"{TABLE_SLOT}{read}"
-        if self._loaded.get(slot, (None,))[0] != wanted:
-            key, name = (slot, wanted), f"{self._nest.name}.{read}"
-            if key not in self._constants:
-                of = self._builder.machine.memories[operand.memory]
-                entries = self._channel_values(access)  # [C or none, entries]
-                channels = np.arange(wanted.start * of.width, wanted.stop * of.width)
-                rows = entries[None] if is_common else entries[np.minimum(channels, len(entries) - 1)]
-                rows = np.broadcast_to(rows, (len(channels), operand.block)).reshape(len(wanted), of.width, -1)
-                words = np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}")
-                self._constants[key] = self._builder.constant(f"{name}.data", words.tobytes())
-            self._builder.sink = self._stage.late
-            words_needed = len(wanted) * operand.block
-            target = self._builder.load_constant(operand.memory, self._constants[key], name, words_needed)
-            self._loaded[slot] = (wanted, target, None)
+        buffer = self._held_constant(
+            f"{TABLE_SLOT}{read}", wanted, operand.memory, f"{self._nest.name}.{read}", len(wanted) * operand.block,
+            lambda: self._table_words(access, operand, None if is_common else wanted), self._stage.late,
+        )  # fmt: skip
         step = 0 if is_common else operand.block
-        return _View(self._loaded[slot][1], tuple(position * step for position in range(len(blocks))), {})
+        return _View(buffer, tuple(position * step for position in range(len(blocks))), {})
+
+    def _table_words(self, access: Access, operand: Operand, blocks: range | None) -> bytes:
+        """A word for each entry of the tables of some lane blocks, or of the one table that all lanes share."""
+        of = self._builder.machine.memories[operand.memory]
+        entries = self._channel_values(access)  # [entries], or [C, entries]
+        if blocks is None:
+            rows = np.broadcast_to(entries, (1, of.width, operand.block))
+        else:
+            channels = np.arange(blocks.start * of.width, blocks.stop * of.width)
+            rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), of.width, operand.block)
+        return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}").tobytes()
 
     def _parameter_words(self, memory: str, parameters: Parameters, blocks: range) -> bytes:
         of = self._builder.machine.memories[memory]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError
-from compiler.layout import DramLayout, outside_runs
+from compiler.layout import DramLayout, WindowLayout, outside_runs
 from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
 from compiler.nest import Access, Nest, NestProgram
 from compiler.plain_sums import sum_without_weights
@@ -318,7 +318,9 @@ class _Lowering:
 
     def _dram_layout(self, shape: Sequence[int], element: Element, windows: Windows | None = None) -> DramLayout:
         lanes = self._machine.lanes
-        return DramLayout(tuple(shape), lanes, lanes * element.bytes, windows)
+        if windows is not None:
+            return WindowLayout(tuple(shape), lanes, lanes * element.bytes, windows)
+        return DramLayout(tuple(shape), lanes, lanes * element.bytes)
 
     def _in_dram(self, tensor: str) -> InDram:
         """A tensor's place in DRAM: where the host has it, among the constants, or in the workspace."""

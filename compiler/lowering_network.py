@@ -56,6 +56,11 @@ class Network:
         self.constant_types[name] = of
         return name
 
+    def stored_constant(self, tensor: str) -> str:
+        """A quantised constant of the graph as the machine stores activations."""
+        values = self.graph.constants[tensor].astype(np.int64) - uint8_offset(self.graph.tensors[tensor])
+        return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
+
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
         """A buffer of activations that no tensor of the graph is."""
         while name in self.constants or name in self.buffers:

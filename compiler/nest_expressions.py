@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.number_format import NumberFormat
 from isa.numeric import IntegerType, Interval, Rounding
@@ -73,6 +73,13 @@ def _limited(value: Expr, shift: Expr, target: Target, number: NumberFormat) -> 
 
 def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
+
+
+def with_node(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """The expression with another node in place of one of its own."""
+    if expr is old:
+        return new
+    return replace(expr, args=tuple(with_node(arg, old, new) for arg in expr.args))
 
 
 def scope_of_rounding(rounding: Rounding) -> Scope:

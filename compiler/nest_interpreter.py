@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from compiler.evaluate import evaluate
 from compiler.host_values import from_host, to_host
 from compiler.nest import Access, Nest, NestProgram
+from compiler.nest_expressions import with_node
 from isa.statement import REDUCTIONS, Expr, Op, walk
 
 Values = NDArray[np.int64]
@@ -47,7 +47,7 @@ def run_nest(nest: Nest, tensors: Mapping[str, Values], result: Values) -> None:
     if reduction is not None and _is_product_of_reads(reduction):
         a, b = (leaves[arg.name] for arg in reduction.args[0].args)
         leaves["sum"] = _contract(a, b, trips, reduce)
-        expr = _with_node(expr, reduction, Expr(Op.SOURCE, reduction.range, name="sum"))
+        expr = with_node(expr, reduction, Expr(Op.SOURCE, reduction.range, name="sum"))
     # Lanes come last: here each has length 1. The access of a table leaves its entries as a dimension before them.
     lanes = {(name, ""): values[..., None] for name, values in leaves.items()}
     values = np.asarray(evaluate(expr, lanes, trips, reduce))
@@ -106,9 +106,3 @@ def _squeezed(array: Values) -> tuple[NDArray[np.float64], list[int]]:
     """The array as float64 without axes of length 1, and the axes that are left."""
     axes = [axis for axis, size in enumerate(array.shape) if size > 1]
     return array.astype(np.float64).reshape([array.shape[axis] for axis in axes]), axes
-
-
-def _with_node(expr: Expr, old: Expr, new: Expr) -> Expr:
-    if expr is old:
-        return new
-    return replace(expr, args=tuple(_with_node(arg, old, new) for arg in expr.args))

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from compiler.nest import Access, Affine, Nest, NestProgram
+from compiler.nest_expressions import with_node
 from compiler.select.cover import Cover
 from compiler.separate import fits_reduce_loops
-from isa.statement import Expr, Op, walk
+from isa.statement import Op, walk
 
 
 def sum_without_weights(program: NestProgram, cover: Callable[[Nest], Cover]) -> NestProgram:
@@ -45,7 +46,7 @@ def _plain(nest: Nest, constants: Mapping[str, NDArray[Any]], cover: Callable[[N
             nest,
             loops=tuple(loop for loop in nest.loops if loop.name != summed),
             reads={**reads, vector.name: replace(access, index=moved)},
-            expr=_with(nest.expr, product, replace(product, args=(vector,))),
+            expr=with_node(nest.expr, product, replace(product, args=(vector,))),
         )
         try:
             return plain if fits_reduce_loops(cover(plain), plain) else nest
@@ -64,9 +65,3 @@ def _summed_loop(access: Access, nest: Nest, constants: Mapping[str, NDArray[Any
     is_diagonal = first.terms == lane and len(band.terms) == 2 and band.terms[0] == (lane[0][0], -1)
     is_one_wide = values.shape[1] == 1 and band.constant == 0 and band.terms[-1][1] == 1
     return band.terms[1][0] if is_diagonal and is_one_wide else ""
-
-
-def _with(expr: Expr, old: Expr, new: Expr) -> Expr:
-    if expr is old:
-        return new
-    return replace(expr, args=tuple(_with(arg, old, new) for arg in expr.args))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,18 +43,12 @@ from isa.errors import IsaError
 from isa.loader import load_machine_text
 from isa.machine import Machine
 from isa.program import Program
+from isa.whole_file import write_whole
 
 
 def save(program: Program, path: str | Path) -> None:
     """Write a program's ELF file; the file appears complete or not at all."""
-    path, image = Path(path), to_bytes(program)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(image)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise IsaError(f"{path}: cannot be written: {error.strerror or error}") from error
+    save_image(to_bytes(program), path)
 
 
 def load(path: str | Path, machine: Machine | None = None) -> Program:
@@ -64,11 +57,23 @@ def load(path: str | Path, machine: Machine | None = None) -> Program:
     Raises IsaError that says which check failed: not ELF, truncated, another format, a checksum (of which section),
     the machine's hash, a size, a description. If `machine` is given, a program built for another one is refused.
     """
+    return from_bytes(read_image(path), str(path), machine)
+
+
+def save_image(image: bytes, path: str | Path) -> None:
+    """Write a binary's bytes, all or none of them. Raises IsaError."""
     try:
-        image = Path(path).read_bytes()
+        write_whole(path, image)
+    except OSError as error:
+        raise IsaError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_image(path: str | Path) -> bytes:
+    """A binary's bytes. Raises IsaError."""
+    try:
+        return Path(path).read_bytes()
     except OSError as error:
         raise IsaError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return from_bytes(image, str(path), machine)
 
 
 def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Program:

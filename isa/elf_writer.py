@@ -16,6 +16,7 @@ import numpy as np
 
 from isa.description import describe
 from isa.errors import IsaError
+from isa.machine import Machine
 from isa.memory import REGIONS
 from isa.program import REGION_ALIGNMENT_BYTES, Program, place_regions
 
@@ -246,17 +247,19 @@ def _symbols(program: Program, base: int) -> tuple[bytes, bytes]:
     return b"".join(table), bytes(strings)
 
 
-def _notes(program: Program, tool: str) -> bytes:
-    machine = program.machine
+def machine_notes(machine: Machine, tool: str) -> bytes:
+    """The notes that every binary begins with: for which machine it is, and what wrote it."""
     return b"".join(
-        note(kind, content)
-        for kind, content in (
-            (NOTE_HASH, machine.hash.encode()),
-            (NOTE_TEXT, machine.text.encode()),
-            (NOTE_TOOL, tool.encode()),
-            (NOTE_DESCRIPTION, describe(program)),
-            (NOTE_PROVENANCE, _provenance(program)),
-        )
+        note(kind, content.encode())
+        for kind, content in ((NOTE_HASH, machine.hash), (NOTE_TEXT, machine.text), (NOTE_TOOL, tool))
+    )
+
+
+def _notes(program: Program, tool: str) -> bytes:
+    return (
+        machine_notes(program.machine, tool)
+        + note(NOTE_DESCRIPTION, describe(program))
+        + note(NOTE_PROVENANCE, _provenance(program))
     )
 
 

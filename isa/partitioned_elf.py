@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -40,6 +39,7 @@ from isa.elf_writer import (
     SECTION,
     STRTAB,
     Section,
+    machine_notes,
     note,
     section_header,
     to_bytes,
@@ -69,22 +69,12 @@ def save_any(binary: Program | Partitioned, path: str | Path) -> None:
     if isinstance(binary, Program):
         elf.save(binary, path)
         return
-    path, image = Path(path), partitioned_to_bytes(binary)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(image)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise IsaError(f"{path}: cannot be written: {error.strerror or error}") from error
+    elf.save_image(partitioned_to_bytes(binary), path)
 
 
 def load_any(path: str | Path, machine: Machine | None = None) -> Program | Partitioned:
     """The binary of a file of either kind. Raises IsaError as `isa.elf.load` does."""
-    try:
-        image = Path(path).read_bytes()
-    except OSError as error:
-        raise IsaError(f"{path}: cannot be read: {error.strerror or error}") from error
+    image = elf.read_image(path)
     if is_partitioned(image):
         return partitioned_from_bytes(image, str(path), machine)
     return elf.from_bytes(image, str(path), machine)
@@ -124,8 +114,9 @@ def _sections(network: Partitioned, tool: str) -> list[Section]:
         for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
     }
     names = b"\0" + b"".join(name.encode() + b"\0" for name in (CHECKSUMS, NOTES, *contents, NAMES))
+    notes = machine_notes(network.machine, tool) + note(NOTE_SEGMENTS, _describe(network))
     body = [
-        Section(NOTES, NOTE, 0, _notes(network, tool), alignment=4),
+        Section(NOTES, NOTE, 0, notes, alignment=4),
         *(Section(name, PROGBITS, 0, content, alignment=16) for name, content in contents.items()),
         Section(NAMES, STRTAB, 0, names),
     ]
@@ -151,19 +142,6 @@ def _file_digest(image: bytes | bytearray) -> bytes:
     digest.update(bytes(DIGEST_BYTES))
     digest.update(image[DIGEST_OFFSET + DIGEST_BYTES :])
     return digest.digest()
-
-
-def _notes(network: Partitioned, tool: str) -> bytes:
-    machine = network.machine
-    return b"".join(
-        note(kind, content)
-        for kind, content in (
-            (NOTE_HASH, machine.hash.encode()),
-            (NOTE_TEXT, machine.text.encode()),
-            (NOTE_TOOL, tool.encode()),
-            (NOTE_SEGMENTS, _describe(network)),
-        )
-    )
 
 
 def _describe(network: Partitioned) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from io import BytesIO
@@ -13,20 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.whole_file import write_whole
 from tilewright.errors import InputError
 
 
 def write_file(path: str | Path, content: bytes | str) -> None:
     """Write a file in one step: a reader sees the old content or the new one. Raises OSError."""
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -13,7 +13,6 @@ from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.blocks import depth_to_space, space_to_depth
 from compiler.simplify.elementwise import (
-    add,
     batch_normalization,
     clip,
     combine_with_constant,
@@ -90,7 +89,7 @@ CANONICALIZE = {
     # element by element
     "onnx.Relu": (relu,),
     "onnx.Clip": (clip,),
-    "onnx.Add": (add,),
+    "onnx.Add": (combine_with_constant,),
     "onnx.Sub": (combine_with_constant,),
     "onnx.Mul": (combine_with_constant,),
     "onnx.Div": (combine_with_constant,),

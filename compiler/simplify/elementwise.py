@@ -41,24 +41,11 @@ def _clamp(operator: Operator, low: float, high: float) -> Replacement:
     )
 
 
-def add(operator: Operator, view: View) -> Replacement | None:
-    """Of two activations: add; with a constant for each channel: affine."""
-    with attributes_of(operator):
-        pass
-    change = _with_constant(operator, view, is_commutative=True)
-    if change is not None:
-        return change
-    a, b = (view.type(name).shape for name in operator.inputs)
-    if len(a) != len(b) or any(constant_weights(name, view) is not None for name in operator.inputs):
-        return None
-    return Replacement((replace(operator, kind="add"),))
-
-
 def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
-    """Sub, Mul or Div with a constant for each channel: affine."""
+    """Add, Sub, Mul or Div with a constant for each channel: affine."""
     with attributes_of(operator):
         pass
-    return _with_constant(operator, view, is_commutative=operator.kind == "onnx.Mul")
+    return _with_constant(operator, view)
 
 
 def constant_after_all(operator: Operator, view: View) -> Replacement | None:
@@ -68,10 +55,11 @@ def constant_after_all(operator: Operator, view: View) -> Replacement | None:
         return None
     if view.type(operator.outputs[0]).quantization is not None:
         return None
-    return _with_constant(replace(operator, kind=onnx_kind), view, is_commutative=operator.kind != "sub")
+    return _with_constant(replace(operator, kind=onnx_kind), view)
 
 
-def _with_constant(operator: Operator, view: View, is_commutative: bool) -> Replacement | None:
+def _with_constant(operator: Operator, view: View) -> Replacement | None:
+    is_commutative = operator.kind in ("onnx.Add", "onnx.Mul")
     for x, c in (operator.inputs, operator.inputs[::-1])[: 1 + is_commutative]:
         constant, source = constant_weights(c, view), view.type(x)
         if constant is None or constant_weights(x, view) is not None:

@@ -36,7 +36,7 @@ def before_dequantize(operator: Operator, view: View) -> Replacement | None:
     if view.constant(source) is not None:
         return None
     of = replace(view.type(source), shape=view.type(operator.outputs[0]).shape)
-    return _before(dequantize, replace(operator, inputs=(source,)), of, view)
+    return below(dequantize, replace(operator, inputs=(source,)), of, view)
 
 
 def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
@@ -52,7 +52,7 @@ def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | Non
             return None
     attributes = _limits(operator, of, *of.limits)
     rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
-    return _before(dequantize, rescale, of, view)
+    return below(dequantize, rescale, of, view)
 
 
 def _is_only_quantized(name: str, view: View) -> bool:
@@ -61,7 +61,8 @@ def _is_only_quantized(name: str, view: View) -> bool:
     return bool(users) and name not in view.outputs and all(user.kind == "quantize" for user in users)
 
 
-def _before(dequantize: Operator, operator: Operator, of: TensorType, view: View) -> Replacement:
+def below(dequantize: Operator, operator: Operator, of: TensorType, view: View) -> Replacement:
+    """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of type `of`."""
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
     made = replace(operator, outputs=(integers,))
@@ -96,11 +97,16 @@ def quantize_before(operator: Operator, view: View) -> Replacement | None:
     before = view.producer(operator.inputs[0], *MONOTONE)
     if before is None:
         return None
-    source, result = before.inputs[0], operator.outputs[0]
+    return above(operator, before, view)
+
+
+def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
+    """quantize(op(x)) → op(quantize(x)), where `operator` is op as it is to be on integers."""
+    source, result = operator.inputs[0], quantize.outputs[0]
     integers = view.fresh(f"{result}.source")
     of = replace(view.type(result), shape=view.type(source).shape)
-    quantize = replace(operator, inputs=(source,), outputs=(integers,))
-    return Replacement((quantize, replace(before, inputs=(integers,), outputs=(result,))), {integers: of})
+    made = replace(quantize, inputs=(source,), outputs=(integers,))
+    return Replacement((made, replace(operator, inputs=(integers,), outputs=(result,))), {integers: of})
 
 
 def requantize(operator: Operator, view: View) -> Replacement | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from compiler.errors import CompileError
 from compiler.graph import Operator, TensorType, describe, stored_axis
 from compiler.simplify.attributes import attributes_of
-from compiler.simplify.integer import EXACT_GRID, quantized_value
+from compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from compiler.simplify.moves import taken_attributes
 from compiler.simplify.rewrite import Replacement, View
 from compiler.simplify.weights import constant_weights
@@ -172,7 +172,7 @@ def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None:
         return None
-    source, result = dequantize.inputs[0], operator.outputs[0]
+    source = dequantize.inputs[0]
     of = view.type(source)
     assert of.quantization is not None
     steps = operator.attributes["value"] / of.quantization.scale
@@ -181,11 +181,9 @@ def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     value = round(steps) + of.quantization.zero_point
     if not of.limits[0] <= value <= of.limits[1]:
         return None
-    integers = view.fresh(f"{result}.integers")
     attributes = {**operator.attributes, "value": float(value)}
-    made = replace(operator, inputs=(source,), outputs=(integers,), attributes=attributes)
-    types = {integers: replace(of, shape=view.type(result).shape)}
-    return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), types)
+    made = replace(operator, inputs=(source,), attributes=attributes)
+    return below(dequantize, made, replace(of, shape=view.type(operator.outputs[0]).shape), view)
 
 
 def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
@@ -193,16 +191,11 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
     before = view.producer(operator.inputs[0], "pad")
     if before is None:
         return None
-    source, result = before.inputs[0], operator.outputs[0]
-    of = view.type(result)
+    of = view.type(operator.outputs[0])
     assert of.quantization is not None
     value = quantized_value(before.attributes["value"], of.quantization, of.limits)
     value = min(max(value, operator.attributes["low"]), operator.attributes["high"])
-    integers = view.fresh(f"{result}.source")
-    quantize = replace(operator, inputs=(source,), outputs=(integers,))
-    attributes = {**before.attributes, "value": float(value)}
-    made = replace(before, inputs=(integers,), outputs=(result,), attributes=attributes)
-    return Replacement((quantize, made), {integers: replace(of, shape=view.type(source).shape)})
+    return above(operator, replace(before, attributes={**before.attributes, "value": float(value)}), view)
 
 
 # -- into the reader ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx
 
 from programs.networks.builder import Builder
-from programs.networks.inverted_residual import inverted_residual
+from programs.networks.inverted_residual import inverted_residual_stages
 
 STAGES = (
     (1, 3, 16, 1, 1),
@@ -27,19 +27,7 @@ def efficientnet_lite0(builder: Builder) -> onnx.ModelProto:
     """Table 1 at 224×224, with TensorFlow's padding."""
     x = builder.input("image", 3, 224, 224)
     x = builder.relu6(builder.conv("conv_first", x, 32, 3, stride=2, padding="same"))
-    for stage, (expansion, kernel, channels, blocks, stride) in enumerate(STAGES):
-        for block in range(blocks):
-            x = inverted_residual(
-                builder,
-                f"stage{stage}.{block}",
-                x,
-                expanded=expansion * x.channels,
-                channels=channels,
-                stride=stride if block == 0 else 1,
-                activation=builder.relu6,
-                kernel=kernel,
-                padding="same",
-            )
+    x = inverted_residual_stages(builder, x, STAGES, padding="same")
     x = builder.relu6(builder.conv("conv_last", x, 1280))
     x = builder.flatten(builder.global_average("average", x))
     return builder.model(logits=builder.dense("dense", x, 1000))

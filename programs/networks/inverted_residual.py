@@ -6,7 +6,7 @@ squeeze-and-excite as in Howard et al., "Searching for MobileNetV3", 2019 (arXiv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from programs.networks.builder import LINEAR_GAIN, Builder, Value
 
@@ -39,6 +39,26 @@ def inverted_residual(
         x = _squeeze_and_excite(builder, f"{name}.squeeze", x, squeezed)
     x = builder.conv(f"{name}.project", x, channels, gain=BRANCH_GAIN if is_added else LINEAR_GAIN)
     return builder.add(f"{name}.add", source, x) if is_added else x
+
+
+def inverted_residual_stages(
+    builder: Builder, x: Value, stages: Iterable[tuple[int, int, int, int, int]], *, padding: str = "symmetric"
+) -> Value:
+    """Blocks with ReLU6, stage by stage: expansion, kernel, output channels, how many blocks, stride of the first."""
+    for stage, (expansion, kernel, channels, blocks, stride) in enumerate(stages):
+        for block in range(blocks):
+            x = inverted_residual(
+                builder,
+                f"stage{stage}.{block}",
+                x,
+                expanded=expansion * x.channels,
+                channels=channels,
+                stride=stride if block == 0 else 1,
+                activation=builder.relu6,
+                kernel=kernel,
+                padding=padding,
+            )
+    return x
 
 
 def _squeeze_and_excite(builder: Builder, name: str, source: Value, squeezed: int) -> Value:

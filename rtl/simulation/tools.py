@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -47,11 +46,3 @@ def shared_python() -> str:
             f"install it (Debian: libpython{version})"
         )
     return path
-
-
-def cache_folder() -> Path:
-    """Where netlists and simulations are kept: $TILEWRIGHT_CACHE, or tilewright in the user's cache folder."""
-    chosen = os.environ.get("TILEWRIGHT_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"

@@ -1,12 +1,11 @@
-"""Missing tools are said by name with what to install; the cache goes where the user wants it."""
+"""Missing tools are said by name with what to install."""
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rtl.simulation.tools import RtlError, cache_folder, require_tools, shared_python
+from rtl.simulation.tools import RtlError, require_tools, shared_python
 
 
 def test_names_the_missing_packages_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,11 +27,3 @@ def test_says_when_python_has_no_shared_library(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("find_libpython.find_libpython", lambda: None)
     with pytest.raises(RtlError, match=r"^the hardware simulation needs libpython3\.\d+\.so, .*; install it \(Debian"):
         shared_python()
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("TILEWRIGHT_CACHE", raising=False)
-    assert cache_folder() == tmp_path / "tilewright"
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own"

@@ -21,6 +21,10 @@ canonical operators (see CANONICAL), with every attribute present:
     concat(a, b, …) {axis}      along a dimension of [N, C, H, W]
     take(x) {batches, channels, rows, columns}    the operand's indices along each dimension of [N, C, H, W]; () is all
     rescale(q) {low, high}      integer → integer of another scale and zero point
+    product(a, b) {is_transposed, factor}    y[n, l, 0, m] = factor · Σ a[n, k, 0, m] · b[n, l, 0, k]; b[n, k, 0, l] if
+                                is_transposed; factor is a positive number
+    permute(x) {shape, axes}    x seen as `shape`, of any rank, its elements in order; transposed by `axes`; then seen
+                                as the result's shape
 
 A canonical operator on quantised tensors means: dequantise its operands, compute in real numbers, quantise to the
 result's type, limit to its `low` … `high`. Each tensor's quantisation is in its type. Pads are (top, left, bottom,
@@ -66,6 +70,8 @@ CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "refold": ((1,), ()),
     "concat": (ANY, ("axis",)),
     "take": ((1,), TAKEN),
+    "product": ((2,), ("is_transposed", "factor")),
+    "permute": ((1,), ("shape", "axes")),
 }
 """Canonical operator → how many inputs it may have, and the attributes that it always has."""
 

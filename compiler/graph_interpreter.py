@@ -35,6 +35,8 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
             tensors |= zip(operator.outputs, evaluate_onnx_operator(operator, values, graph.opset), strict=False)
         elif operator.kind == "lookup":
             tensors[operator.outputs[0]] = _lookup(operator, graph, tensors)
+        elif operator.kind == "product" and graph.tensors[operator.outputs[0]].quantization is not None:
+            tensors[operator.outputs[0]] = _integer_product(operator, graph, tensors)
         else:
             tensors[operator.outputs[0]] = _run_canonical(operator, graph, tensors)
     return tensors
@@ -95,6 +97,34 @@ def _lookup(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> 
         return np.asarray(table[index])
     channels = np.arange(table.shape[0]).reshape(1, -1, *(1,) * (index.ndim - 2))
     return np.asarray(table[channels, index])
+
+
+def _integer_product(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
+    """A product of quantised tensors: the sum in integers, exact, and one rounding."""
+    of = graph.tensors[operator.outputs[0]]
+    assert of.quantization is not None
+    centred, scale = [], operator.attributes["factor"] / of.quantization.scale
+    for name in operator.inputs:
+        quantization = graph.tensors[name].quantization
+        assert quantization is not None
+        centred.append(tensors[name].astype(np.int64) - quantization.zero_point)
+        scale *= quantization.scale
+    steps = np.rint(_sums_of_products(operator, centred) * scale) + of.quantization.zero_point
+    return np.clip(steps, operator.attributes["low"], operator.attributes["high"]).astype(of.dtype)
+
+
+def _product(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    sums = _sums_of_products(operator, [operand.astype(np.float64) for operand in operands])
+    return sums * operator.attributes["factor"]
+
+
+def _sums_of_products(operator: Operator, operands: Sequence[Values]) -> Values:
+    a, b = (operand.reshape(stored_shape(operand.shape))[:, :, 0] for operand in operands)
+    return np.asarray(np.einsum("nkm,nkl->nlm" if operator.attributes["is_transposed"] else "nkm,nlk->nlm", a, b))
+
+
+def _permute(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return operands[0].reshape(operator.attributes["shape"]).transpose(operator.attributes["axes"])
 
 
 def _same(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -250,6 +280,8 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "average_pool": _average_pool,
     "pad": _pad,
     "transpose": _transpose,
+    "permute": _permute,
+    "product": _product,
     "conv_transpose": _conv_transpose,
     "interpolate": _interpolate,
     "space_to_depth": _space_to_depth,

@@ -20,7 +20,7 @@ def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     if name not in values:
         raise CompileError(f"{where}: attribute {name} is missing")
     value = values[name]
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
         raise CompileError(f"{where}: attribute {name} is {value!r}; expected {kind.__name__}")
     return value
 

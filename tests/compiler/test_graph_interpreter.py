@@ -3,8 +3,11 @@
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 
+from compiler.graph import Graph, Operator, Quantization, TensorType
 from compiler.graph_interpreter import run_graph
+from compiler.graph_text import parse_graph, print_graph
 from compiler.onnx_import import import_onnx
 from compiler.simplify import simplify
 from tests.compiler.models import (
@@ -53,3 +56,35 @@ def test_digits() -> None:
     graph = simplify(import_onnx(model.SerializeToString()))
     apart = distances(model, lambda inputs: run_graph(graph, inputs))
     assert apart.max() <= 1
+
+
+def _moved_product(seed: int, is_transposed: bool) -> tuple[Graph, NDArray[np.int8], NDArray[np.int8]]:
+    """y = a · permuted b, and what a and b hold."""
+    rng = np.random.default_rng(seed)
+    batches, outputs, inputs, pixels = (int(size) for size in rng.integers(1, 6, 4))
+    held = (inputs, outputs) if is_transposed else (outputs, inputs)
+    tensors = {
+        "a": TensorType("int8", (batches, inputs, 1, pixels), Quantization((0.5,), (3,))),
+        "b": TensorType("int8", (batches, held[1], 1, held[0]), Quantization((0.25,), (-7,))),
+        "moved": TensorType("int8", (batches, held[0], 1, held[1]), Quantization((0.25,), (-7,))),
+        "y": TensorType("int8", (batches, outputs, 1, pixels), Quantization((2.0,), (5,))),
+    }
+    axes = {"shape": (batches, held[1], held[0]), "axes": (0, 2, 1)}
+    product = {"is_transposed": is_transposed, "factor": 0.75, "low": -100, "high": 127}
+    operators = (
+        Operator("move", "permute", ("b",), ("moved",), axes), Operator("y", "product", ("a", "moved"), ("y",), product)
+    )  # fmt: skip
+    a, b = (rng.integers(-128, 128, tensors[name].shape).astype(np.int8) for name in "ab")
+    return Graph("test", operators, tensors, {}, ("a", "b"), {"y": "y"}, 17), a, b
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_product_of_two_operands_one_moved(seed: int, is_transposed: bool) -> None:
+    graph, a, b = _moved_product(seed, is_transposed)
+    (batches, inputs, _, pixels), outputs = a.shape, graph.tensors["y"].shape[1]
+    result = run_graph(parse_graph(print_graph(graph)), {"a": a, "b": b})["y"]
+    for n, o, m in np.ndindex(batches, outputs, pixels):
+        factors = [b[n, o, 0, k] if is_transposed else b[n, k, 0, o] for k in range(inputs)]
+        total = sum((int(a[n, k, 0, m]) - 3) * (int(factors[k]) + 7) for k in range(inputs))
+        assert result[n, o, 0, m] == min(max(round(total * 0.5 * 0.25 * 0.75 / 2) + 5, -100), 127)

@@ -110,7 +110,7 @@ def _integer_product(operator: Operator, graph: Graph, tensors: Mapping[str, Val
         centred.append(tensors[name].astype(np.int64) - quantization.zero_point)
         scale *= quantization.scale
     steps = np.rint(_sums_of_products(operator, centred) * scale) + of.quantization.zero_point
-    return np.clip(steps, operator.attributes["low"], operator.attributes["high"]).astype(of.dtype)
+    return np.clip(steps, operator.attributes["low"], operator.attributes["high"]).reshape(of.shape).astype(of.dtype)
 
 
 def _product(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:

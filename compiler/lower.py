@@ -17,6 +17,7 @@ from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_extreme, lower_lookup, lower_max_pool, lower_mul, lower_rescale
 from compiler.lower_integers import is_sum
 from compiler.lower_interpolate import lower_interpolate
+from compiler.lower_matmul import lower_product
 from compiler.lower_moves import (
     lower_concat,
     lower_depth_to_space,
@@ -54,6 +55,7 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "conv_transpose": lower_conv_transpose,
     "interpolate": lower_interpolate,
     "pad": lower_pad,
+    "product": lower_product,
 }
 
 MOVES = ("quantize", "dequantize", "reshape", "transpose")

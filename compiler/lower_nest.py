@@ -12,8 +12,8 @@ import numpy as np
 from compiler.layout import DramLayout, Layout, box_layout, outside_runs
 from compiler.nest import Access, Affine, NestProgram
 from compiler.pack_loops import WordLoop, affine_runs
-from compiler.select.cover import Cover, Idle, Intermediate, Parameters, Step, Table, TensorRead
-from compiler.select.cover import WeightTiles as WeightsBound
+from compiler.select.cover import Cover, Idle, Intermediate, Parameters, Step, Table, TensorRead, TensorTiles
+from compiler.select.product import Correction, choosing_loops, is_transposing, pixel_dimension
 from compiler.select.space import NO_LOOP, coefficient
 from compiler.stage import Stage
 from compiler.tile import BufferAddress, TileOperation
@@ -21,6 +21,7 @@ from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, TileChoice, extents
 from compiler.weight_tiles import Box, WeightTiles, pack_parameters
 from isa.encoding import Operand
+from isa.templates import systolic_activations, systolic_weights
 
 WEIGHTS_SLOT, PARAMETER_SLOT, TABLE_SLOT, READ_SLOT = "weights", "parameters ", "table ", "read "
 """What the last tile of each thing that was loaded is remembered under."""
@@ -68,6 +69,9 @@ class _View:
     offsets: tuple[int, ...]
     strides: Mapping[str, int]
 
+
+_Walk = tuple[BufferAddress, dict[str, int]]
+"""Where an operand begins, and its strides over the nest's loops."""
 
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
@@ -155,7 +159,7 @@ class NestLowering:
                 for group, box in groups
                 if self._is_in(box, part)
             }
-            tiles = self._load_weights(dot, common)
+            tiles = self._load_tiles(dot, part_tile, common)
             for group, box in common.items():
                 self._dot_operation(dot, part_tile, group, box, tiles[group], buffers[index], group in begun)
                 begun.add(group)
@@ -185,30 +189,52 @@ class NestLowering:
         """One instruction's worth of a matrix product: units that share a box of weights."""
         assert self._weights is not None
         space, of = self._space, dot.format
-        bases: dict[str, BufferAddress] = {}
-        strides: dict[str, dict[str, int]] = {}
         inside = {**tile, **dict(zip((self._weights.summed, *self._weights.taps), box, strict=True))}
-        for operand in of.sources:
-            match dot.inputs[operand.name]:
-                case TensorRead(read):
-                    bases[operand.name], strides[operand.name] = self._vector_view(read, tile, inside)
-                case WeightsBound():
-                    bases[operand.name], strides[operand.name] = tiles, self._weight_strides(box)
-                case other:
-                    raise AssertionError(other)
+        vector, weights = systolic_activations(of), systolic_weights(of)
+        read = dot.inputs[vector.name]
+        assert isinstance(read, TensorRead)
         buffer, layout = result
-        unit = self._job.shape.unit
-        bases[of.destination.name] = BufferAddress(buffer, layout.address(
-            tile[space.batch].start, units.start * unit, tile[space.row].start, tile[space.column].start
+        c = BufferAddress(buffer, layout.address(
+            tile[space.batch].start, units.start * self._job.shape.unit, tile[space.row].start,
+            tile[space.column].start,
         ))  # fmt: skip
-        strides[of.destination.name] = {**self._loop_strides(layout), space.lane: layout.group_stride}
-        trips = {loop: len(inside[loop]) for loop in space.points if loop != NO_LOOP}
-        loops = [_word_loop(dot, len(units), space.lane, strides)]
-        for loop in (*self._weights.taps, self._weights.summed):
-            loops.append(_word_loop(dot, len(inside[loop]), loop, strides, is_reduce=True))
-        loops += [_word_loop(dot, trip, loop, strides) for loop, trip in trips.items()]
-        self._builder.sink = self._stage.products
-        self._builder.operation(of, bases, loops, dot.immediates, adds)
+        over_results = {**self._loop_strides(layout), space.lane: layout.group_stride}
+        products = [(self._vector_view(read.read, tile, inside), (tiles, self._weight_strides(box)))]
+        products += [self._correction(correction, dot, *products[0], box[0]) for correction in dot.corrections]
+        for position, ((a, over_vectors), (w, over_tiles)) in enumerate(products):
+            bases = {vector.name: a, weights.name: w, of.destination.name: c}
+            strides = {vector.name: over_vectors, weights.name: over_tiles, of.destination.name: over_results}
+            loops = [_word_loop(dot, len(units), space.lane, strides)]
+            for loop in (*self._weights.taps, self._weights.summed):
+                loops.append(_word_loop(dot, len(inside[loop]), loop, strides, is_reduce=True))
+            loops += [_word_loop(dot, len(inside[k]), k, strides) for k in space.points if k != NO_LOOP]
+            self._builder.sink = self._stage.products
+            self._builder.operation(of, bases, loops, dot.immediates, adds or position > 0)
+
+    def _correction(
+        self, correction: Correction, dot: Step, vectors: _Walk, tiles: _Walk, summed: range
+    ) -> tuple[_Walk, _Walk]:
+        """The vectors and tiles of a product with a number, where the product of two tensors has these."""
+        assert self._weights is not None
+        memories, number = self._builder.machine.memories, correction.number
+        if correction.is_vector:
+            operand, group = systolic_activations(dot.format), self._job.shape.group
+            element = memories[operand.memory].element
+            held = self._held_constant(
+                f"vector {number}", number, operand.memory, f"{self._nest.name}.vector{number}", group,
+                lambda: np.full(group * self._lanes, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
+            )  # fmt: skip
+            return (BufferAddress(held, 0), {}), tiles
+        operand, rows = systolic_weights(dot.format), self._weights.rows
+        memory = memories[operand.memory]
+        channels = np.arange(summed.start * rows, summed.stop * rows)
+        of_rows = np.where(channels < self._space.trips[self._weights.summed], number, 0)
+        held = self._held_constant(
+            f"weight {number}", summed, operand.memory, f"{self._nest.name}.weight{number}",
+            len(channels), lambda: np.repeat(of_rows, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
+            self._stage.early,
+        )  # fmt: skip
+        return vectors, (BufferAddress(held, 0), {self._weights.summed: rows})
 
     def _vector_view(self, read: str, tile: Ranges, inside: Ranges) -> tuple[BufferAddress, dict[str, int]]:
         assert self._weights is not None
@@ -225,11 +251,15 @@ class NestLowering:
         )
         return BufferAddress(buffer, address), {**self._access_strides(access, layout), summed: layout.group_stride}
 
-    def _load_weights(self, dot: Step, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
+    def _load_tiles(self, dot: Step, tile: Ranges, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
         """Where the weights of each group of units are, of a part of a tile; loaded at once if they are not there."""
         assert self._weights is not None
+        memory = systolic_weights(dot.format).memory
+        bound = dot.inputs[systolic_weights(dot.format).name]
+        if isinstance(bound, TensorTiles):
+            [(units, (summed,))] = boxes.items()
+            return {units: self._computed_tiles(dot, bound.read, memory, tile, units, summed)}
         weights, builder = self._weights, self._builder
-        memory = next(o.memory for o in dot.format.sources if isinstance(dot.inputs[o.name], WeightsBound))
         words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes.items()]
 
         def content() -> bytes:
@@ -242,9 +272,59 @@ class NestLowering:
         firsts = accumulate(words, initial=0)
         return {units: BufferAddress(buffer, first) for units, first in zip(boxes, firsts, strict=False)}
 
+    def _computed_tiles(
+        self, dot: Step, read: str, memory: str, tile: Ranges, units: range, summed: range
+    ) -> BufferAddress:
+        """Where the tiles of a computed matrix are: [unit, summed block, row], zeros where the tensor has ended."""
+        assert self._weights is not None
+        access, rows = self._nest.reads[read], self._weights.rows
+        home = self._job.homes[access.tensor]
+        assert isinstance(home, InDram)
+        starts = {loop: tile[loop].start for loop in choosing_loops(access, self._space)}
+        key = (units, summed, *starts.items())
+        if self._loaded.get(WEIGHTS_SLOT, (None,))[0] == key:
+            return BufferAddress(self._loaded[WEIGHTS_SLOT][1], 0)
+        layout, builder, trips = home.layout, self._builder, self._space.trips
+        builder.sink = self._stage.early
+        a_unit = len(summed) * rows
+        target = builder.buffer(f"{self._nest.name}.{read}", memory, len(units) * a_unit)
+        self._loaded[WEIGHTS_SLOT] = (key, target, None)
+        blocks, is_transposed = access.index[1].constant // self._lanes, is_transposing(dot.format)
+        over_pixels = self._space.lane if is_transposed else self._weights.summed
+        dimension = pixel_dimension(access, self._nest, over_pixels)
+        pixel = (layout.row_stride, layout.column_stride)[dimension - 2]
+        batch, row, column = (_at(access.index[d], {over_pixels: 0, **starts}) for d in (0, 2, 3))
+        first = layout.address(batch, blocks, row, column)
+        # Pieces of [unit, block, row]: (units, blocks of words over channels, rows that there are, rows in all)
+        if is_transposed:
+            first += summed.start * layout.block_stride + units.start * rows * pixel
+            whole = max(0, min(len(units), trips[over_pixels] // rows - units.start))
+            pieces = [(0, whole, rows), (whole, len(units) - whole, trips[over_pixels] % rows)]
+            for unit, count, there in pieces if whole < len(units) else pieces[:1]:
+                loops = [(count, rows * pixel, a_unit), (len(summed), layout.block_stride, rows), (there, pixel, 1)]
+                builder.load_words(home.buffer, first + unit * rows * pixel, target, unit * a_unit, loops)
+                self._zeros(target, unit * a_unit + there, [(count, a_unit), (len(summed), rows), (rows - there, 1)])
+        else:
+            first += units.start * layout.block_stride + summed.start * rows * pixel
+            there = min(a_unit, trips[over_pixels] - summed.start * rows)
+            loops = [(len(units), layout.block_stride, a_unit), (there, pixel, 1)]
+            builder.load_words(home.buffer, first, target, 0, loops)
+            self._zeros(target, there, [(len(units), a_unit), (a_unit - there, 1)])
+        return BufferAddress(target, 0)
+
+    def _zeros(self, target: str, word: int, loops: Sequence[tuple[int, int]]) -> None:
+        """Words of zeros, where a matrix has ended."""
+        if not prod(trip for trip, _ in loops):
+            return
+        if "zeros" not in self._constants:
+            memory = self._builder.machine.memories[self._builder.buffers[target].place]
+            self._constants["zeros"] = self._builder.constant(f"{self._nest.name}.zeros", bytes(memory.word_bytes))
+        over_words = [(trip, 0, stride) for trip, stride in loops]
+        self._builder.load_words(self._constants["zeros"], 0, target, word, over_words)
+
     def _held_constant(
         self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
-        loads: list[TileOperation],
+        loads: list[TileOperation], alignment: int = 1,
     ) -> str:  # fmt: skip
         """The buffer with the constant words of a key; `loads` takes what brings them if the slot holds others."""
         if self._loaded.get(slot, (None,))[0] != key:
@@ -252,7 +332,7 @@ class NestLowering:
             if constant not in self._constants:
                 self._constants[constant] = self._builder.constant(f"{name}.data", content())
             self._builder.sink = loads
-            target = self._builder.load_constant(memory, self._constants[constant], name, words)
+            target = self._builder.load_constant(memory, self._constants[constant], name, words, alignment)
             self._loaded[slot] = (key, target, None)
         return self._loaded[slot][1]
 

@@ -15,7 +15,8 @@ from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
 from compiler.nest import Access, Nest, NestProgram
 from compiler.plain_sums import sum_without_weights
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
-from compiler.select.cover import Cover, Selector, Table, TensorRead, WeightTiles
+from compiler.select.cover import Cover, Selector, Table, TensorRead, TensorTiles, WeightTiles
+from compiler.select.product import choosing_loops, summed_loop
 from compiler.select.space import NO_LOOP, describe
 from compiler.separate import separate_windows
 from compiler.stage import Stage, one_by_one, pipelined
@@ -24,11 +25,12 @@ from compiler.tile_builder import Fill, TileBuilder
 from compiler.tiling import NestShape, Room, TileChoice, TilingOptions, choose_tile, longest_buffer
 from compiler.vectors import vector_blocks
 from compiler.weight_tiles import WeightTiles as CutWeights
-from compiler.weight_tiles import cut_weights, pack_tensor
+from compiler.weight_tiles import computed_tiles, cut_weights, pack_tensor
 from isa.machine import Machine
 from isa.memory import Element
 from isa.program import Layer, Tensor
 from isa.statement import const
+from isa.templates import systolic_activations, systolic_weights
 from isa.timing import BURST_BEATS
 from isa.windows import Windows
 
@@ -131,10 +133,15 @@ class _Lowering:
         return residency, choices
 
     def _what_may_stay(self, residency: Residency) -> Residency:
-        """Without tensors that no stretch of their memory can hold in one piece, and those of other memories."""
+        """Without tensors that no stretch of their memory can hold in one piece, and those of other memories.
+
+        A matrix that the array reads is loaded from DRAM as weight tiles.
+        """
+        matrices = {cover.nest.reads[read].tensor for cover in self._covers for read in cover.matrices}
         for tensor, layout in list(residency.layouts.items()):
             memory = self._machine.memories[self._selector.home(tensor)]
-            if memory.name != self._home or layout.words > longest_buffer(memory, layout.group):
+            is_elsewhere = memory.name != self._home or tensor in matrices
+            if is_elsewhere or layout.words > longest_buffer(memory, layout.group):
                 residency = residency.without(tensor, self._live)
         return residency
 
@@ -179,6 +186,7 @@ class _Lowering:
             taps=weights.taps if weights is not None else (),
             group=self._group,
             weights=weights,
+            choosing=frozenset().union(*(choosing_loops(nest.reads[read], cover.space) for read in cover.matrices)),
             off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
             stores_result=not is_on_chip or any(t.name == result for t in self._nests.outputs),
             result_on_chip=is_on_chip,
@@ -188,19 +196,19 @@ class _Lowering:
         dot = cover.dot
         if dot is None:
             return None
-        bound = {operand.name: dot.inputs[operand.name] for operand in dot.format.sources}
-        vector = next(b for b in bound.values() if isinstance(b, TensorRead))
-        tiles = next(b for b in bound.values() if isinstance(b, WeightTiles))
-        access = cover.nest.reads[vector.read]
-        summed = access.index[1].terms[0][0] if access.index[1].terms else NO_LOOP
-        weights = cover.nest.reads[tiles.read]
-        taps = tuple(loop for loop in cover.space.reduce if loop != summed)
+        vector = dot.inputs[systolic_activations(dot.format).name]
+        tiles = dot.inputs[systolic_weights(dot.format).name]
+        assert isinstance(vector, TensorRead) and isinstance(tiles, WeightTiles | TensorTiles)
+        summed = summed_loop(cover.nest.reads[vector.read])
+        assert summed is not None
         rows = self._group * self._machine.lanes
         cols = dot.format.destination.block * self._machine.lanes
-        return cut_weights(
-            self._nests.constants[weights.tensor], weights, cover.space.trips, cover.space.lane, summed, taps, rows,
-            cols,
-        )  # fmt: skip
+        trips, lane = cover.space.trips, cover.space.lane
+        if isinstance(tiles, TensorTiles):
+            return computed_tiles(trips, lane, summed, rows, cols)
+        weights = cover.nest.reads[tiles.read]
+        taps = tuple(loop for loop in cover.space.reduce if loop != summed)
+        return cut_weights(self._nests.constants[weights.tensor], weights, trips, lane, summed, taps, rows, cols)
 
     # -- emission ------------------------------------------------------------------------------------------------------
 
@@ -211,6 +219,8 @@ class _Lowering:
         first, following = Stage(), Stage()
         self._builder.sink = first.early
         homes: dict[str, Whole | InDram] = {}
+        for read in cover.matrices:
+            homes[nest.reads[read].tensor] = self._in_dram(nest.reads[read].tensor)
         for read in {b.read: None for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)}:
             access = nest.reads[read]
             head = _rows_of_first_tile(access, choice)
@@ -392,7 +402,7 @@ def _cover_lines(cover: Cover) -> Iterator[str]:
 
 def _bound_text(source: object) -> str:
     match source:
-        case TensorRead(read) | WeightTiles(read) | Table(read):
+        case TensorRead(read) | WeightTiles(read) | TensorTiles(read) | Table(read):
             return read
         case _ if hasattr(source, "step"):
             return f"t{source.step}"

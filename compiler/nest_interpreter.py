@@ -13,6 +13,7 @@ from compiler.evaluate import evaluate
 from compiler.host_values import from_host, to_host
 from compiler.nest import Access, Nest, NestProgram
 from compiler.nest_expressions import with_node
+from compiler.select.product import products_of
 from isa.statement import REDUCTIONS, Expr, Op, walk
 
 Values = NDArray[np.int64]
@@ -44,9 +45,13 @@ def run_nest(nest: Nest, tensors: Mapping[str, Values], result: Values) -> None:
     leaves = {name: gather(access, nest, tensors[access.tensor]) for name, access in nest.reads.items()}
     expr = nest.expr
     reduction = next((node for node in walk(expr) if node.op in REDUCTIONS), None)
-    if reduction is not None and _is_product_of_reads(reduction):
-        a, b = (leaves[arg.name] for arg in reduction.args[0].args)
-        leaves["sum"] = _contract(a, b, trips, reduce)
+    products = products_of(reduction.args[0]) if reduction is not None and reduction.op is Op.SUM else None
+    if reduction is not None and products is not None:
+        a, b = (leaves[arg.name] for arg in products.main.args)
+        total = _contract(a, b, trips, reduce)
+        for read, number in products.numbers:
+            total = total + _contract(leaves[read], np.full((1,) * len(trips), number, np.int64), trips, reduce)
+        leaves["sum"] = total
         expr = with_node(expr, reduction, Expr(Op.SOURCE, reduction.range, name="sum"))
     # Lanes come last: here each has length 1. The access of a table leaves its entries as a dimension before them.
     lanes = {(name, ""): values[..., None] for name, values in leaves.items()}
@@ -81,11 +86,6 @@ def _index_arrays(access: Access, nest: Nest) -> tuple[NDArray[np.int64], ...]:
                 total = total + (np.arange(loop.trip) * steps[loop.name]).reshape(shape)
         arrays.append(total)
     return tuple(arrays)
-
-
-def _is_product_of_reads(reduction: Expr) -> bool:
-    term = reduction.args[0]
-    return reduction.op is Op.SUM and term.op is Op.MUL and all(arg.op is Op.SOURCE for arg in term.args)
 
 
 def _contract(a: Values, b: Values, trips: list[int], reduce: list[int]) -> Values:

@@ -72,14 +72,19 @@ class TileBuilder:
             }
             self.sink.append(TileOperation(of.mnemonic, fields, moved, self.layer))
 
-    def load_constant(self, memory: str, source: str, name: str, words: int) -> str:
+    def load_constant(self, memory: str, source: str, name: str, words: int, alignment: int = 1) -> str:
         """A new buffer in `memory` with the words of a constant buffer."""
-        of = self.transfers.load(memory)
-        target = self.buffer(name, memory, words)
-        bytes_per_word = self.machine.memories[memory].word_bytes
-        loop = WordLoop(words, _dma_strides(of, bytes_per_word, 1))
-        self.operation(of, _dma_bases(of, source, 0, target, 0), [loop])
+        target = self.buffer(name, memory, words, alignment)
+        self.load_words(source, 0, target, 0, [(words, self.machine.memories[memory].word_bytes, 1)])
         return target
+
+    def load_words(
+        self, dram: str, byte: int, chip: str, word: int, loops: Sequence[tuple[int, int, int]]
+    ) -> None:  # fmt: skip
+        """Load from a byte of DRAM on to a word on chip, over loops of (trip, byte stride, word stride)."""
+        of = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        self.operation(of, _dma_bases(of, dram, byte, chip, word), nest)
 
     def move(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from compiler.errors import TooSmall
 from compiler.nest import Access
 from compiler.remedy import larger_memory
-from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, WeightTiles
+from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, TensorTiles, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.weight_tiles import WeightTiles as CutWeights
 from isa.machine import Machine
@@ -64,6 +65,7 @@ class NestShape:
     taps: tuple[str, ...]  # reduce loops that a tile may cut
     group: int  # lane blocks that lie together on chip
     weights: CutWeights | None  # of a product
+    choosing: frozenset[str]  # loops over points that choose among matrices: a tile has one iteration of each
     off_chip: frozenset[str]  # reads that come from DRAM
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
@@ -156,6 +158,7 @@ def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDAr
     choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
     for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
         choices[loop] = _even_parts(extent[loop], most) if loop != NO_LOOP else [1]
+    choices |= {loop: [1] for loop in shape.choosing}
     for tap in shape.taps:
         choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_parts(extent[tap], 4)
     grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
@@ -194,10 +197,15 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
                     words[operand.memory] = words[operand.memory] + blocks
                 case Table(read):
                     words[operand.memory] = words[operand.memory] + operand.block * _tables(shape, read, blocks)
-                case WeightTiles():
+                case WeightTiles() | TensorTiles():
                     words[operand.memory] = words[operand.memory] + _reach(shape, sizes)[1] * operand.block
-                case TensorRead(read) if read in shape.off_chip:
-                    words[operand.memory] = words[operand.memory] + _box_words(shape, step, read, sizes)
+                    constants = sum(not correction.is_vector for correction in step.corrections)
+                    words[operand.memory] = words[operand.memory] + constants * _reach(shape, sizes)[0] * operand.block
+                case TensorRead(read):
+                    if read in shape.off_chip:
+                        words[operand.memory] = words[operand.memory] + _box_words(shape, step, read, sizes)
+                    constants = sum(correction.is_vector for correction in step.corrections)
+                    words[operand.memory] = words[operand.memory] + constants * operand.block
     return words
 
 
@@ -276,16 +284,17 @@ def _cycles(
     for step in shape.cover.steps:
         if step.is_dot:
             vectors = np.maximum(space.pixels, point_tiles * max(machine.rows, MMA_UPDATE))
-            mma = mma + vectors * _all_tiles(shape)
+            mma = mma + vectors * _all_tiles(shape) * (1 + len(step.corrections))
         else:
             vec = vec + step.words
         for operand in step.format.sources:
             word_bytes = machine.memories[operand.memory].word_bytes
             match step.inputs[operand.name]:
-                case WeightTiles():
+                case WeightTiles() | TensorTiles():
                     again = np.where(points_outer, lane_tiles * parts > 1, parts > 1)
                     all_bytes = _all_tiles(shape) * operand.block * word_bytes
-                    load = load + np.where(again, point_tiles, 1) * all_bytes / bus
+                    matrices = prod(extent[loop] for loop in shape.choosing)
+                    load = load + np.where(again, point_tiles, matrices) * all_bytes / bus
                     first = first + HIDDEN_WEIGHTS * _reach(shape, sizes)[1] * operand.block * word_bytes / bus
                     instructions = instructions + tiles
                 case Table(read):

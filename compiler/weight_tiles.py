@@ -26,23 +26,20 @@ Box = tuple[range, ...]
 class WeightTiles:
     """A constant matrix as tiles, by unit of result channels, summed block and tap; `taps` names the loops of the taps.
 
-    `boxes` has for each unit the smallest box outside which its weights are zero, never empty; `tiles` what is in it,
-    [tap…, summed block, row, column].
+    `rows` are the summed channels that the array takes at once, all of a tile. `boxes` has for each unit the smallest
+    box outside which its weights are zero, never empty; `tiles` what is in it, [tap…, summed block, row, column]; of a
+    matrix that is computed there are none.
     """
 
     summed: str
     taps: tuple[str, ...]
+    rows: int
     boxes: tuple[Box, ...]
-    tiles: tuple[NDArray[Any], ...]
+    tiles: tuple[NDArray[Any], ...] = ()
 
     @property
     def units(self) -> int:
         return len(self.boxes)
-
-    @property
-    def rows(self) -> int:
-        """Rows of a tile: the summed channels that the array takes at once."""
-        return int(self.tiles[0].shape[-2])
 
     def hull(self, units: range) -> Box:
         """The smallest box that holds the boxes of some units."""
@@ -95,7 +92,13 @@ def cut_weights(
         inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
         tiles.append(np.ascontiguousarray(shaped[inside]))
         boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
-    return WeightTiles(summed, tuple(taps), tuple(boxes), tuple(tiles))
+    return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(tiles))
+
+
+def computed_tiles(trips: Mapping[str, int], lane: str, summed: str, rows: int, cols: int) -> WeightTiles:
+    """The tiles of a matrix that is computed: all of them, with nothing known of what they hold."""
+    units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
+    return WeightTiles(summed, (), rows, ((range(blocks),),) * units)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,16 @@ from itertools import islice
 
 from compiler.errors import CompileError
 from compiler.nest import Access, Nest, NestProgram
-from compiler.select.space import NO_LOOP, NestSpace, coefficient, describe, is_band, is_lane_walk, nest_space
+from compiler.select.product import (
+    Correction,
+    is_matrix_of_a_tensor,
+    is_matrix_of_constants,
+    is_transposing,
+    is_vector,
+    products_of,
+    summed_loop,
+)
+from compiler.select.space import NestSpace, describe, is_lane_walk, nest_space
 from compiler.select.transfer import Transfers, find_transfers
 from compiler.select.unify import Match, Unifier
 from isa.encoding import InstructionFormat, Operand
@@ -20,6 +29,7 @@ from isa.machine import Machine
 from isa.memory import DRAM
 from isa.numeric import Interval
 from isa.statement import REDUCTIONS, Expr, Op, walk
+from isa.templates import systolic_activations, systolic_weights
 
 MATCHES_TRIED = 64
 """Matches of one instruction with one expression that are looked at; the plainest come first."""
@@ -46,6 +56,17 @@ class WeightTiles:
     read: str
 
 
+@dataclass(frozen=True, slots=True)
+class TensorTiles:
+    """An operand reads tiles of a matrix that is computed, through the nest's read of that name.
+
+    A word of the tensor is a row of a tile, over the result's channels; or, for an instruction that transposes tiles,
+    over the summed channels.
+    """
+
+    read: str
+
+
 @dataclass(frozen=True)
 class Parameters:
     """An operand reads packed constants of each channel: by field, the nest's read of that name or one number."""
@@ -67,7 +88,7 @@ class Idle:
     like: str
 
 
-Bound = TensorRead | Intermediate | WeightTiles | Parameters | Table | Idle
+Bound = TensorRead | Intermediate | WeightTiles | TensorTiles | Parameters | Table | Idle
 
 
 @dataclass(frozen=True)
@@ -81,6 +102,7 @@ class Step:
     reduces: bool  # the nest's reduce loops run inside this step
     is_dot: bool  # it consumes vectors of channels and yields vectors of channels, not one word for another
     words: int  # iterations of the instruction over the whole nest
+    corrections: tuple[Correction, ...] = ()  # of a dot product: more products that it adds
 
 
 @dataclass(frozen=True)
@@ -95,6 +117,11 @@ class Cover:
     def dot(self) -> Step | None:
         """The step that multiplies by weights, if there is one."""
         return next((step for step in self.steps if step.is_dot), None)
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """The reads of computed tensors as weight tiles."""
+        return tuple(b.read for step in self.steps for b in step.inputs.values() if isinstance(b, TensorTiles))
 
     @property
     def result_memory(self) -> str:
@@ -211,13 +238,16 @@ class _Search:
     def _bind(self, pattern: _Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]) -> _Best | None:
         """A match with every operand bound to something that can be in its memory, and what it costs."""
         bound: dict[str, Bound | _Best] = {}
-        for operand in pattern.format.sources:
-            source = self._bind_operand(pattern, operand, match, visiting)
+        if pattern.is_dot:
+            product = self._bind_product(pattern, match)
+            if product is None:
+                return None
+            bound |= product
+        for operand in () if pattern.is_dot else pattern.format.sources:
+            source = self._bind_operand(operand, pattern, match, visiting)
             if source is None:
                 return None
             bound[operand.name] = source
-        if not self._is_matrix_product(pattern, bound):
-            return None
         words = self._words(pattern, bound, bool(match.reduced))
         total, neutral, size = words, match.neutral, pattern.size
         for source in bound.values():
@@ -226,7 +256,7 @@ class _Search:
         return _Best((total, neutral, size), pattern, expr, match, bound, words)
 
     def _bind_operand(
-        self, pattern: _Pattern, operand: Operand, match: Match, visiting: frozenset[tuple[Expr, str]]
+        self, operand: Operand, pattern: _Pattern, match: Match, visiting: frozenset[tuple[Expr, str]]
     ) -> Bound | _Best | None:
         if operand.element.fields:
             return self._bind_parameters(operand, match)
@@ -238,13 +268,9 @@ class _Search:
             has_entries = self.program.constants[of.tensor].shape[-1] == operand.block
             return Table(expr.name) if has_entries and self._is_of_channels(of) else None
         access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
-        if access is not None and pattern.is_dot and access.tensor in self.program.constants:
-            return WeightTiles(expr.name)
         if access is not None and self._lives_in(access.tensor, operand.memory):
-            if pattern.is_dot or is_lane_walk(access, self.space.lane, self.machine.lanes):
-                return TensorRead(expr.name)
-            return None
-        if pattern.is_dot or operand.name in match.reduced or (expr, operand.memory) in visiting:
+            return TensorRead(expr.name) if is_lane_walk(access, self.space.lane, self.machine.lanes) else None
+        if operand.name in match.reduced or (expr, operand.memory) in visiting:
             return None
         return self.best(expr, operand.memory, visiting)
 
@@ -269,29 +295,36 @@ class _Search:
             len(moving) == 1 and moving[0].terms == ((self.space.lane, 1),) and moving[0].constant == 0
         )
 
-    def _is_matrix_product(self, pattern: _Pattern, bound: Mapping[str, Bound | _Best]) -> bool:
-        """Whether the operands of a dot product, if there is one, are vectors of channels and a matrix of constants."""
-        if pattern.dot is None:
-            return True
-        vector, tiles = (bound[argument.name] for argument in pattern.dot.args)
-        if not isinstance(vector, TensorRead) or not isinstance(tiles, WeightTiles):
-            return False
-        access, weights = self.nest.reads[vector.read], self.nest.reads[tiles.read]
-        block = pattern.format.operand(pattern.dot.args[0].name).block
-        if len(access.index) != 4 or len(access.index[1].terms) > 1:
-            return False
-        summed = access.index[1].terms[0][0] if access.index[1].terms else NO_LOOP
-        if not is_lane_walk(access, summed, block * self.machine.lanes):
-            return False
-        if any(coefficient(index, self.space.lane) for index in access.index) or summed in self.space.points:
-            return False
-        loops = [index.terms[-1][0] for index in weights.index if index.terms]
-        is_plain = all(
-            is_band(index, self.space.lane, summed)
-            or (len(index.terms) <= 1 and index.constant == 0 and all(by == 1 for _, by in index.terms))
-            for index in weights.index
-        )
-        return is_plain and len(set(loops)) == len(loops) and set(loops) <= {self.space.lane, *self.space.reduce}
+    def _bind_product(self, pattern: _Pattern, match: Match) -> dict[str, Bound] | None:
+        """The operands of a dot product: vectors of channels, and a matrix that is constant or computed."""
+        vector, weights = systolic_activations(pattern.format), systolic_weights(pattern.format)
+        of_vector, of_weights = match.operands[vector.name], match.operands[weights.name]
+        if of_vector.op is not Op.SOURCE or of_weights.op is not Op.SOURCE:
+            return None
+        access, matrix = self.nest.reads[of_vector.name], self.nest.reads[of_weights.name]
+        lanes = self.machine.lanes
+        if not self._lives_in(access.tensor, vector.memory) or not is_vector(access, self.space, vector.block * lanes):
+            return None
+        summed = summed_loop(access)
+        assert summed is not None
+        if matrix.tensor in self.program.constants:
+            if is_transposing(pattern.format) or not is_matrix_of_constants(matrix, summed, self.space):
+                return None
+            return {vector.name: TensorRead(of_vector.name), weights.name: WeightTiles(of_weights.name)}
+        is_transposed = is_transposing(pattern.format)
+        if not self._are_rows_of_tiles(matrix.tensor, pattern.format, weights):
+            return None
+        if not is_matrix_of_a_tensor(matrix, summed, self.space, lanes, is_transposed):
+            return None
+        if is_transposed and self.space.trips[summed] % lanes and access.tensor not in self.program.constants:
+            return None  # lanes beyond the channels hold anything, on both sides; a constant holds zeros there
+        return {vector.name: TensorRead(of_vector.name), weights.name: TensorTiles(of_weights.name)}
+
+    def _are_rows_of_tiles(self, tensor: str, of: InstructionFormat, weights: Operand) -> bool:
+        """Whether the words of a tensor in DRAM are as long as rows of weight tiles, of the same elements."""
+        rows = self.machine.memories[weights.memory]
+        words = self.machine.memories[self._home_of(tensor)]
+        return rows.element.type == words.element.type and rows.width == words.width == self.machine.lanes
 
     def _words(self, pattern: _Pattern, bound: Mapping[str, Bound | _Best], reduces: bool) -> int:
         trips, space, of = self.space.trips, self.space, pattern.format
@@ -393,4 +426,13 @@ def _flatten(best: _Best, steps: list[Step]) -> int:
 
 def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
     pattern, match = best.pattern, best.match
-    return Step(pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words)
+    corrections: tuple[Correction, ...] = ()
+    if pattern.is_dot:
+        products = products_of(best.expr.args[0])
+        vector = inputs[systolic_activations(pattern.format).name]
+        assert products is not None and isinstance(vector, TensorRead)
+        corrections = products.corrections(vector.read)
+    return Step(
+        pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words,
+        corrections,
+    )  # fmt: skip

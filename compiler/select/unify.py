@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from compiler.select.product import products_of
 from isa.encoding import InstructionFormat
 from isa.numeric import Interval
 from isa.statement import REDUCTIONS, Expr, Op, const, walk
@@ -107,9 +108,12 @@ class Unifier:
             case Op.WRAP:
                 yield from self._unify_wrap(pattern, expr, so_far, is_reduced)
             case Op.DOT:
-                if expr.op is Op.MUL:
-                    yield from self._unify_arguments(pattern, expr, so_far, is_reduced)
-                    yield from self._unify_arguments(pattern, _swapped(expr), so_far, is_reduced)
+                products = products_of(expr)
+                if products is not None:
+                    yield from self._unify_arguments(pattern, products.main, so_far, is_reduced)
+                    yield from self._unify_arguments(pattern, _swapped(products.main), so_far, is_reduced)
+            case op if op.value == "transpose":  # which loop runs along a tile's rows is seen from the accesses
+                yield from self._unify(pattern.args[0], expr, so_far, is_reduced)
             case Op.LUT:
                 yield from self._unify_lookup(pattern, expr, so_far, is_reduced)
             case op if op in REDUCTIONS:

@@ -34,6 +34,8 @@ def evaluate(
                 return _sum_of_dots(value(node.args[0].args[0]), value(node.args[0].args[1]), trips, reduce)
             case Op.DOT:
                 return _sum_of_dots(value(node.args[0]), value(node.args[1]), trips, ())
+            case Op.TRANSPOSE:
+                return np.swapaxes(value(node.args[0]), -1, -2)
             case Op.LUT:
                 return _looked_up(leaves[node.name, ""], value(node.args[0]), node)
             case _ if node.op in REDUCTIONS:

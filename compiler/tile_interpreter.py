@@ -19,6 +19,7 @@ from isa.machine import Machine
 from isa.memory import DRAM, Element
 from isa.numeric import wrap
 from isa.statement import Op, walk
+from isa.templates import systolic_weights
 
 Bytes = NDArray[np.uint8]
 
@@ -143,8 +144,8 @@ class _Run:
 
     def _is_matrix(self, source: Operand) -> bool:
         """True for the second argument of `dot`: its words are the rows of a matrix."""
-        dots = [node for node in walk(self.format.statement.expr) if node.op is Op.DOT]
-        return any(dot.args[1].name == source.name for dot in dots)
+        has_dot = any(node.op is Op.DOT for node in walk(self.format.statement.expr))
+        return has_dot and source is systolic_weights(self.format)
 
     def _words(self, values: Values, operand: Operand) -> Bytes:
         elements = operand.block * self.machine.memories[operand.memory].width

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 from isa.errors import IsaError, short
 from isa.statement import did_you_mean
 
 MAX_MAGNITUDE = 1 << 48
 
+_COMPARE: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+_NO_EXPRESSION = "`{}` is not an integer expression (+ - * // % min max and comparisons)"
+
 MAX_EXPRESSION_CHARACTERS = 200
 """Longer ones are no arithmetic of sizes, and deep ones would exhaust the stack."""
 
 
 def evaluate(text: str, names: Mapping[str, int]) -> int:
-    """The integer that an expression (+ - * // % and parentheses, min, max) stands for.
+    """The integer that an expression (+ - * // % and parentheses, min, max, comparisons as 0 or 1) stands for.
 
     Raises IsaError for anything else, an unknown name, division by zero or a huge value.
     """
@@ -55,16 +67,18 @@ def _evaluate(node: ast.expr, names: Mapping[str, int]) -> int:
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -evaluate_node(operand, names)
-        case ast.BinOp(left=left, op=operator, right=right):
-            return _binary(node, evaluate_node(left, names), operator, evaluate_node(right, names))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary(node, evaluate_node(left, names), op, evaluate_node(right, names))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            return int(_COMPARE[type(op)](evaluate_node(left, names), evaluate_node(right, names)))
         case ast.Call(func=ast.Name(id="min" | "max" as word), args=[_, *_] as args, keywords=[]):
             values = [evaluate_node(arg, names) for arg in args]
             return min(values) if word == "min" else max(values)
-    raise IsaError(f"`{ast.unparse(node)}` is not an integer expression (+ - * // % min max)")
+    raise IsaError(_NO_EXPRESSION.format(ast.unparse(node)))
 
 
-def _binary(node: ast.BinOp, a: int, operator: ast.operator, b: int) -> int:
-    match operator:
+def _binary(node: ast.BinOp, a: int, op: ast.operator, b: int) -> int:
+    match op:
         case ast.Add():
             return a + b
         case ast.Sub():
@@ -77,4 +91,4 @@ def _binary(node: ast.BinOp, a: int, operator: ast.operator, b: int) -> int:
             return a // b
         case ast.Mod():
             return a % b
-    raise IsaError(f"`{ast.unparse(node)}` is not an integer expression (+ - * // % min max)")
+    raise IsaError(_NO_EXPRESSION.format(ast.unparse(node)))

@@ -58,15 +58,15 @@ class InstructionReader:
             mnemonic: self._reader.mapping(child, f"instructions.{mnemonic}", INSTRUCTION_KEYS)
             for mnemonic, child in children.items()
         }
+        entries = {mnemonic: keys for mnemonic, keys in entries.items() if self._is_there(mnemonic, keys)}
         chosen = {
             mnemonic: self._reader.number(keys, f"instructions.{mnemonic}", "opcode", INSTRUCTION_KEYS)
             for mnemonic, keys in entries.items()
             if "opcode" in keys
         }
         free = iter(sorted(set(range(1, 1 << OPCODE_BITS)) - set(chosen.values())))
-        for mnemonic, child in children.items():
-            path = f"instructions.{mnemonic}"
-            keys = entries[mnemonic]
+        for mnemonic, keys in entries.items():
+            path, child = f"instructions.{mnemonic}", children[mnemonic]
             opcode = chosen[mnemonic] if mnemonic in chosen else next(free, 0)
             if opcode == 0 and mnemonic not in chosen:
                 self._reader.complain(child.where, path, f"more instructions than {OPCODE_BITS}-bit opcodes")
@@ -87,6 +87,10 @@ class InstructionReader:
             if self._machine.is_array_known:
                 self._reader.complain(children[mnemonic].where, f"instructions.{mnemonic}", message)
         return formats
+
+    def _is_there(self, mnemonic: str, keys: Mapping[str, Tree]) -> bool:
+        """Whether the machine has an instruction: what its `if` says."""
+        return "if" not in keys or self._reader.number(keys, f"instructions.{mnemonic}", "if", INSTRUCTION_KEYS) == 1
 
     def _read_instruction(
         self, tree: Tree, mnemonic: str, keys: Mapping[str, Tree], opcode: int

@@ -167,13 +167,23 @@ OPERAND = Word(
 
 STATEMENT = Word(
     pattern=rf"\s*{NAME}\s*=[^=][\s\S]*",
-    examples=("y = a", "y = sat(a + b, int8)", "c = wrap(sum(dot(a, w)), int32)"),
+    examples=(
+        "y = a",
+        "y = sat(a + b, int8)",
+        "c = wrap(sum(dot(a, w)), int32)",
+        "c = wrap(sum(dot(a, transpose(w))), int32)",
+    ),
 )
 
 INSTRUCTION_KEYS = {
     "about": Key(Word(), "What it does, in a line; the manual prints it.", is_needed=False),
     "engine": Key(Word(ENGINES), "The engine that runs it."),
     "opcode": Key(Whole(0, (1 << OPCODE_BITS) - 1), "Its number; the next free one if left out.", is_needed=False),
+    "if": Key(
+        Whole(0, 1),
+        "A condition such as rows == cols; a machine for which it is 0 does not have the instruction.",
+        is_needed=False,
+    ),
     "loops": Key(
         Names(LOOP_BITS, least=1), "The loop nest, outermost first: each loop's name and the bits of its trip count."
     ),

@@ -19,7 +19,7 @@ from isa.memory import DRAM, REGIONS, Element
 from isa.numeric import Rounding
 from isa.statement import Op, walk
 from isa.statement_math import statement_mathematics
-from isa.templates import systolic_weights, tile_loops
+from isa.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from isa.timing import (
     BURST_BEATS,
     BURST_BOUNDARY_BYTES,
@@ -210,14 +210,14 @@ def _meaning(of: InstructionFormat, machine: Machine) -> Iterator[str]:
         case "dma":
             yield f"    {of.destination.name} ← {of.sources[0].name}, byte for byte"
         case "systolic":
-            expr = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
-            a, w = expr.args[0].name, expr.args[1].name
+            a, w = systolic_activations(of).name, systolic_weights(of).name
+            element = "col, row" if is_transposing(of) else "row, col"
             old = f"{of.destination.name}[col] · accumulate + " if of.has_accumulate else ""
             wraps = next(node for node in walk(of.statement.expr) if node.op is Op.WRAP)
             yield f"  for all col < {machine.cols}:"
             yield (
                 f"    {of.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(of.reduce_loops)}, "
-                f"row < {machine.rows}] {a}[row] · {w}[row, col])"
+                f"row < {machine.rows}] {a}[row] · {w}[{element}])"
             )
         case "vector":
             yield f"  in each of {machine.lanes} lanes:"
@@ -244,7 +244,8 @@ def _block_text(operand: Operand, of: InstructionFormat, machine: Machine) -> st
     if operand.block == 1:
         return ""
     if machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of):
-        return f" and the {operand.block - 1} words after it, one for each row of the tile"
+        side = "column" if is_transposing(of) else "row"
+        return f" and the {operand.block - 1} words after it, one for each {side} of the array"
     return f" and the {operand.block - 1} words after it" if operand.block > 2 else " and the word after it"
 
 

@@ -40,7 +40,8 @@ class Op(Enum):
     WRAP = "wrap"  # into `type`
     ROUND_SHIFT = "round_shift"  # x / 2**n, rounded as `rounding` says
     LUT = "lut"  # in each lane, the element of table `name` at the argument's value less the least of its range
-    DOT = "dot"  # over the elements of an activation vector
+    DOT = "dot"  # over the elements of an activation vector, with the words of the second argument
+    TRANSPOSE = "transpose"  # around the second argument of DOT: with the elements of each word
     SUM = "sum"  # over the reduce loops
     MAX_OVER = "max_over"
     MIN_OVER = "min_over"
@@ -221,7 +222,7 @@ def make(op: Op, *args: Expr, type: IntegerType | None = None, scope: Scope | No
         case Op.SUM:
             assert scope is not None
             interval = Interval(min(a.low, a.low * scope.reduce_trips), max(a.high, a.high * scope.reduce_trips))
-        case Op.MAX_OVER | Op.MIN_OVER | Op.LANES_MAX:
+        case Op.MAX_OVER | Op.MIN_OVER | Op.LANES_MAX | Op.TRANSPOSE:
             interval = a
         case Op.LANES_SUM:
             assert scope is not None
@@ -262,6 +263,7 @@ _WORDS: Mapping[str, int] = {  # word of the language → number of arguments
     "round_shift": 2,
     "lut": 2,
     "dot": 2,
+    "transpose": 1,
     "sum": 1,
     "max_over": 1,
     "min_over": 1,
@@ -299,7 +301,7 @@ def _build(node: ast.expr, scope: Scope) -> Expr:
             a, b = _build(left, scope), _build(right, scope)
             return make(op, b, a) if is_swapped else make(op, a, b)
         case ast.Call(func=ast.Name(id=word), args=args, keywords=[]):
-            return _call(word, args, scope)
+            return _call(node, word, args, scope)
     raise IsaError(f"`{ast.unparse(node)}` is not part of the statement language (operators: + - * << >> < <= == !=)")
 
 
@@ -317,7 +319,7 @@ def _leaf(name: str, field: str, scope: Scope) -> Expr:
     return Expr(Op.SOURCE, fields[field].interval, name=name, field=field)
 
 
-def _call(word: str, args: list[ast.expr], scope: Scope) -> Expr:
+def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr:
     if word not in _WORDS:
         raise IsaError(f"unknown word {word!r}{did_you_mean(word, WORDS)}; the language has: {', '.join(WORDS)}")
     if len(args) != _WORDS[word]:
@@ -326,10 +328,29 @@ def _call(word: str, args: list[ast.expr], scope: Scope) -> Expr:
         return _look_up(args[0], _build(args[1], scope), scope)
     if word in ("sat", "wrap", "cast"):
         return _convert(word, _build(args[0], scope), args[1])
+    if word == "transpose":
+        raise IsaError(
+            f"`{ast.unparse(node)}` stands on its own; transpose is for the second argument of dot: "
+            "dot(a, transpose(w))"
+        )
+    if word == "dot":
+        return make(Op.DOT, _build(args[0], scope), _dot_matrix(args[1], scope), scope=scope)
     values = [_build(arg, scope) for arg in args]
     if word == "clamp":
         return make(Op.MIN, make(Op.MAX, values[0], values[1]), values[2])
     return make(Op(word), *values, scope=scope)
+
+
+def _dot_matrix(node: ast.expr, scope: Scope) -> Expr:
+    """The second argument of `dot`: a value, or `transpose` around an operand."""
+    match node:
+        case ast.Call(func=ast.Name(id="transpose"), args=[argument], keywords=[]):
+            operand = _build(argument, scope)
+        case _:
+            return _build(node, scope)
+    if operand.op is not Op.SOURCE or operand.field:
+        raise IsaError(f"transpose: expected a source that is a block of words, not `{operand}`")
+    return make(Op.TRANSPOSE, operand)
 
 
 def lookup(table: str, element: IntegerType, index: Expr) -> Expr:

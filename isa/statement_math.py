@@ -36,6 +36,8 @@ def _print(expr: Expr, of: InstructionFormat) -> tuple[str, int]:
             return f"{expr.name}[{text}{f' - {first}' if first > 0 else f' + {-first}' if first < 0 else ''}]", _ATOM
         case Op.DOT:
             a, w = expr.args
+            if w.op is Op.TRANSPOSE:
+                return f"Σ[row] {a.name}[row] · {w.args[0].name}[col, row]", 1
             return f"Σ[row] {a.name}[row] · {w.name}[row, col]", 1
         case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
             return f"{_REDUCTIONS[expr.op]}[{', '.join(of.reduce_loops)}] {_bound(expr.args[0], of, 2)}", 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from isa.encoding import InstructionFormat, Operand
 from isa.memory import DRAM, Memory
-from isa.statement import REDUCTIONS, Op, walk
+from isa.statement import REDUCTIONS, Expr, Op, walk
 from isa.timing import operator_starts
 
 
@@ -25,13 +25,23 @@ def systolic_activations(of: InstructionFormat) -> Operand:
 
 
 def systolic_weights(of: InstructionFormat) -> Operand:
-    """The operand that stays in the array: the second argument of `dot`."""
+    """The operand that stays in the array: the second argument of `dot`, transposed or not."""
     return of.operand(_dot_arguments(of)[1])
+
+
+def is_transposing(of: InstructionFormat) -> bool:
+    """Whether an instruction's dot product is with the elements of each word of the weights: `transpose(w)`."""
+    return any(node.op is Op.TRANSPOSE for node in walk(of.statement.expr))
 
 
 def _dot_arguments(of: InstructionFormat) -> tuple[str, str]:
     dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
-    return dot.args[0].name, dot.args[1].name
+    return dot.args[0].name, _matrix(dot).name
+
+
+def _matrix(dot: Expr) -> Expr:
+    """What is inside of `transpose`, if that is the second argument."""
+    return dot.args[1].args[0] if dot.args[1].op is Op.TRANSPOSE else dot.args[1]
 
 
 def violations(
@@ -66,9 +76,10 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
         case (Op.WRAP, Op.SUM) if expr.args[0].args[0].op is Op.DOT:
             dot = expr.args[0].args[0]
         case _:
-            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), int32)` and nothing else"
+            yield f"a systolic engine computes `{c.name} = wrap(sum(dot(a, w)), int32)`, or with transpose(w)"
             return
-    if any(arg.op is not Op.SOURCE or arg.field for arg in dot.args) or dot.args[0].name == dot.args[1].name:
+    arguments = (dot.args[0], _matrix(dot))
+    if any(arg.op is not Op.SOURCE or arg.field for arg in arguments) or arguments[0].name == arguments[1].name:
         yield "dot takes two operands, activations then weights"
         return
     if len(of.sources) != 2 or of.immediates:
@@ -85,6 +96,11 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
             )
     if w.block != rows or memories[w.memory].width != cols:
         yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
+    if is_transposing(of) and rows != cols:
+        yield (
+            f"transpose({w.name}) needs rows = cols, and the array has rows = {rows}, cols = {cols}; "
+            "say `if: rows == cols` to have the instruction on square arrays only"
+        )
     if w.memory == c.memory:
         yield f"{w.name} and {c.name} are both in {c.memory}; weights and sums need memories of their own"
     count = tile_loops(of)

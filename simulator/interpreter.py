@@ -23,7 +23,7 @@ from isa.numeric import IntegerType, round_shift, wrap
 from isa.program import Program
 from isa.state import MachineState, initial_state
 from isa.statement import ACROSS_LANES, Expr, Op, walk
-from isa.templates import systolic_activations, systolic_weights
+from isa.templates import is_transposing, systolic_activations, systolic_weights
 from simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
 
@@ -190,7 +190,7 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
 
 
 def _multiply(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
-    """c = wrap((c, unless this is the first reduce iteration without `accumulate`) + dot(a, w))."""
+    """c = wrap((c, unless this is the first reduce iteration without `accumulate`) + dot(a, w or its transpose))."""
     of = instruction.format
     a, w, c = systolic_activations(of), systolic_weights(of), of.destination
     adds_always = of.has_accumulate and instruction[ACCUMULATE] == 1
@@ -206,11 +206,12 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
         tile = _read(state, machine, w, _address(instruction, w, loops))
         old = _read(state, machine, c, _address(instruction, c, loops))
         adds = adds_always or any(loops[name] != 0 for name in of.reduce_loops)
+        row_step, column_step = (1, machine.cols) if is_transposing(of) else (machine.cols, 1)
         sums = []
         for column in range(machine.cols):
             total = old[column] if adds else 0
             for row in range(machine.rows):
-                total += vector[row] * tile[row * machine.cols + column]
+                total += vector[row] * tile[row * row_step + column * column_step]
             sums.append(evaluate(of.statement.expr, Lane({}), total))
         _write(state, machine, c, _address(instruction, c, loops), sums)
 

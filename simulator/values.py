@@ -19,7 +19,7 @@ from isa.memory import DRAM, Element
 from isa.numeric import IntegerType, wrap
 from isa.program import Program
 from isa.state import MachineState, initial_state
-from isa.templates import systolic_activations, systolic_weights
+from isa.templates import is_transposing, systolic_activations, systolic_weights
 from simulator.access_faults import access_fault, wait_fault
 from simulator.interpreter import interpret_instruction
 from simulator.nest import Walk, last_writers, reads_its_writes, walk_of
@@ -195,6 +195,8 @@ class PreparedProgram:
         reduced, batch, tiles, vectors = _roles(instruction, a, w)
         a_view = self._view(a.memory, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
+        if is_transposing(of):
+            w_view = w_view.swapaxes(len(batch) + len(reduced), -1)
         c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
         kind = of.statement.expr.type
         assert kind is not None

@@ -10,6 +10,7 @@ engines:
   vec: {reads: [act, acc, par, wgt], writes: [act, acc, wgt]}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  mma_transposed: {do: "c = wrap(sum(dot(a, transpose(w))), int20)"}
   requantize:
     imm: {zero: int8, low: uint5, high: uint5}
     do: y = clamp(round_shift((a + wrap(p.bias, int20)) * p.scale, p.shift) + zero, low, high)

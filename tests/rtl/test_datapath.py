@@ -30,6 +30,7 @@ memories:
 engines: {vec: {writes: [act, acc]}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  mma_transposed: {do: "c = wrap(sum(dot(a, transpose(w))), int20)"}
   sum: null
   add_bias: null
   lookup: {from: {t: "256 * lut[]"}, do: "y = lut(t, wrap(a, int8))"}

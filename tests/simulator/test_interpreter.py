@@ -148,9 +148,15 @@ def test_stores_backwards() -> None:
     assert state.dram[start : start + 17].tolist() == [2] * 8 + [1] * 8 + [0]
 
 
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize(
+    ("name", "mnemonic", "product"),
+    [
+        *((name, "mma", "kvr,tkrc->tvc") for name in ("base16", "tiny8", "rect")),
+        *((name, "mma_transposed", "kvr,tkcr->tvc") for name in ("base16", "tiny8")),
+    ],
+)
 @pytest.mark.parametrize("accumulate", [0, 1])
-def test_mma_is_the_matrix_product(name: str, accumulate: int) -> None:
+def test_mma_is_the_matrix_product(name: str, mnemonic: str, product: str, accumulate: int) -> None:
     machine = load_machine(name)
     rng = np.random.default_rng(5)
     vectors, tiles, reduced = 5, 2, 3
@@ -170,8 +176,8 @@ def test_mma_is_the_matrix_product(name: str, accumulate: int) -> None:
         **{"w.n": reduced * rows, "w.k": rows},
         **{"c.n": vectors * c_words, "c.x": c_words},
     }
-    run(state, instruction("mma", fields, machine), machine)
-    exact = np.einsum("kvr,tkrc->tvc", a.astype(np.int64), w.astype(np.int64)) + accumulate * old.astype(np.int64)
+    run(state, instruction(mnemonic, fields, machine), machine)
+    exact = np.einsum(product, a.astype(np.int64), w.astype(np.int64)) + accumulate * old.astype(np.int64)
     found = acc.reshape(-1)[: old.nbytes].view(np.int32).reshape(old.shape)
     assert np.array_equal(found, (exact + 2**31) % 2**32 - 2**31)
 
@@ -181,6 +187,7 @@ extends: tiny8
 memories: {acc: {element: int20}}
 instructions:
   mma: {do: "c = wrap(sum(dot(a, w)), int20)"}
+  mma_transposed: null
   sum: null
   add_bias: null
 """

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError
 from compiler.layout import DramLayout, WindowLayout, outside_runs
-from compiler.lower_nest import InDram, NestJob, NestLowering, Whole
+from compiler.lower_nest import NestLowering
 from compiler.nest import Access, Nest, NestProgram
+from compiler.nest_job import InDram, NestJob, Whole
 from compiler.plain_sums import sum_without_weights
 from compiler.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from compiler.select.cover import Cover, Selector, Table, TensorRead, TensorTiles, WeightTiles

@@ -11,7 +11,7 @@ from isa.faults import FaultCode
 from isa.machine import Machine
 from isa.memory import Element
 from isa.numeric import IntegerType
-from isa.templates import systolic_activations, systolic_weights, tile_loops
+from isa.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from rtl.delay import delayed
 from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
@@ -42,6 +42,7 @@ class MmaEngine(wiring.Component):
                 "c_write": Out(WriteSignature(memories[c.memory], c.block)),
             }
             self.activations, self.weights, self.sums = a, w, c
+            self.can_transpose = any(map(is_transposing, self.formats))
             self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
         super().__init__(members)
 
@@ -52,7 +53,11 @@ class MmaEngine(wiring.Component):
         m.submodules.tiles = tiles = self.tiles
         m.submodules.vectors = vectors = self.vectors
         m.submodules.array = array = SystolicArray(
-            self.machine.rows, self.machine.cols, _type(self.activations.element), _type(self.weights.element)
+            self.machine.rows,
+            self.machine.cols,
+            _type(self.activations.element),
+            _type(self.weights.element),
+            self.can_transpose,
         )
         self.build_start(m, tiles, vectors)
         self.build_reads(m, tiles, vectors, array)
@@ -106,6 +111,8 @@ class MmaEngine(wiring.Component):
             *(array.weights[c].eq(rows[c][PLAIN]) for c in range(self.machine.cols)),
             *(array.vector[r].eq(vector[r][PLAIN]) for r in range(self.machine.rows)),
         ]
+        if self.can_transpose:
+            m.d.comb += array.transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
 
     def build_sums(self, m: Module, vectors: VectorIssuer, array: SystolicArray) -> None:
         """Read the accumulators, add the array's sums in the next cycle, write in the one after."""
@@ -152,14 +159,15 @@ class WeightReader(wiring.Component):
     """Reads the weight tiles of an instruction, a row a cycle, at most one tile ahead of the vectors.
 
     `allows_next` comes with the first vector of a tile: from the next cycle on, the next tile may be read.
-    `reads_last` is the read of the instruction's last row. A bad row raises `fault` in place of its read.
+    `reads_last` is the read of the instruction's last row. `transposes`, on a machine that can: the rows that are read
+    are for the transpose of their tile. A bad row raises `fault` in place of its read.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.walks = [
-            Walk(of, of.loops[: tile_loops(of)], {"w": systolic_weights(of)}) for of in machine.formats_of("mma")
-        ]
+        self.formats = machine.formats_of("mma")
+        self.can_transpose = any(map(is_transposing, self.formats))
+        self.walks = [Walk(of, of.loops[: tile_loops(of)], {"w": systolic_weights(of)}) for of in self.formats]
         self.memory = machine.memories[self.walks[0].operands["w"].memory]
         self.walker = NestWalker(machine, self.walks)
         super().__init__(
@@ -172,6 +180,7 @@ class WeightReader(wiring.Component):
                 "reads": Out(1),
                 "reads_last": Out(1),
                 "is_first_row": Out(1),
+                **({"transposes": Out(1)} if self.can_transpose else {}),
                 "address": Out(unsigned(self.memory.address_bits)),
                 "fault": Out(1),
                 "fault_address": Out(Shape(self.walker.slot_shape("w").width + 1, signed=True)),
@@ -206,7 +215,15 @@ class WeightReader(wiring.Component):
             m.d.sync += may_begin.eq(1)
         with m.If(self.start):
             m.d.sync += [self.is_active.eq(1), may_begin.eq(1)]
+            if self.can_transpose:
+                self.build_orientation(m)
         return m
+
+    def build_orientation(self, m: Module) -> None:
+        with m.Switch(instruction_view(self.formats[0], self.bits)[OPCODE]):
+            for of in self.formats:
+                with m.Case(of.opcode):
+                    m.d.sync += self.transposes.eq(is_transposing(of))
 
 
 class VectorIssuer(wiring.Component):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -21,13 +21,22 @@ class SystolicArray(wiring.Component):
     (and so before the last rows, which reach their processing elements in time all the same). Row 0 of the next tile
     comes after the cycle of that vector.
 
+    If it `can_transpose`, which takes as many columns as rows, a tile whose row 0 comes with `transposes` is used as
+    its transpose: `sums[c]` is Σ over r of vector[r] · weight[c, r].
+
     Inside, row r gets its elements r cycles late and column c gets everything c cycles late, so the processing
-    element at (r, c) is r + c cycles behind the one at (0, 0): tags travel along diagonals.
+    element at (r, c) is r + c cycles behind the one at (0, 0): tags travel along diagonals. Element i of a weight row
+    is on bus i, i cycles late. When the tag `load` reaches (r, c), bus c has element c of row r, and bus r has element
+    r of row c: one is for the tile, the other for its transpose.
     """
 
     WEIGHT_LEAD = 2
 
-    def __init__(self, rows: int, cols: int, activation: IntegerType, weight: IntegerType) -> None:
+    def __init__(
+        self, rows: int, cols: int, activation: IntegerType, weight: IntegerType, can_transpose: bool = False
+    ) -> None:
+        assert rows == cols or not can_transpose
+        self.can_transpose = can_transpose
         self.rows = rows
         self.cols = cols
         self.latency = rows + cols
@@ -40,6 +49,7 @@ class SystolicArray(wiring.Component):
                 "is_first": In(1),
                 "weights": In(data.ArrayLayout(integer_shape(weight), cols)),
                 "loads": In(1),
+                **({"transposes": In(1)} if can_transpose else {}),
                 "sums": Out(data.ArrayLayout(integer_shape(self.partial_sum(rows)), cols)),
             }
         )
@@ -53,13 +63,18 @@ class SystolicArray(wiring.Component):
         diagonals = self.rows + self.cols - 1
         swaps = self.build_tags(m, self.is_first, diagonals, "swap")
         loads = self.build_tags(m, delayed(m, self.loads, 1, "row_0"), diagonals, "load")
+        if self.can_transpose:
+            tag = delayed(m, self.transposes, 1, "row_0_transposes")
+            transposes = self.build_tags(m, tag, diagonals, "transposed")
         activations = [delayed(m, self.vector[r], r + 1, f"skew_{r}") for r in range(self.rows)]
         weights = [delayed(m, self.weights[c], c + 1, f"weight_skew_{c}") for c in range(self.cols)]
         sums: list[Value] = [Const(0)] * self.cols
         for r in range(self.rows):
             activation = activations[r]
             for c in range(self.cols):
-                sums[c] = self.build_element(m, r, c, activation, weights[c], sums[c], loads[r + c], swaps[r + c])
+                d = r + c
+                weight = Mux(transposes[d], weights[r], weights[c]) if self.can_transpose and r != c else weights[c]
+                sums[c] = self.build_element(m, r, c, activation, weight, sums[c], loads[d], swaps[d])
                 if c < self.cols - 1:
                     activation = delayed(m, activation, 1, f"activation_{r}_{c}")
         for c in range(self.cols):

@@ -12,7 +12,7 @@ from isa.encoding import Instruction, Operand, encode, make_instruction
 from isa.faults import FaultCode
 from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
-from isa.templates import systolic_activations, systolic_weights, tile_loops
+from isa.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from rtl.interfaces import Activity
 from rtl.mma import MmaEngine
@@ -30,7 +30,7 @@ class MmaModel:
         self.a, self.w, self.c = systolic_activations(of), systolic_weights(of), of.destination
         self.memories = {name: Words(machine, name) for name in machine.memories}
         self.queue = deque(enumerate(program))
-        self.number = 0
+        self.number, self.is_transposing = 0, False
         self.current: Instruction | None = None
         self.rows: deque[tuple[int, int]] = deque()  # tile, row: still to be read
         self.vectors: deque[tuple[int, int, bool, dict[str, int]]] = deque()  # tile, place in it, adds, addresses
@@ -41,7 +41,7 @@ class MmaModel:
         self.weights: dict[int, list[list[int]]] = {}
         self.reads: dict[int, int] = {}  # cycle → address of accumulators
         self.writes: dict[int, tuple[int, list[int], bool, bool]] = {}  # cycle → address, sums, adds, is_last
-        self.tile_of_write: dict[int, list[list[int]]] = {}  # cycle → the tile's weight rows, read by then
+        self.tile_of_write: dict[int, tuple[list[list[int]], bool]] = {}  # cycle → weight rows, are they a transpose's
         self.old: dict[int, list[int]] = {}  # cycle of the write → accumulators read for it
 
     @property
@@ -66,7 +66,7 @@ class MmaModel:
         return cycle
 
     def begin(self, number: int, instruction: Instruction) -> None:
-        self.number, self.current = number, instruction
+        self.number, self.current, self.is_transposing = number, instruction, is_transposing(instruction.format)
         of, trips = instruction.format, instruction.trips
         outer = [loop.name for loop in of.loops[: tile_loops(of)]]
         inner = [loop.name for loop in of.loops[tile_loops(of) :]]
@@ -131,7 +131,8 @@ class MmaModel:
         if adds:
             self.reads[time + mma_read(self.machine)] = addresses[self.c.name]
         self.writes[time + mma_write(self.machine)] = (addresses[self.c.name], vector, adds, not self.vectors)
-        self.tile_of_write[time + mma_write(self.machine)] = self.weights.setdefault(tile, [])
+        rows = self.weights.setdefault(tile, [])  # complete when the sums are written
+        self.tile_of_write[time + mma_write(self.machine)] = rows, self.is_transposing
         return not self.vectors
 
     def block(self, operand: Operand, address: int, elements: int) -> list[int]:
@@ -149,13 +150,14 @@ class MmaModel:
             )
         if time in self.writes:
             address, vector, adds, cycle.retires = self.writes.pop(time)
-            tile = self.tile_of_write.pop(time)
+            tile, is_transposed = self.tile_of_write.pop(time)
             type_ = self.c.element.type
             assert type_ is not None and len(tile) == self.machine.rows
+            columns = tile if is_transposed else list(zip(*tile, strict=True))
             old = self.old.pop(time) if adds else [0] * self.machine.cols
             bits, memory = 0, self.machine.memories[self.c.memory]
             for c in range(self.machine.cols):
-                total = old[c] + sum(vector[r] * tile[r][c] for r in range(self.machine.rows))
+                total = old[c] + sum(vector[r] * columns[c][r] for r in range(self.machine.rows))
                 wrapped = (total + (1 << type_.bits - 1)) % (1 << type_.bits) - (1 << type_.bits - 1)
                 bits |= wrapped % (1 << self.c.element.bits) << c * self.c.element.bits
             cycle.asks["c_write"] = address, bits

@@ -20,36 +20,51 @@ def random_matrix(type_: IntegerType, shape: tuple[int, int], generator: np.rand
 
 @pytest.mark.parametrize("is_packed", [True, False], ids=["back to back", "with gaps"])
 @pytest.mark.parametrize("types", ["int8 int8", "uint8 int8", "int4 uint6"])
-@pytest.mark.parametrize(("rows", "cols"), [(2, 2), (3, 5), (8, 4), (1, 3), (4, 1)])
-def test_multiplies_tiles(rows: int, cols: int, types: str, is_packed: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "cols", "can_transpose"),
+    [
+        (2, 2, False),
+        (3, 5, False),
+        (8, 4, False),
+        (1, 3, False),
+        (4, 1, False),
+        (1, 1, True),
+        (2, 2, True),
+        (5, 5, True),
+    ],
+)
+def test_multiplies_tiles(rows: int, cols: int, can_transpose: bool, types: str, is_packed: bool) -> None:
     a, w = (IntegerType(int(name.split("int")[1]), not name.startswith("u")) for name in types.split())
     seed, generator = random.Random(rows * 100 + cols), np.random.default_rng(rows * 100 + cols)
-    array = SystolicArray(rows, cols, a, w)
+    array = SystolicArray(rows, cols, a, w, can_transpose)
 
-    row_at: dict[int, tuple[list[int], bool]] = {}  # cycle → weight row, is it a tile's first
+    row_at: dict[int, tuple[list[int], bool, bool]] = {}  # cycle → weight row, is it a tile's first, of a transpose
     vector_at: dict[int, tuple[list[int], bool]] = {}
     expected: dict[int, list[int]] = {}
     next_row = next_vector = 0
-    for _ in range(8):
+    for number in range(8):
+        is_transposed = can_transpose and (number < 2 or seed.random() < 0.5)
         tile = random_matrix(w, (rows, cols), generator)
         count = seed.randint(1, 2 * rows + 2)
         for r in range(rows):
-            row_at[next_row + r] = tile[r].tolist(), r == 0
+            row_at[next_row + r] = tile[r].tolist(), r == 0, is_transposed if r == 0 else seed.random() < 0.5
         next_vector = max(next_vector, next_row + SystolicArray.WEIGHT_LEAD)
         for v, vector in enumerate(random_matrix(a, (count, rows), generator)):
             next_vector += 0 if is_packed else seed.choice([0, 0, 1, 3])
             vector_at[next_vector] = vector.tolist(), v == 0
-            expected[next_vector + array.latency] = (vector @ tile).tolist()
+            expected[next_vector + array.latency] = (vector @ (tile.T if is_transposed else tile)).tolist()
             if v == 0:
                 next_row = max(next_row + rows, next_vector + 1)
             next_vector += 1
 
     async def bench(ctx: Any) -> None:
         for cycle in range(max(expected) + 1):
-            row, is_first_row = row_at.get(cycle, ([w.interval.high] * cols, False))
+            row, is_first_row, is_transposed = row_at.get(cycle, ([w.interval.high] * cols, False, True))
             vector, is_first = vector_at.get(cycle, ([a.interval.high] * rows, False))
             ctx.set(array.weights, row)
             ctx.set(array.loads, is_first_row)
+            if can_transpose:
+                ctx.set(array.transposes, is_transposed)
             ctx.set(array.vector, vector)
             ctx.set(array.is_first, is_first)
             if cycle in expected:

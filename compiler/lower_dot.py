@@ -23,13 +23,13 @@ from compiler.nest_job import (
 )
 from compiler.on_chip import OnChip
 from compiler.select.cover import Step, TensorRead, TensorTiles
-from compiler.select.product import Correction, choosing_loops, is_transposing, pixel_dimension
+from compiler.select.product import Correction, choosing_loops, pixel_dimension
 from compiler.select.space import NO_LOOP
 from compiler.stage import Stage
 from compiler.tile import BufferAddress
 from compiler.tile_builder import TileBuilder
 from compiler.weight_tiles import Box, WeightTiles
-from isa.templates import systolic_activations, systolic_weights
+from isa.templates import is_transposing, systolic_activations, systolic_weights
 
 WEIGHTS_SLOT = "weights"
 

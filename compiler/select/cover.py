@@ -16,7 +16,6 @@ from compiler.select.product import (
     Correction,
     is_matrix_of_a_tensor,
     is_matrix_of_constants,
-    is_transposing,
     is_vector,
     products_of,
     summed_loop,
@@ -29,7 +28,7 @@ from isa.machine import Machine
 from isa.memory import DRAM
 from isa.numeric import Interval
 from isa.statement import REDUCTIONS, Expr, Op, walk
-from isa.templates import systolic_activations, systolic_weights
+from isa.templates import is_transposing, systolic_activations, systolic_weights
 
 MATCHES_TRIED = 64
 """Matches of one instruction with one expression that are looked at; the plainest come first."""
@@ -373,10 +372,20 @@ class _Search:
         """Names the nest's nodes and the smallest expression that should have been covered and is not."""
         home = self._home_of(self.nest.result.tensor)
         missing = next(self._uncovered(home), self.nest.expr)
-        return (
-            f"{describe(self.nest)}: no instruction of {self.machine.name} computes "
-            f"`{self._with_covered_parts_named(missing)}`; add one to the machine's instructions"
-        )
+        wanted, remedy = f"`{self._with_covered_parts_named(missing)}`", "add one to the machine's instructions"
+        if missing.op is Op.SUM and self._is_of_computed(missing):
+            wanted += " with both computed"
+            remedy = (
+                "expected `dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and "
+                f"weights in words of lanes = {self.machine.lanes} elements, as the tensors'"
+            )
+        return f"{describe(self.nest)}: no instruction of {self.machine.name} computes {wanted}; {remedy}"
+
+    def _is_of_computed(self, total: Expr) -> bool:
+        """Whether a sum is of products of two tensors, neither of them weights."""
+        products = products_of(total.args[0])
+        reads = [] if products is None else [self.nest.reads[arg.name] for arg in products.main.args]
+        return bool(reads) and all(read.tensor in self.program.buffers for read in reads)
 
     def _uncovered(self, home: str) -> Iterator[Expr]:
         element = self.machine.memories[home].element.type

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from compiler.nest import Access, Nest
 from compiler.select.space import NO_LOOP, NestSpace, coefficient, is_band, is_lane_walk
-from isa.encoding import InstructionFormat
-from isa.statement import Expr, Op, walk
+from isa.statement import Expr, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,3 @@ def pixel_dimension(access: Access, nest: Nest, loop: str) -> int:
     found = next((d for d in (2, 3) if coefficient(access.index[d], loop)), None)
     assert found is not None, f"{nest.name}: {loop} walks along no pixels of {access.tensor}"
     return found
-
-
-def is_transposing(of: InstructionFormat) -> bool:
-    return any(node.op.value == "transpose" for node in walk(of.statement.expr))

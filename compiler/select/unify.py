@@ -112,7 +112,7 @@ class Unifier:
                 if products is not None:
                     yield from self._unify_arguments(pattern, products.main, so_far, is_reduced)
                     yield from self._unify_arguments(pattern, _swapped(products.main), so_far, is_reduced)
-            case op if op.value == "transpose":  # which loop runs along a tile's rows is seen from the accesses
+            case Op.TRANSPOSE:  # which loop runs along a tile's rows is seen from the accesses
                 yield from self._unify(pattern.args[0], expr, so_far, is_reduced)
             case Op.LUT:
                 yield from self._unify_lookup(pattern, expr, so_far, is_reduced)

@@ -39,7 +39,8 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "x": Access(network.buffer_of[a], (affine(("n", 1)), affine(("i", 1)), affine(), affine(("x", 1)))),
         "w": Access(matrix, walk if is_transposed else (walk[0], walk[3], walk[2], walk[1])),
     }
-    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, describe(operator))
+    scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
+    scales, shifts = normalized(np.array([scale]), network.number, describe(operator))
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
     total = _centred_sum(a_zero, b_zero, summed)
     expr = requantized(total, *leaves, target_of(operator, network), network.number)

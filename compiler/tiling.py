@@ -222,8 +222,8 @@ def _reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
     """Of one part of a tile's sum: the vectors of summed channels that it reads, and its weight tiles."""
     assert shape.weights is not None
     units = sizes[shape.cover.space.lane]
-    known = {int(count): shape.weights.reach(int(count)) for count in np.unique(units)}
-    across, tiles = (np.array([known[int(count)][part] for count in units]) for part in (0, 1))
+    counts, positions = np.unique(units, return_inverse=True)
+    across, tiles = np.array([shape.weights.reach(int(count)) for count in counts])[positions].T
     across = np.minimum(sizes[shape.summed], across) if shape.summed != NO_LOOP else across
     every = units * across
     for tap in shape.taps:

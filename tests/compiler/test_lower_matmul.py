@@ -42,9 +42,9 @@ def product(
     tensors = {
         "a": TensorType(dtype, (batch, summed, 1, pixels), Quantization((0.1,), (a_zero,))),
         "b": TensorType(dtype, b_shape, Quantization((0.2,), (b_zero,))),
-        "y": TensorType("int8", (batch, length, 1, pixels), Quantization((0.4 * summed**0.5 * 20,), (3,))),
+        "y": TensorType("int8", (batch, length, 1, pixels), Quantization((0.2 * summed**0.5 * 20,), (3,))),
     }
-    attributes = {"is_transposed": is_transposed, "low": -128, "high": 127}
+    attributes = {"is_transposed": is_transposed, "factor": 0.5, "low": -128, "high": 127}
     operator = Operator("product", "product", ("a", "b"), ("y",), attributes, ("node",))
     rng = np.random.default_rng(sum(sizes))
     limits = np.iinfo(dtype)
@@ -61,7 +61,7 @@ def in_real_numbers(graph: Graph, inputs: dict[str, NDArray[Any]], is_transposed
     total = np.einsum("nkhm,nkhl->nlhm" if is_transposed else "nkhm,nlhk->nlhm", real("a"), real("b"))
     of = graph.tensors["y"].quantization
     assert of is not None
-    return np.clip(np.rint(total / of.scale) + of.zero_point, -128, 127)
+    return np.clip(np.rint(0.5 * total / of.scale) + of.zero_point, -128, 127)
 
 
 @pytest.mark.parametrize("is_transposed", [False, True], ids=["straight", "transposed"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from isa.machine import Machine
-from rtl.proof.array import REDUCED_ARRAYS, array
+from rtl.proof.array import array, reduced_arrays
 from rtl.proof.bursts import bursts_of
 from rtl.proof.bytes import REDUCED_WINDOW, window
 from rtl.proof.datapath import datapath_key, prove_datapath
@@ -32,9 +32,7 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
     yield from shared(machines, lambda machine: [REDUCED_WINDOW], window)
-    yield from shared(
-        [m for m in machines if m.formats_of("mma")], lambda machine: REDUCED_ARRAYS, lambda of: array(*of)
-    )
+    yield from shared(machines, reduced_arrays, lambda of: array(*of))
     yield from port_proofs(machines)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import z3
 
+from isa.machine import Machine
 from isa.numeric import IntegerType, Interval
+from isa.templates import is_transposing
 from rtl.proof.datapath import without_products
 from rtl.proof.meaning import as_integer
 from rtl.proof.netlist import Run, netlist
@@ -14,8 +17,18 @@ from rtl.proof.product import PRODUCT
 from rtl.proof.result import Claim, Goal, Subject
 from rtl.systolic import SystolicArray
 
-REDUCED_ARRAYS = ((2, 3), (3, 2))
-"""Rows and columns of the arrays that are proved: every processing element of a larger one is the same hardware."""
+Shape = tuple[int, int, bool]
+"""Rows, columns, and whether it can transpose tiles."""
+
+
+def reduced_arrays(machine: Machine) -> tuple[Shape, ...]:
+    """The arrays that are proved for a machine: every processing element of its own one is the same hardware."""
+    if not machine.formats_of("mma"):
+        return ()
+    if any(map(is_transposing, machine.formats_of("mma"))):
+        return ((2, 2, True), (3, 3, True))
+    return ((2, 3, False), (3, 2, False))
+
 
 INT8 = IntegerType(8, True)
 
@@ -23,14 +36,16 @@ SUM_BITS = 24
 """Bits in which products of int8 and sums of a few of them are integers."""
 
 
-def array(rows: int, cols: int) -> Subject:
+def array(rows: int, cols: int, can_transpose: bool) -> Subject:
     """Two tiles after each other, with any weights and vectors, at every distance that the array allows up to 2 more.
 
+    Each of them is used as it is or, if the array can do that, as its transpose.
     Products are an unknown function; that they are in the range of products of int8 is all that is assumed of them.
     """
-    unit = SystolicArray(rows, cols, INT8, INT8)
+    unit = SystolicArray(rows, cols, INT8, INT8, can_transpose)
     method = "reduced, all inputs, two tiles, products unknown"
-    claim = Claim(f"array of {rows} × {cols}: dot products", method, lambda run: list(_goals(unit, run)))
+    kind = ", tiles and transposes" if can_transpose else ""
+    claim = Claim(f"array of {rows} × {cols}{kind}: dot products", method, lambda run: list(_goals(unit, run)))
     return Subject(without_products(netlist(unit)), [claim])
 
 
@@ -38,10 +53,11 @@ def _goals(unit: SystolicArray, run: Run) -> Iterator[Goal]:
     least = unit.WEIGHT_LEAD
     for lead in range(least, least + 3):
         for gap in range(1, 4):
-            yield from _schedule_goals(unit, run, lead, gap)
+            for transposed in product((False, True) if unit.can_transpose else (False,), repeat=2):
+                yield from _schedule_goals(unit, run, lead, gap, transposed)
 
 
-def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int) -> Iterator[Goal]:
+def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int, transposed: tuple[bool, ...]) -> Iterator[Goal]:
     """The first tile's row 0 comes in cycle 0, its first vector `lead` later, the next row 0 `gap` after that."""
     begins = [0, max(unit.rows, lead + gap)]  # a row comes each cycle
     firsts = [begin + lead for begin in begins]
@@ -51,25 +67,33 @@ def _schedule_goals(unit: SystolicArray, run: Run, lead: int, gap: int) -> Itera
         for name, at in (("loads", begins), ("is_first", firsts))
         for cycle in range(end + unit.latency)
     ]
+    if unit.can_transpose:  # in the other cycles the tag is anything
+        given += [run.at("transposes", at) == int(tag) for at, tag in zip(begins, transposed, strict=True)]
     for cycle in range(firsts[0], end):
         tile = 0 if cycle < firsts[1] else 1
-        products = [_products(unit, run, column, cycle, begins[tile]) for column in range(unit.cols)]
-        known = [in_range(product, unit.product) for of_column in products for product in of_column]
+        columns = range(unit.cols)
+        products = [_products(unit, run, column, cycle, begins[tile], transposed[tile]) for column in columns]
+        known = [in_range(each, unit.product) for of_column in products for each in of_column]
         equal = [
             _part(run, "sums", column, unit.cols, cycle + unit.latency) == sum(of_column[1:], of_column[0])
             for column, of_column in enumerate(products)
         ]
-        yield Goal(f"lead {lead}, gap {gap}, cycle {cycle}", [*given, *known], z3.And(*equal))
+        orders = ", ".join("transpose" if tag else "tile" for tag in transposed)
+        name = f"lead {lead}, gap {gap}, cycle {cycle}" + (f", {orders}" if unit.can_transpose else "")
+        yield Goal(name, [*given, *known], z3.And(*equal))
 
 
-def _products(unit: SystolicArray, run: Run, column: int, cycle: int, begin: int) -> list[z3.BitVecRef]:
+def _products(
+    unit: SystolicArray, run: Run, column: int, cycle: int, begin: int, is_transposed: bool
+) -> list[z3.BitVecRef]:
     """Of each of the vector's elements and the weight of the tile whose row 0 came in cycle `begin`."""
     found = []
     for row in range(unit.rows):
         activation = _part(run, "vector", row, unit.rows, cycle)
-        weight = _part(run, "weights", column, unit.cols, begin + row)
-        product = PRODUCT(as_integer(activation, True), as_integer(weight, True))
-        found.append(z3.Extract(SUM_BITS - 1, 0, product))
+        word, element = (column, row) if is_transposed else (row, column)
+        weight = _part(run, "weights", element, unit.cols, begin + word)
+        multiplied = PRODUCT(as_integer(activation, True), as_integer(weight, True))
+        found.append(z3.Extract(SUM_BITS - 1, 0, multiplied))
     return found
 
 

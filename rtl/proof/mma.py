@@ -8,6 +8,7 @@ import z3
 
 from isa.encoding import ACCUMULATE, OPCODE, InstructionFormat
 from isa.machine import Machine
+from isa.templates import is_transposing
 from isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
 from rtl.mma import MmaEngine
 from rtl.proof.engine import Walking, claims_of_whole, owed_goals
@@ -27,6 +28,8 @@ def mma_engine(machine: Machine) -> Subject:
         "mma: adds to and writes the sums of each vector": unit.sum_goals,
         "mma: retires only what it started": unit.retire_goals,
     }
+    if unit.engine.can_transpose:
+        claims["mma: transposes the tiles of the instructions that say so"] = unit.orientation_goals
     return Subject(
         netlist(unit.engine, without=["array"]),
         [
@@ -128,6 +131,27 @@ class _Engine:
             Goal("has weights", [*given, first], vectors.holds("has_weights")),
         ]
 
+    def orientation_goals(self, nets: Part) -> list[Goal]:
+        """The reader knows it of the instruction whose rows it reads, and the array gets it with each tile's row 0."""
+        started, kept = nets.moves("instruction"), "tiles.transposes"
+        begins = z3.And(nets.holds("w__valid"), self.row(nets, 0) == 0)
+        last_row = self.row(nets, 0) == self.machine.rows - 1
+        done = z3.Or(z3.Not(nets.holds("tiles.is_active")), z3.And(nets.holds("w__valid"), last_row))
+        return [
+            *(
+                Goal(
+                    f"orientation of {of.mnemonic}",
+                    [started, self.field(of, OPCODE, nets) == of.opcode],
+                    nets.holds(kept, 1) == is_transposing(of),
+                )
+                for of in self.engine.formats
+            ),
+            Goal("kept", [z3.Not(started)], nets.at(kept, 1) == nets.at(kept)),
+            Goal("no rows left at a start", [started], done),
+            Goal("row 0", [], nets.holds("array.loads", 1) == begins),
+            Goal("with row 0", [begins], nets.at("array.transposes", 1) == nets.at(kept)),
+        ]
+
     # -- sums --------------------------------------------------------------------------------------------------------
 
     @property
@@ -189,14 +213,15 @@ class _Engine:
         return vectors.holds("accumulates", cycle) if vectors.has("accumulates") else z3.BoolVal(False)
 
     def accumulate_goal(self, of: InstructionFormat, nets: Part) -> Goal:
-        def field(name: str) -> z3.BitVecRef:
-            place = of.field(name)
-            bits = nets.at("instruction__payload.bits")
-            return z3.Extract(place.low_bit + place.type.bits - 1, place.low_bit, bits)
-
-        given = [nets.moves("instruction"), field(OPCODE) == of.opcode]
-        wanted = field(ACCUMULATE) == 1 if of.has_accumulate else z3.BoolVal(False)
+        given = [nets.moves("instruction"), self.field(of, OPCODE, nets) == of.opcode]
+        wanted = self.field(of, ACCUMULATE, nets) == 1 if of.has_accumulate else z3.BoolVal(False)
         return Goal(f"accumulate of {of.mnemonic}", given, self.accumulates(nets.part("vectors"), 1) == wanted)
+
+    def field(self, of: InstructionFormat, name: str, nets: Part) -> z3.BitVecRef:
+        """Of the instruction that is given to the engine."""
+        place = of.field(name)
+        bits = nets.at("instruction__payload.bits")
+        return z3.Extract(place.low_bit + place.type.bits - 1, place.low_bit, bits)
 
     def retire_goals(self, nets: Part) -> list[Goal]:
         """An instruction is in hand while its vectors issue, then while its last one is on its way to the write."""

@@ -10,18 +10,19 @@ from rtl.systolic import SystolicArray
 from tests.rtl.faults import failed_goals, unseen
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(2, 3), (3, 1)])
-def test_sums_are_dot_products(rows: int, cols: int) -> None:
-    assert failed_goals(array(rows, cols)) == []
+@pytest.mark.parametrize(("rows", "cols", "can_transpose"), [(2, 3, False), (3, 1, False), (2, 2, True)])
+def test_sums_are_dot_products(rows: int, cols: int, can_transpose: bool) -> None:
+    assert failed_goals(array(rows, cols, can_transpose)) == []
 
 
-def test_every_goal_sees_a_fault() -> None:
-    assert unseen(array(2, 2), [], ["sums"]) == []
+@pytest.mark.parametrize("can_transpose", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_goal_sees_a_fault(can_transpose: bool) -> None:
+    assert unseen(array(2, 2, can_transpose), [], ["sums"]) == []
 
 
 def test_sees_vectors_that_come_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystolicArray, "WEIGHT_LEAD", 1)
-    failed = failed_goals(array(2, 2))
+    failed = failed_goals(array(2, 2, False))
     assert failed and all("lead 1" in goal for goal in failed)
 
 
@@ -33,4 +34,16 @@ def test_sees_weights_that_change_for_all_columns_at_once(monkeypatch: pytest.Mo
         return [tags[0]] * count if name == "swap" else tags
 
     monkeypatch.setattr(SystolicArray, "build_tags", build_tags)
-    assert failed_goals(array(2, 2))
+    assert failed_goals(array(2, 2, False))
+
+
+def test_sees_a_tag_that_comes_for_all_diagonals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SystolicArray.build_tags
+
+    def build_tags(self: SystolicArray, m: Module, tag: Value, count: int, name: str) -> list[Value]:
+        tags = right(self, m, tag, count, name)
+        return [tags[0]] * count if name == "transposed" else tags
+
+    monkeypatch.setattr(SystolicArray, "build_tags", build_tags)
+    claim = "array of 2 × 2, tiles and transposes: dot products"
+    assert failed_goals(array(2, 2, True), f"{claim}: lead 2, gap 1, ")

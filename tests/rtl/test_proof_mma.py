@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from amaranth.hdl import Module
 
 from isa.loader import load_machine
 from isa.timing import mma_read, mma_write
@@ -23,11 +24,12 @@ def test_asks_for_everything_once_in_order() -> None:
 def test_every_goal_sees_a_fault() -> None:
     subject = mma_engine(MACHINE)
     registers = ["tiles.row", "tiles.may_begin", "tiles.is_active", "vectors.is_active", "vectors.accumulates"]
-    registers += ["vectors.tile_begins_1", "at_1", "is_at_1", "at_2"]
+    registers += ["vectors.tile_begins_1", "at_1", "is_at_1", "at_2", "tiles.transposes"]
     outputs = ["tiles.is_active", "tiles.fault_address", "vectors.issues_last", "vectors.issues", "vectors.fault"]
     outputs += ["vectors.walker.step", "vectors.walker.start", "tiles.walker.step", "tiles.walker.start"]
     outputs += ["w__address", "w__valid", "a__valid", "retire", "vectors.is_active", "vectors.adds"]
     outputs += ["vectors.has_weights", "c_read__valid", "c_read__address", "c_write__valid", "c_write__address"]
+    outputs += ["array.loads", "array.transposes"]
     for prefix in ("tiles.walker.", "vectors.walker."):
         more = walker_faults(subject.hardware, prefix)
         registers, outputs = registers + more[0], outputs + more[1]
@@ -61,3 +63,12 @@ def test_sees_a_vector_that_does_not_wait_for_its_weights(monkeypatch: pytest.Mo
     monkeypatch.setattr(VectorIssuer, "build_tile_rules", lambda self, m: right(self, m) | 1)
     claim = "mma: a tile's weights come before its vectors"
     assert f"{claim}: has weights" in failed_goals(mma_engine(MACHINE), claim)
+
+
+def test_sees_an_orientation_that_does_not_follow_the_opcode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build_orientation(self: WeightReader, m: Module) -> None:
+        m.d.sync += self.transposes.eq(1)
+
+    monkeypatch.setattr(WeightReader, "build_orientation", build_orientation)
+    claim = "mma: transposes the tiles of the instructions that say so"
+    assert failed_goals(mma_engine(MACHINE), claim) == [f"{claim}: orientation of mma"]

@@ -42,6 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import CompileError
+from isa.numeric import parse_integer_type
+from isa.scales import Scales
 
 WINDOW = ("kernel", "strides", "pads", "dilations")
 TAKEN = ("batches", "channels", "rows", "columns")
@@ -81,11 +83,15 @@ Attribute = Any
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """real = scale · (q - zero_point): one scale and zero point for the tensor, or one for each index of `axis`."""
+    """real = scale · (q - zero_point): one scale and zero point for the tensor, or one for each index of `axis`.
+
+    With a `block`, there is one for each so many indices of `axis` and each index of every other dimension, in C order.
+    """
 
     scales: tuple[float, ...]  # as the model has them, values of float32
     zero_points: tuple[int, ...]
     axis: int | None = None
+    block: int = 0
 
     @property
     def scale(self) -> float:
@@ -99,13 +105,17 @@ class Quantization:
         return self.zero_points[0]
 
 
-def per_axis(quantization: Quantization, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scales and zero points as arrays that broadcast against a tensor of a rank."""
-    shape = [1] * rank
-    if quantization.axis is not None:
-        shape[quantization.axis] = len(quantization.scales)
-    scales = np.array(quantization.scales, np.float64).reshape(shape)
-    return scales, np.array(quantization.zero_points, np.float64).reshape(shape)
+def scales_of_parts(quantization: Quantization, shape: Sequence[int]) -> Scales:
+    """Scales and zero points with what they are for: of [1, 3, 8, 8], each channel is a box (1, 1, 8, 8)."""
+    others = [1] * len(shape) if quantization.block else list(shape)
+    box = tuple(max(1, quantization.block) if axis == quantization.axis else of for axis, of in enumerate(others))
+    return Scales(box, quantization.scales, quantization.zero_points)
+
+
+def spread_scales(quantization: Quantization, shape: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scales and zero points as arrays that broadcast against a tensor of a shape."""
+    scales, zeros = scales_of_parts(quantization, shape).spread(shape)
+    return scales.astype(np.float64), zeros.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +129,8 @@ class TensorType:
     @property
     def limits(self) -> tuple[int, int]:
         """The least and greatest value of an integer type."""
-        info = np.iinfo(self.dtype)
-        return int(info.min), int(info.max)
+        limits = parse_integer_type(self.dtype).interval
+        return limits.low, limits.high
 
 
 @dataclass(frozen=True)

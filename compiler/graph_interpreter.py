@@ -7,12 +7,13 @@ is next to the middle between two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import TAKEN, Graph, Operator, TensorType, per_axis, stored_shape
+from compiler.graph import TAKEN, Graph, Operator, Quantization, TensorType, spread_scales, stored_shape
 from compiler.reference import evaluate_onnx_operator
 
 Values = NDArray[Any]
@@ -48,7 +49,7 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
 def quantize(real: Values, of: TensorType) -> Values:
     """QuantizeLinear: divided in float32, ties to even, saturated."""
     assert of.quantization is not None
-    scales, zeros = (part.astype(np.float32) for part in per_axis(of.quantization, real.ndim))
+    scales, zeros = (part.astype(np.float32) for part in spread_scales(of.quantization, real.shape))
     return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *of.limits).astype(of.dtype)
 
 
@@ -56,7 +57,7 @@ def dequantize(integers: Values, of: TensorType) -> NDArray[np.float32]:
     """DequantizeLinear: the difference in integers, multiplied in float32; what is float already stays."""
     if of.quantization is None:
         return integers.astype(np.float32)
-    scales, zeros = per_axis(of.quantization, integers.ndim)
+    scales, zeros = spread_scales(of.quantization, integers.shape)
     difference = integers.astype(np.int64) - zeros.astype(np.int64)
     return difference.astype(np.float32) * scales.astype(np.float32)
 
@@ -64,15 +65,13 @@ def dequantize(integers: Values, of: TensorType) -> NDArray[np.float32]:
 def _run_onnx_quantizer(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
     """The evaluator has these only from opset 21 on, so that they are computed here for all."""
     value, scale, *rest = (tensors[name] for name in operator.inputs if name)
-    is_quantize = operator.kind == "onnx.QuantizeLinear"
-    shape = [1] * value.ndim
-    if scale.size > 1:
-        shape[operator.attributes.get("axis", 1)] = scale.size
-    scale, zero = scale.reshape(shape), (rest[0].reshape(shape) if rest else np.zeros(shape, np.int64)).astype(np.int64)
-    if is_quantize:
-        of = graph.tensors[operator.outputs[0]]
-        return np.clip(np.rint(value / scale) + zero, *of.limits).astype(of.dtype)
-    return np.asarray((value.astype(np.int64) - zero).astype(np.float32) * scale)
+    axis, block = operator.attributes.get("axis", 1) % max(1, value.ndim), operator.attributes.get("block_size", 0)
+    zeros = rest[0] if rest else np.zeros(scale.shape, np.int64)
+    parts = Quantization(tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel())))
+    parts = replace(parts, axis=axis if scale.size > 1 else None, block=block)
+    if operator.kind == "onnx.QuantizeLinear":
+        return quantize(value, replace(graph.tensors[operator.outputs[0]], quantization=parts))
+    return dequantize(value, TensorType(value.dtype.name, value.shape, parts))
 
 
 # -- canonical operators -----------------------------------------------------------------------------------------------

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.errors import CompileError
-from isa.numeric import IntegerType
-from isa.program import Tensor, in_host_order
+from isa.program import Tensor, element_scales, in_host_order
 
-STORED = IntegerType(8, True)
 UINT8_OFFSET = 128
 
 
-def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[np.int8]:
+def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Quantise as ONNX's QuantizeLinear (in float32, ties to even, saturated), or shift uint8; raises CompileError."""
     if values.shape != tensor.shape or values.dtype.name != tensor.dtype:
         raise CompileError(
@@ -25,13 +23,14 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[np.int8]:
     stored: NDArray[Any]
     match tensor.dtype:
         case "float32":
-            steps = np.rint(values / np.float32(tensor.scale)) + np.float32(tensor.zero_point)
-            stored = np.clip(steps, STORED.interval.low, STORED.interval.high)
+            scales, zeros = element_scales(tensor)
+            limits = tensor.element.interval
+            stored = np.clip(np.rint(values / scales) + zeros, limits.low, limits.high)
         case "uint8":
             stored = values.astype(np.int64) - UINT8_OFFSET
         case _:
             stored = values
-    ordered = stored.astype(np.int8).transpose(tensor.axes or range(stored.ndim))
+    ordered = stored.astype(f"i{tensor.element_bytes}").transpose(tensor.axes or range(stored.ndim))
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
     content = tensor.windows.pack(
@@ -46,7 +45,8 @@ def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     values = in_host_order(stored.astype(np.int64), tensor)
     match tensor.dtype:
         case "float32":
-            return (values - tensor.zero_point).astype(np.float32) * np.float32(tensor.scale)
+            scales, zeros = element_scales(tensor)
+            return np.asarray((values - zeros).astype(np.float32) * scales)
         case "uint8":
             return (values + UINT8_OFFSET).astype(np.uint8)
         case _:

@@ -12,10 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.errors import RAISING, Blame, CompileError
-from compiler.graph import Graph, Operator, TensorType, describe
+from compiler.graph import Graph, Operator, TensorType, describe, scales_of_parts
 from compiler.input_windows import WindowedInput, window_inputs
 from compiler.lower_elements import lower_add, lower_extreme, lower_lookup, lower_max_pool, lower_mul, lower_rescale
-from compiler.lower_integers import is_sum
 from compiler.lower_interpolate import lower_interpolate
 from compiler.lower_matmul import lower_product
 from compiler.lower_moves import (
@@ -28,13 +27,14 @@ from compiler.lower_moves import (
 )
 from compiler.lower_products import lower_average_pool, lower_conv
 from compiler.lower_transposed import lower_conv_transpose
-from compiler.lowering_network import ACCUMULATOR, ACTIVATION, Network, identity_index, result_loops
+from compiler.lowering_network import ACCUMULATOR, ACTIVATION, Network, identity_index, result_loops, uint8_offset
 from compiler.nest import Access, Buffer, Nest, NestProgram
 from compiler.nest_expressions import source
 from compiler.number_format import number_format
 from compiler.vectors import vector_blocks
 from isa.machine import Machine
-from isa.program import Tensor
+from isa.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
+from isa.windows import Windows
 
 LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "conv": lower_conv,
@@ -108,6 +108,7 @@ def _name_buffers(network: Network) -> None:
         else:
             roots |= {name: name for name in operator.outputs}
     shapes = _computed_shapes(roots, network)
+    wide = {root for tensor, root in roots.items() if graph.tensors[tensor].dtype in WIDE_DTYPES}
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
@@ -116,8 +117,7 @@ def _name_buffers(network: Network) -> None:
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
         shape = shapes[root] if root in shapes else network.shape(root)
-        of = ACCUMULATOR if is_sum(graph.tensors[tensor]) else ACTIVATION
-        buffer = Buffer(named.get(root, root), shape, of)
+        buffer = Buffer(named.get(root, root), shape, ACCUMULATOR if root in wide else ACTIVATION)
         network.buffers[buffer.name] = buffer
 
 
@@ -195,10 +195,29 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
         quantized = name
     else:
         raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
-    scale, zero = network.quantization(quantized)
     axes = next((a for a in _transposes_after(name, graph)), ())
     windows = None if windowed is None else windowed.windows
-    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0, axes, windows)
+    return _host_tensor(name, of, quantized, axes, windows, network)
+
+
+def _host_tensor(
+    name: str, host: TensorType, quantized: str, axes: tuple[int, ...], windows: Windows | None, network: Network
+) -> Tensor:
+    """An input or output: what the host has, and the quantised tensor that it converts it to or from."""
+    if host.dtype not in DTYPES:
+        raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
+    of = network.graph.tensors[quantized]
+    assert of.quantization is not None
+    scale, zero, scales = 1.0, 0, None
+    if of.quantization.axis is None:
+        scale, zero = network.quantization(quantized)
+    else:
+        scales = scales_of_parts(of.quantization, of.shape)
+        scales = replace(scales, zero_points=tuple(point - uint8_offset(of) for point in scales.zero_points))
+    integers = of.dtype if host.dtype == "float32" and of.dtype in INTEGERS else "int8"
+    return Tensor(
+        name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales
+    )  # fmt: skip
 
 
 def _transposes_after(name: str, graph: Graph) -> Iterator[tuple[int, ...]]:
@@ -228,6 +247,4 @@ def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
         if producer.kind == "transpose":
             axes = tuple(int(axis) for axis in np.argsort(producer.attributes["axes"]))
         quantized = producer.inputs[0]
-    of = network.graph.tensors[tensor]
-    scale, zero = network.quantization(quantized)
-    return Tensor(name, of.shape, _stored(name, network), of.dtype, scale, zero, 0, 0, axes)
+    return _host_tensor(name, network.graph.tensors[tensor], quantized, axes, None, network)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,6 +59,10 @@ ELEMENTS: Mapping[str, str] = {  # numpy's name → MLIR's
     "uint16": "ui16",
     "uint32": "ui32",
     "uint64": "ui64",
+    "int2": "i2",
+    "int4": "i4",
+    "uint2": "ui2",
+    "uint4": "ui4",
     "float16": "f16",
     "float32": "f32",
     "float64": "f64",
@@ -357,7 +362,8 @@ class _Parser:
         _, shape, element = split_shaped_type(self.type_text())
         if element not in NUMPY_NAMES:
             raise CompileError(f"unknown element {element!r}: expected one of {', '.join(NUMPY_NAMES)}")
-        dtype = np.dtype(NUMPY_NAMES[element])
+        name = NUMPY_NAMES[element]
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
         try:
             data = bytes.fromhex(text.removeprefix("0x"))
         except ValueError:

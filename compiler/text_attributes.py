@@ -8,6 +8,7 @@ from typing import Any
 from compiler.errors import CompileError
 from compiler.mlir import Operation
 from isa.program import Tensor
+from isa.scales import Scales
 from isa.windows import Windows
 
 
@@ -47,6 +48,8 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
         "lanes": tensor.lanes,
         "axes": tensor.axes,
         "windows": () if tensor.windows is None else tensor.windows.numbers,
+        "integers": tensor.integers,
+        "scales": {} if tensor.scales is None else _scales_attribute(tensor.scales),
     }
 
 
@@ -57,7 +60,7 @@ def parse_tensor(value: Any) -> Tensor:
     def part(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")
 
-    windows = part("windows", tuple)
+    windows, scales = part("windows", tuple), part("scales", dict)
     return Tensor(
         name=part("name", str),
         shape=part("shape", tuple),
@@ -69,4 +72,15 @@ def parse_tensor(value: Any) -> Tensor:
         lanes=part("lanes", int),
         axes=part("axes", tuple),
         windows=Windows.of(windows) if windows else None,
+        integers=part("integers", str),
+        scales=_parse_scales(scales) if scales else None,
     )
+
+
+def _scales_attribute(scales: Scales) -> dict[str, Any]:
+    return {"box": scales.box, "values": tuple(map(float, scales.values)), "zero_points": scales.zero_points}
+
+
+def _parse_scales(value: Mapping[str, Any]) -> Scales:
+    parts = {name: entry(value, name, tuple, "scales") for name in ("box", "values", "zero_points")}
+    return Scales(**parts)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from isa.assembly_draft import Draft
 from isa.assembly_line import AssemblyLine, LineFault, Token
-from isa.description import DTYPES, OUTPUT_DTYPES
 from isa.errors import IsaError
 from isa.machine import Machine
 from isa.memory import Element, integer_element
 from isa.numeric import parse_integer_type
-from isa.program import Tensor
+from isa.program import DTYPES, INTEGERS, Tensor, require_scales, stored_integers
+from isa.scales import Scales
 from isa.statement import did_you_mean
 from isa.windows import Windows
 
@@ -138,25 +138,27 @@ def _read_size(region: str) -> Callable[[AssemblyLine, Draft], None]:
 
 
 def _read_input(line: AssemblyLine, draft: Draft) -> None:
-    draft.inputs.append(_read_tensor(line, draft.machine, DTYPES))
+    draft.inputs.append(_read_tensor(line, draft.machine))
 
 
 def _read_output(line: AssemblyLine, draft: Draft) -> None:
-    draft.outputs.append(_read_tensor(line, draft.machine, OUTPUT_DTYPES))
+    draft.outputs.append(_read_tensor(line, draft.machine))
 
 
-def _read_tensor(line: AssemblyLine, machine: Machine, dtypes: tuple[str, ...]) -> Tensor:
-    """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`."""
+def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
+    """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`, and what `Tensor` has besides."""
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
     stored: tuple[int, ...] = ()
     dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.lanes
     axes: tuple[int, ...] = ()
     windows: Windows | None = None
+    integers, scales = "int8", None
     while not line.is_done:
         match line.known_word(
             "part of a tensor",
-            ("shape", "stored", "dtype", "scale", "zero_point", "offset", "lanes", "axes", "windows"),
+            ("shape", "stored", "dtype", "integers", "scale", "zero_point", "offset", "lanes", "axes", "windows",
+             "scales"),
         ).text:
             case "shape":
                 shape = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
@@ -164,13 +166,16 @@ def _read_tensor(line: AssemblyLine, machine: Machine, dtypes: tuple[str, ...]) 
                 stored = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
             case "dtype":
                 line.expect("=")
-                dtype = line.known_word("dtype", dtypes).text
+                dtype = line.known_word("dtype", DTYPES).text
+            case "integers":
+                line.expect("=")
+                integers = line.known_word("integers", INTEGERS).text
             case "scale":
                 line.expect("=")
                 scale = line.number("scale")
             case "zero_point":
                 line.expect("=")
-                zero_point = line.integer("zero_point", -128, 127)
+                zero_point = _read_zero_point(line, dtype, integers)
             case "offset":
                 line.expect("=")
                 offset = line.integer("offset", 0, MAX_BYTES)
@@ -181,11 +186,37 @@ def _read_tensor(line: AssemblyLine, machine: Machine, dtypes: tuple[str, ...]) 
                 axes = _read_axes(line, name, len(shape))
             case "windows":
                 windows = _read_windows(line, name)
+            case "scales":
+                scales = _read_scales(line, dtype, integers)
     stored = stored or (*shape, *[1] * (4 - len(shape)))
     if len(stored) != 4:
         raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
     sizes = (stored[0], stored[1], stored[2], stored[3])
-    return Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows)
+    tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows, integers, scales)
+    try:
+        require_scales(tensor)
+    except IsaError as error:
+        raise LineFault(at.column, str(error)) from None
+    return tensor
+
+
+def _read_zero_point(line: AssemblyLine, dtype: str, integers: str) -> int:
+    """One of what the types that stand before it hold."""
+    limits = stored_integers(dtype, integers).interval
+    return line.integer("zero_point", limits.low, limits.high)
+
+
+def _read_scales(line: AssemblyLine, dtype: str, integers: str) -> Scales:
+    """`scales(box(1, 1, 8, 8) values(0.5, 0.25) zero_points(0, 3))`"""
+    line.expect("(")
+    line.expect("box")
+    box = line.items(lambda: line.integer("size", 1, MAX_BYTES - 1))
+    line.expect("values")
+    values = line.items(lambda: line.number("scale"))
+    line.expect("zero_points")
+    zeros = line.items(lambda: _read_zero_point(line, dtype, integers))
+    line.expect(")")
+    return Scales(tuple(box), tuple(values), tuple(zeros))
 
 
 def _read_axes(line: AssemblyLine, name: str, rank: int) -> tuple[int, ...]:

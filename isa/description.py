@@ -9,15 +9,11 @@ from math import prod
 from typing import Any, TypeVar
 
 from isa.errors import IsaError
-from isa.program import WIDE_DTYPES, Layer, Program, Tensor
+from isa.program import DTYPES, INTEGERS, Layer, Program, Tensor, require_scales, stored_integers
+from isa.scales import Scales
 from isa.windows import Windows
 
 T = TypeVar("T")
-
-DTYPES = ("float32", "int8", "uint8")
-"""Element types of inputs."""
-
-OUTPUT_DTYPES = (*DTYPES, *WIDE_DTYPES)
 
 TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 
@@ -54,8 +50,8 @@ def read_description(text: bytes) -> Description:
         raise IsaError(f"the description is not JSON: {error}") from error
     top = mapping(content, "description", ("inputs", "outputs", "layers", "metadata"))
     return Description(
-        inputs=list_of(top["inputs"], "inputs", _input),
-        outputs=list_of(top["outputs"], "outputs", _output),
+        inputs=list_of(top["inputs"], "inputs", _tensor),
+        outputs=list_of(top["outputs"], "outputs", _tensor),
         layers=list_of(top["layers"], "layers", _layer),
         metadata=texts(top["metadata"], "metadata"),
     )
@@ -65,41 +61,59 @@ def _tensor_content(tensor: Tensor) -> dict[str, Any]:
     return {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
 
 
-def _input(value: Any, path: str) -> Tensor:
-    return _tensor(value, path, DTYPES)
-
-
-def _output(value: Any, path: str) -> Tensor:
-    return _tensor(value, path, OUTPUT_DTYPES)
-
-
-def _tensor(value: Any, path: str, dtypes: Sequence[str]) -> Tensor:
+def _tensor(value: Any, path: str) -> Tensor:
     keys = mapping(value, path, TENSOR_KEYS)
     shape = list_of(keys["shape"], f"{path}.shape", _positive)
     stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
         raise IsaError(f"{path}.stored: expected 4 sizes [N, C, H, W], not {len(stored)}")
-    dtype = text(keys["dtype"], f"{path}.dtype")
-    if dtype not in dtypes:
-        raise IsaError(f"{path}.dtype: expected {', '.join(dtypes)}, not {dtype!r}")
-    scale = keys["scale"]
-    if not isinstance(scale, float | int) or isinstance(scale, bool) or not 0 < scale < float("inf"):
-        raise IsaError(f"{path}.scale: expected a positive number, not {scale!r}")
+    dtype = _one_of(DTYPES, keys["dtype"], f"{path}.dtype")
+    integers = _one_of(INTEGERS, keys["integers"], f"{path}.integers")
+    zeros = stored_integers(dtype, integers).interval
     windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
     elements = prod(stored) if windows is None else stored[0] * prod(windows.image)
     if prod(shape) != elements:
         raise IsaError(f"{path}: the shape {list(shape)} has {prod(shape)} elements, {elements} are stored")
-    return Tensor(
+    tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),
         shape=shape,
         stored=(stored[0], stored[1], stored[2], stored[3]),
         dtype=dtype,
-        scale=scale,
-        zero_point=_integer(keys["zero_point"], f"{path}.zero_point", -128, 127),
+        scale=_scale(keys["scale"], f"{path}.scale"),
+        zero_point=_integer(keys["zero_point"], f"{path}.zero_point", zeros.low, zeros.high),
         offset=natural(keys["offset"], f"{path}.offset"),
         lanes=_positive(keys["lanes"], f"{path}.lanes"),
         axes=_axes(keys["axes"], f"{path}.axes", len(shape)),
         windows=windows,
+        integers=integers,
+        scales=None if keys["scales"] is None else _scales(keys["scales"], f"{path}.scales"),
+    )
+    try:
+        require_scales(tensor)
+    except IsaError as error:
+        raise IsaError(f"{path}: {error}") from None
+    return tensor
+
+
+def _one_of(known: Sequence[str], value: Any, path: str) -> str:
+    of = text(value, path)
+    if of not in known:
+        raise IsaError(f"{path}: expected {', '.join(known)}, not {of!r}")
+    return of
+
+
+def _scale(value: Any, path: str) -> float:
+    if not isinstance(value, float | int) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise IsaError(f"{path}: expected a positive number, not {value!r}")
+    return value
+
+
+def _scales(value: Any, path: str) -> Scales:
+    keys = mapping(value, path, ("box", "values", "zero_points"))
+    return Scales(
+        list_of(keys["box"], f"{path}.box", _positive),
+        list_of(keys["values"], f"{path}.values", _scale),
+        list_of(keys["zero_points"], f"{path}.zero_points", _any_integer),
     )
 
 
@@ -163,6 +177,10 @@ def _integer(value: Any, path: str, low: int, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise IsaError(f"{path}: expected an integer from {low} to {high}, not {value!r}")
     return value
+
+
+def _any_integer(value: Any, path: str) -> int:
+    return _integer(value, path, -(1 << 63), (1 << 63) - 1)
 
 
 def natural(value: Any, path: str) -> int:

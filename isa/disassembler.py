@@ -9,6 +9,7 @@ from isa.encoding import ACCUMULATE, Instruction, Operand
 from isa.errors import IsaError
 from isa.memory import DRAM, REGIONS
 from isa.program import Layer, Program, Tensor
+from isa.scales import Scales
 
 HEX_BYTES = 32
 """Bytes of data in a line."""
@@ -61,10 +62,20 @@ def _head(program: Program) -> Iterator[str]:
 
 def _tensor(tensor: Tensor) -> str:
     shape, stored = (", ".join(map(str, sizes)) for sizes in (tensor.shape, tensor.stored))
+    integers = "" if tensor.integers == "int8" else f" integers={tensor.integers}"
     return (
-        f"{quoted(tensor.name)} shape({shape}) stored({stored}) dtype={tensor.dtype} scale={float(tensor.scale)!r} "
-        f"zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}{_order(tensor)}"
+        f"{quoted(tensor.name)} shape({shape}) stored({stored}) dtype={tensor.dtype}{integers} "
+        f"scale={float(tensor.scale)!r} zero_point={tensor.zero_point} offset={tensor.offset:#x} lanes={tensor.lanes}"
+        f"{_order(tensor)}{_scales(tensor.scales)}"
     )
+
+
+def _scales(of: Scales | None) -> str:
+    """Scales of parts; empty for most tensors."""
+    if of is None:
+        return ""
+    box, values, zeros = (", ".join(map(repr, part)) for part in (of.box, map(float, of.values), of.zero_points))
+    return f" scales(box({box}) values({values}) zero_points({zeros}))"
 
 
 def _order(tensor: Tensor) -> str:

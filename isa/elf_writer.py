@@ -23,7 +23,7 @@ from isa.program import REGION_ALIGNMENT_BYTES, Program, place_regions
 MACHINE_NUMBER = 0x5754
 """e_machine: the letters TW. The registry hands out small numbers, so this one is nobody's; e_flags holds FORMAT."""
 
-FORMAT = 1
+FORMAT = 3
 """Number of the layout told in this file; readers refuse any other."""
 
 OWNER = b"Tilewright\0"

@@ -13,12 +13,23 @@ from isa.encoding import Instruction, encode
 from isa.errors import IsaError
 from isa.machine import Machine
 from isa.memory import REGIONS
+from isa.numeric import IntegerType, parse_integer_type
+from isa.scales import Scales
 from isa.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
 
-WIDE_DTYPES = ("int32",)
-"""Types of outputs whose elements are stored as wide as the host has them; all others are stored as int8."""
+NARROW_DTYPES = ("int4", "uint4", "int2", "uint2")
+"""Types whose elements are stored as int8, as they are."""
+
+WIDE_DTYPES = ("int16", "uint16", "int32")
+"""Types whose elements are stored as int32, as they are."""
+
+INTEGERS = ("int8", *NARROW_DTYPES, *WIDE_DTYPES)
+"""What the elements of a tensor may be in DRAM."""
+
+DTYPES = ("float32", "uint8", *INTEGERS)
+"""Element types of the host's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +37,40 @@ class Tensor:
     """An input or output of the program, as the ONNX model names it and as it lies in its region.
 
     `shape` is the ONNX shape; `stored` is [N, C, H, W] with the same elements in the same C order (so a Flatten at an
-    output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is int8 in blocks of `lanes` channels: shape
+    output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is in blocks of `lanes` channels: shape
     [N, ceil(C / lanes), H, W, lanes], C order, from byte `offset` of its region; channels beyond C hold the zero
-    point (inputs) or anything (outputs).
+    point (inputs) or anything (outputs). An element is an int8 or, where its integers are wider, an int32 (little
+    endian).
     `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
     it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). An input with `windows`
     lies as isa/windows.py says.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
-    q int8; uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); int8 is stored as is.
-    An output may be int32: each element is stored as is, in 4 bytes, little endian.
+    q of the type `integers`, or with the scales of each part where `scales` has them (`scale` is then 1, `zero_point`
+    0). A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
     """
 
     name: str
     shape: tuple[int, ...]
     stored: tuple[int, int, int, int]
-    dtype: str  # float32, int8 or uint8; of an output also int32
+    dtype: str  # one of DTYPES
     scale: float
     zero_point: int
     offset: int
     lanes: int
     axes: tuple[int, ...] = ()
     windows: Windows | None = None
+    integers: str = "int8"  # one of INTEGERS: what a float32 is quantised to
+    scales: Scales | None = None
+
+    @property
+    def element(self) -> IntegerType:
+        """The integers that its stored elements are."""
+        return stored_integers(self.dtype, self.integers)
 
     @property
     def element_bytes(self) -> int:
         """What an element takes in DRAM."""
-        return np.dtype(self.dtype).itemsize if self.dtype in WIDE_DTYPES else 1
+        return 1 if self.element.bits <= 8 else 4
 
     @property
     def bytes(self) -> int:
@@ -68,6 +87,33 @@ def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
         return stored.reshape(tensor.shape)
     before = [tensor.shape[axis] for axis in tensor.axes]
     return stored.reshape(before).transpose(np.argsort(tensor.axes))
+
+
+def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
+    """What the elements of an array of the host's are in DRAM; `integers` is what a float32 is quantised to."""
+    return parse_integer_type({"float32": integers, "uint8": "int8"}.get(dtype, dtype))
+
+
+def require_scales(tensor: Tensor) -> None:
+    """Raise IsaError unless zero points are of its integers, and scales of parts are for its parts and alone."""
+    if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
+        raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
+    limits = tensor.element.interval
+    zeros = (tensor.zero_point, *(() if tensor.scales is None else tensor.scales.zero_points))
+    if min(zeros) < limits.low or max(zeros) > limits.high:
+        raise IsaError(f"{tensor.name}: zero points of {tensor.element} are from {limits.low} to {limits.high}")
+    if tensor.scales is None:
+        return
+    tensor.scales.require_fit(tensor.shape)
+    if (tensor.scale, tensor.zero_point) != (1, 0):
+        raise IsaError(f"{tensor.name}: a tensor with scales of parts has scale 1 and zero point 0 itself")
+
+
+def element_scales(tensor: Tensor) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Scale and zero point of each element, as arrays that broadcast against the host's array."""
+    if tensor.scales is not None:
+        return tensor.scales.spread(tensor.shape)
+    return np.array(tensor.scale, np.float32), np.array(tensor.zero_point, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

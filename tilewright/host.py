@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.numeric import IntegerType
-from isa.program import Program, Tensor, dram_bytes, in_host_order, place_regions
+from isa.program import NARROW_DTYPES, Program, Tensor, dram_bytes, element_scales, in_host_order, place_regions
 from tilewright.errors import InputError
 
-STORED = IntegerType(8, True)
-"""Every element of an input in DRAM, and of an output unless it is int32."""
+INT8 = IntegerType(8, True)
 
 UNSIGNED_SHIFT = 128
 """What is subtracted from a uint8 to store it as int8."""
@@ -55,56 +54,70 @@ def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
 # -- one tensor --------------------------------------------------------------------------------------------------------
 
 
-def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
-    """The array as it lies in DRAM: int8 [N, ceil(C / lanes), H, W, lanes], or the bytes of its windows."""
+def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
+    """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of int8 or int32, or the bytes of its windows."""
     _require_like(tensor, array)
     stored = _to_stored(tensor, array).transpose(tensor.axes or range(array.ndim))
     if tensor.windows is not None:
         images = stored.reshape(tensor.stored[0], *tensor.windows.image)
         return tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)
     batch, blocks, height, width, lanes = blocked_shape(tensor)
-    padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, np.int8)
+    padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, _stored_dtype(tensor))
     padded[:, : tensor.stored[1]] = stored.reshape(tensor.stored)
     return np.ascontiguousarray(padded.reshape(batch, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2))
 
 
 def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array that lies in DRAM as `pack` stores one, or of int32; `content` are the bytes from its first on."""
+    """The array that lies in DRAM as `pack` stores one; `content` are the bytes from its first on."""
     shape = blocked_shape(tensor)
     batch, blocks, height, width, lanes = shape
-    element = np.dtype(f"<i{tensor.element_bytes}")
-    stored = np.frombuffer(content[: tensor.bytes].tobytes(), element).reshape(shape)
+    stored = np.frombuffer(content[: tensor.bytes].tobytes(), _stored_dtype(tensor)).reshape(shape)
     channels = stored.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)
     return _from_stored(tensor, in_host_order(channels[:, : tensor.stored[1]], tensor))
 
 
-def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[np.int8]:
+def host_dtype(name: str) -> np.dtype[Any]:
+    """numpy's type of an array of the host's; those of two and four bits are ONNX's."""
+    if name in NARROW_DTYPES:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype(name)
+
+
+def _stored_dtype(tensor: Tensor) -> np.dtype[Any]:
+    return np.dtype(f"<i{tensor.element_bytes}")
+
+
+def _to_stored(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     match tensor.dtype:
-        case "int8":
-            return array
         case "uint8":
             return (array.astype(np.int16) - UNSIGNED_SHIFT).astype(np.int8)
+        case "float32":
+            return quantize(array, *element_scales(tensor), tensor.element).astype(_stored_dtype(tensor))
         case _:
-            return quantize(array, tensor.scale, tensor.zero_point)
+            return array.astype(_stored_dtype(tensor))
 
 
 def _from_stored(tensor: Tensor, stored: NDArray[Any]) -> NDArray[Any]:
     match tensor.dtype:
-        case "int8" | "int32":
-            return stored.astype(tensor.dtype)
         case "uint8":
             return (stored.astype(np.int16) + UNSIGNED_SHIFT).astype(np.uint8)
+        case "float32":
+            scales, zeros = element_scales(tensor)
+            return (stored.astype(np.float32) - zeros.astype(np.float32)) * scales
         case _:
-            return (stored.astype(np.float32) - np.float32(tensor.zero_point)) * np.float32(tensor.scale)
+            return stored.astype(host_dtype(tensor.dtype))
 
 
-def quantize(array: NDArray[np.float32], scale: float, zero_point: int) -> NDArray[np.int8]:
-    """ONNX's QuantizeLinear: x / scale in float32, ties to even, plus the zero point, saturated to int8."""
+def quantize(
+    array: NDArray[np.float32], scales: NDArray[np.float32], zeros: NDArray[np.int64] | int, to: IntegerType = INT8
+) -> NDArray[np.int64]:
+    """ONNX's QuantizeLinear: x / scale in float32, ties to even, plus the zero point, saturated to the type."""
     with np.errstate(over="ignore", divide="ignore"):  # what overflows is infinite, and saturates
-        scaled = np.rint(array / np.float32(scale))
-    low, high = STORED.interval.low, STORED.interval.high
+        scaled = np.rint(array / scales)
     # Clipped before the zero point is added, so that infinity and large values stay exact.
-    return (np.clip(scaled, low - zero_point, high - zero_point).astype(np.int64) + zero_point).astype(np.int8)
+    return np.clip(scaled, to.interval.low - zeros, to.interval.high - zeros).astype(np.int64) + zeros
 
 
 # -- what a user may give ----------------------------------------------------------------------------------------------
@@ -122,7 +135,7 @@ def _require_names(tensors: Sequence[Tensor], inputs: Mapping[str, NDArray[Any]]
 
 
 def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
-    if array.dtype.name != tensor.dtype:
+    if array.dtype.name != tensor.dtype and not _holds(tensor, array):
         raise InputError(f"input {tensor.name!r} is {array.dtype.name}; the model takes {tensor.dtype}: convert it")
     if array.shape != tensor.shape:
         raise InputError(
@@ -130,3 +143,11 @@ def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
         )
     if tensor.dtype == "float32" and np.isnan(array).any():
         raise InputError(f"input {tensor.name!r} holds NaN, which has no quantised value")
+
+
+def _holds(tensor: Tensor, array: NDArray[Any]) -> bool:
+    """Whether an array of bytes has only values of a tensor's two or four bits, for which numpy has no type."""
+    if tensor.dtype not in NARROW_DTYPES or array.dtype not in (np.int8, np.uint8):
+        return False
+    limits = tensor.element.interval
+    return array.size == 0 or bool(limits.low <= array.min() and array.max() <= limits.high)

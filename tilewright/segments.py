@@ -14,7 +14,7 @@ from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segm
 from isa.program import Program as Binary
 from tilewright.errors import InputError
 from tilewright.execute import Executor, executor
-from tilewright.host import dram_image, read_outputs
+from tilewright.host import dram_image, host_dtype, read_outputs
 from tilewright.host_model import HostModel
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -143,4 +143,4 @@ def _added(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def zeros(values: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Inputs of the right names, shapes and dtypes that are all zero."""
-    return {value.name: np.zeros(value.shape, value.dtype) for value in values}
+    return {value.name: np.zeros(value.shape, host_dtype(value.dtype)) for value in values}

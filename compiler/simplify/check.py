@@ -6,8 +6,9 @@ from compiler.errors import RAISING, Blame, CompileError
 from compiler.graph import Graph, Operator, describe
 from compiler.simplify.binary import BINARY
 from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.integer_products import INTEGER_PRODUCTS, SUM
+from compiler.simplify.integer_products import INTEGER_PRODUCTS
 from compiler.simplify.qoperators import FORMS
+from compiler.simplify.quantizers import ENDS, unread_reason
 from compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
@@ -24,7 +25,8 @@ def require_quantized(graph: Graph) -> None:
 
 def require_integer(graph: Graph, blame: Blame = RAISING) -> None:
     """Raise CompileError for the first operator that did not become an integer one; or `blame` collects them all."""
-    for operator in graph.operators:
+    unread = ("onnx.QuantizeLinear", "onnx.DequantizeLinear")  # before what lacks them
+    for operator in sorted(graph.operators, key=lambda operator: operator.kind not in unread):
         if operator.kind == "quantize" and operator.inputs[0] in graph.inputs:
             continue
         if operator.kind == "dequantize" and set(operator.outputs) <= set(graph.outputs.values()):
@@ -42,8 +44,9 @@ def _reason(operator: Operator, graph: Graph) -> str:
         return _unknown(operator, graph)
     if operator.kind not in ("reshape", "transpose"):
         for name in operator.inputs:
-            if graph.tensors[name].dtype == SUM and name not in graph.constants:
-                return f"its operand {name!r} is {SUM}; expected int8 or uint8, behind QuantizeLinear"
+            of = graph.tensors[name]
+            if of.dtype in ENDS and name not in graph.constants:
+                return f"its operand {name!r} is {of.dtype}; expected int8 or uint8, behind QuantizeLinear"
     if operator.kind == "dequantize":
         return ""  # its reader is told
     if operator.kind == "quantize":
@@ -113,6 +116,8 @@ def _activation(name: str, graph: Graph) -> str:
 
 def _unknown(operator: Operator, graph: Graph) -> str:
     kind = operator.kind.removeprefix("onnx.")
+    if kind in ("QuantizeLinear", "DequantizeLinear"):
+        return unread_reason(operator, graph)
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
         return f"operator {kind} has no lowering to the machine; those that have: {known}"

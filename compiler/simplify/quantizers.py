@@ -6,72 +6,128 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from compiler.errors import CompileError, DamagedModel
-from compiler.graph import Operator, Quantization, describe
+from compiler.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.rewrite import Replacement, View
+from isa.program import NARROW_DTYPES, WIDE_DTYPES
 
 INTEGERS = ("int8", "uint8")
 """Element types of activations and weights."""
 
+ENDS = (*NARROW_DTYPES, *WIDE_DTYPES)
+"""Element types that only inputs and outputs of the model have: the host converts them, the machine moves them."""
+
+DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
+
+FLOAT32 = int(onnx.TensorProto.FLOAT)
+
 
 def quantize_linear(operator: Operator, view: View) -> Replacement | None:
+    """None for what only an end of the model may be, where the operator is at none."""
     with attributes_of(operator) as attributes:
-        axis = attributes.integer("axis", 1)
+        axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.only("saturate", 1)
-        attributes.only("block_size", 0)
-        attributes.ignore("output_dtype", "precision")
-    output = operator.outputs[0]
+        attributes.only("precision", 0, FLOAT32)
+        attributes.ignore("output_dtype")
+    source, output = operator.inputs[0], operator.outputs[0]
     of = view.type(output)
-    if of.dtype not in INTEGERS:
-        raise CompileError(f"{describe(operator)}: quantises to {of.dtype}; expected int8 or uint8")
-    quantization = _quantization(operator, axis, view)
+    if of.dtype not in (*INTEGERS, *ENDS):
+        raise CompileError(f"{describe(operator)}: quantises to {of.dtype}; expected integers")
+    quantization = _quantization(operator, axis, block, view)
     of = replace(of, quantization=quantization)
     low, high = of.limits
-    value = view.constant(operator.inputs[0])
+    value = view.constant(source)
     if value is not None:
-        scales, zeros = (np.float32(a) for a in _arrays(quantization, value.ndim))
+        scales, zeros = (part.astype(np.float32) for part in spread_scales(quantization, value.shape))
         integers = np.clip(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
         return Replacement(tensors={output: of}, constants={output: integers})
-    _require_one_scale(operator, quantization)
-    made = Operator(
-        operator.name, "quantize", operator.inputs[:1], (output,), {"low": low, "high": high}, operator.nodes
-    )
+    _require_positive(operator, quantization)
+    if only_at_an_end(of) and not (source in view.inputs and _is_only_dequantized(output, view)):
+        return None
+    made = Operator(operator.name, "quantize", (source,), (output,), {"low": low, "high": high}, operator.nodes)
     return Replacement((made,), {output: of})
 
 
 def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
+    """None for what only an end of the model may be, where the operator is at none."""
     with attributes_of(operator) as attributes:
-        axis = attributes.integer("axis", 1)
-        attributes.only("block_size", 0)
+        axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.ignore("output_dtype")
-    source = operator.inputs[0]
+    source, result = operator.inputs[0], operator.outputs[0]
     of = view.type(source)
     value = view.constant(source)
-    if of.dtype not in INTEGERS and not (of.dtype == "int32" and value is not None):
-        raise CompileError(
-            f"{describe(operator)}: dequantises {of.dtype}; expected int8 or uint8 (or an int32 constant)"
-        )
-    quantization = _quantization(operator, axis, view)
-    if value is None:
-        _require_one_scale(operator, quantization)
-    made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
-    if of.quantization is None:
-        return Replacement((made,), {source: replace(of, quantization=quantization)})
-    if of.quantization == quantization:
-        return Replacement((made,))
-    if value is None:
+    if value is not None:
+        return _dequantize_constant(operator, value, _quantization(operator, axis, block, view), view)
+    if of.dtype not in (*INTEGERS, *ENDS):
+        raise CompileError(f"{describe(operator)}: dequantises {of.dtype}; expected integers")
+    meant = replace(of, quantization=_quantization(operator, axis, block, view))
+    _require_positive(operator, meant.quantization)
+    if only_at_an_end(meant):
+        is_made_at_an_end = source in view.inputs or view.producer(source, "quantize") is not None and of == meant
+        if not is_made_at_an_end or view.users(result) or not _is_only_dequantized(source, view):
+            return None
+    if of.quantization is not None and of != meant:
         raise CompileError(
             f"{describe(operator)}: {source!r} has another scale or zero point where it is made; expected the same"
         )
+    made = Operator(operator.name, "dequantize", (source,), (result,), {}, operator.nodes)
+    return Replacement((made,), {source: meant})
+
+
+def _dequantize_constant(
+    operator: Operator, value: NDArray[Any], quantization: Quantization, view: View
+) -> Replacement:
+    """Integers of fewer bits become int8; a constant with another meaning already is copied."""
+    source = operator.inputs[0]
+    of = view.type(source)
+    if of.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
+        raise CompileError(
+            f"{describe(operator)}: dequantises {of.dtype}; expected int8 or uint8 (or an int32 constant)"
+        )
+    if quantization.block:
+        raise CompileError(
+            f"{describe(operator)}: block_size = {quantization.block} has no lowering for constants; expected 0"
+        )
+    meant = replace(of, quantization=quantization)
+    made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
+    if of.dtype not in NARROW_DTYPES and of.quantization in (None, quantization):
+        return Replacement((made,), {source: meant})
     copy = view.fresh(source)
-    made = replace(made, inputs=(copy,))
-    return Replacement((made,), {copy: replace(of, quantization=quantization)}, {copy: value})
+    if of.dtype in NARROW_DTYPES:
+        meant, value = replace(meant, dtype="int8"), value.astype(np.int8)
+    return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
-def _quantization(operator: Operator, axis: int, view: View) -> Quantization:
+def only_at_an_end(of: TensorType) -> str:
+    """Why a quantised tensor may only be an input or output of the model; empty if operators take it too."""
+    if of.dtype in ENDS:
+        return f"an activation is {of.dtype}; expected int8 or uint8"
+    if of.quantization is None or of.quantization.axis is None:
+        return ""
+    return f"an activation has a scale for each {'block' if of.quantization.block else 'channel'}; expected one scale"
+
+
+def _is_only_dequantized(name: str, view: View) -> bool:
+    return all(user.kind in DEQUANTIZERS for user in view.users(name))
+
+
+def unread_reason(operator: Operator, graph: Graph) -> str:
+    """Why a QuantizeLinear or DequantizeLinear of an activation was left as it is."""
+    is_quantize = operator.kind == "onnx.QuantizeLinear"
+    of = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
+    scale = graph.constants.get(operator.inputs[1])
+    if scale is None:
+        return "its scale is computed; expected a constant"
+    block = operator.attributes.get("block_size", 0)
+    parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
+    return only_at_an_end(replace(of, quantization=parts)) + ", or this at an end of the model"
+
+
+def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
     """The meaning that a QuantizeLinear or DequantizeLinear gives; per tensor if all scales are the same."""
     scale = view.constant(operator.inputs[1])
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""
@@ -87,22 +143,22 @@ def _quantization(operator: Operator, axis: int, view: View) -> Quantization:
         return Quantization(scales[:1], zeros[:1])
     shape = view.type(operator.inputs[0]).shape
     rank = len(shape)
-    if scale.ndim != 1 or not -rank <= axis < rank or shape[axis] != len(scales):
+    if not -rank <= axis < rank or scale.shape != _shape_of_scales(shape, axis % rank, block):
+        of_blocks = f" in blocks of {block}" if block else ""
         raise CompileError(
-            f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input, which is {list(shape)}"
+            f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input, which is "
+            f"{list(shape)}{of_blocks}"
         )
-    return Quantization(scales, zeros, axis % rank)
+    return Quantization(scales, zeros, axis % rank, block)
 
 
-def _require_one_scale(operator: Operator, quantization: Quantization) -> None:
-    if quantization.axis is not None:
-        raise CompileError(f"{describe(operator)}: an activation has a scale for each channel; expected one scale")
-    if quantization.scale <= 0:
-        raise DamagedModel(f"{describe(operator)}: its scale is {quantization.scale}; expected a positive number")
+def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ...]:
+    """One for each index of an axis; or for each block along it, and each index of all other dimensions."""
+    if block < 1:
+        return (shape[axis],)
+    return tuple(-(-size // block) if of == axis else size for of, size in enumerate(shape))
 
 
-def _arrays(quantization: Quantization, rank: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    shape = [1] * rank
-    if quantization.axis is not None:
-        shape[quantization.axis] = -1
-    return np.array(quantization.scales).reshape(shape), np.array(quantization.zero_points).reshape(shape)
+def _require_positive(operator: Operator, quantization: Quantization | None) -> None:
+    if quantization is not None and min(quantization.scales) <= 0:
+        raise DamagedModel(f"{describe(operator)}: its scale is {min(quantization.scales)}; expected a positive number")

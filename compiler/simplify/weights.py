@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Operator, Quantization, TensorType, per_axis
+from compiler.graph import Operator, Quantization, TensorType, spread_scales
 from compiler.simplify.rewrite import Replacement, View
 
 
@@ -24,7 +24,7 @@ class Weights:
         """What the values mean, exactly enough that nothing is lost of a 32-bit integer."""
         if self.quantization is None:
             return self.values.astype(np.float64)
-        scales, zeros = per_axis(self.quantization, self.values.ndim)
+        scales, zeros = spread_scales(self.quantization, self.values.shape)
         return (self.values.astype(np.float64) - zeros) * scales
 
 

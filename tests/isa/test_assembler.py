@@ -11,7 +11,8 @@ from isa.elf import to_bytes
 from isa.errors import IsaError
 from isa.loader import load_machine, shipped_machines
 from isa.machine import Machine
-from isa.program import Layer, Program, Tensor
+from isa.program import DTYPES, Layer, Program, Tensor
+from isa.scales import Scales
 from tests.isa.random_instructions import random_instruction
 
 BASE16 = load_machine("base16")
@@ -209,8 +210,10 @@ def test_tells_all_bad_lines_at_once() -> None:
         (".hex 0g", "6: '0g' is not hexadecimal: expected two digits a byte"),
         (".input x shape(2, 0)", "19: size = 0 is out of range; expected 1 to 1099511627775"),
         (".input x shape(1, 2, 3, 4, 5)", "8: x: stored(1, 2, 3, 4, 5) needs 4 sizes: N, C, H, W"),
-        (".input x dtype=int32", "16: unknown dtype 'int32' (did you mean 'int8'?); expected float32, int8, uint8"),
-        (".input x dtype=int9", "16: unknown dtype 'int9' (did you mean 'int8'?); expected float32, int8, uint8"),
+        (".input x dtype=int9", f"16: unknown dtype 'int9' (did you mean 'int8'?); expected {', '.join(DTYPES)}"),
+        (".input x zero_point=200", "21: zero_point = 200 is out of range; expected -128 to 127"),
+        (".input x shape(4) scales(box(3) values(1) zero_points(0))", "8: boxes [3] of [4]: expected as many "
+         "dimensions, and a scale and a zero point for each of 2 boxes, came 1 and 1"),
         ("conv: nods(a)", "7: unknown part of a label 'nods' (did you mean 'nodes'?); expected nodes, macs"),
         ('"open: nodes(a)', f"1: expected instruction ({', '.join(BASE16.formats)}), not '\"open:'"),
     ],
@@ -234,3 +237,14 @@ def test_refuses_text_of_any_kind_with_an_error_of_ours() -> None:
             assemble("".join(characters), BASE16)
         except IsaError as error:
             assert str(error)
+
+
+def test_scales_of_parts_and_wide_integers_come_back() -> None:
+    scales = Scales((1, 1, 2, 3), (0.5, 0.1, 3.0), (0, 65535, 7))
+    tensors = (
+        Tensor("x", (1, 3, 2, 3), (1, 3, 2, 3), "float32", 1.0, 0, 0, 16, integers="uint16", scales=scales),
+        Tensor("y", (1, 3, 2, 3), (1, 3, 2, 3), "float32", 0.5, 9, 512, 16, integers="int32"),
+        Tensor("z", (3,), (3, 1, 1, 1), "uint4", 1.0, 15, 0, 16),
+    )
+    program = Program(BASE16, (), b"", 0, tensors[:2], tensors[2:])
+    assert assemble(disassemble(program), BASE16) == program

@@ -46,7 +46,7 @@ def test_more_channels_than_lanes_take_several_blocks() -> None:
     ],
 )
 def test_quantizes_ties_to_even_and_saturates(x: float, stored: int) -> None:
-    assert quantize(np.array([x], np.float32), 0.5, -3).tolist() == [stored]
+    assert quantize(np.array([x], np.float32), np.array(0.5, np.float32), -3).tolist() == [stored]
 
 
 def test_quantizes_like_onnx_runtime() -> None:
@@ -67,7 +67,7 @@ def test_quantizes_like_onnx_runtime() -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
-    assert np.array_equal(quantize(x, float(scale), zero), expected)
+    assert np.array_equal(quantize(x, np.array(scale, np.float32), zero), expected)
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", 4), ("uint8", -2), ("float32", -3)])

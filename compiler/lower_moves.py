@@ -95,7 +95,7 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
     for i, j, channels in places:
         matrix[list(channels), range(inputs), i, j] = 1
     taps = (affine(("y", block), ("r", 1)), affine(("x", block), ("s", 1)))
-    made = _picking(
+    made = picking(
         network.add_constant(f"{operator.name}.weight", matrix, WEIGHT),
         Access(network.buffer_of[x], (affine(("n", 1)), affine(("i", 1)), *taps)),
         (batches, outputs, height, width),
@@ -306,11 +306,11 @@ def selection(
     result = Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True)))
     trips = tuple(run.count for run in along)
     _, zero = network.quantization(operator.outputs[0])
-    made = _picking(matrix, Access(source, tuple(vector)), trips, result, zero, network)
+    made = picking(matrix, Access(source, tuple(vector)), trips, result, zero, network)
     return product_nest(name, operator, made, 0, network)
 
 
-def _picking(
+def picking(
     matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: Network
 ) -> Product:
     """A product whose every channel is one element of its operand: nothing is rounded."""

@@ -11,11 +11,13 @@ from compiler.simplify.binary import BINARIES
 from compiler.simplify.blocks import BLOCKS
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import require_integer, require_quantized
+from compiler.simplify.computed_products import COMPUTED_PRODUCTS
 from compiler.simplify.fold import FOLD
 from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
 from compiler.simplify.moves import MOVES
 from compiler.simplify.padding import PADDING
+from compiler.simplify.permutes import permute_moves
 from compiler.simplify.refold import refold
 from compiler.simplify.resize import RESIZE
 from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
@@ -23,7 +25,8 @@ from compiler.simplify.tables import TABLES
 from compiler.simplify.transposes import TRANSPOSES
 
 RULES: Sequence[Rules] = (
-    FOLD, CANONICALIZE, BINARIES, AFFINE, MOVES, BLOCKS, RESIZE, INTEGER, TABLES, LAYOUT, PADDING, TRANSPOSES,
+    FOLD, CANONICALIZE, BINARIES, COMPUTED_PRODUCTS, AFFINE, MOVES, BLOCKS, RESIZE, INTEGER, TABLES, LAYOUT, PADDING,
+    TRANSPOSES,
 )  # fmt: skip
 """All rules, in the order in which those of one operator kind are tried."""
 
@@ -32,13 +35,13 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
-    integer: products, sums, pools and moves of elements.
+    integer: products, sums, pools and moves of elements. A reshape or transposition that stays moves nothing.
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
     graph = merge_equal_operators(graph)
     graph = rewrite(graph, merged(RULES), blame)
-    graph = refold(merge_equal_operators(graph))
+    graph = permute_moves(refold(merge_equal_operators(graph)), blame)
     require_integer(graph, blame)
     return graph
 

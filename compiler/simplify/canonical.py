@@ -6,12 +6,15 @@ are not (yet) what it can take.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.simplify.attributes import attributes_of
 from compiler.simplify.blocks import depth_to_space, space_to_depth
+from compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
 from compiler.simplify.elementwise import (
     batch_normalization,
     clip,
@@ -29,8 +32,10 @@ from compiler.simplify.quantizers import dequantize_linear, quantize_linear
 from compiler.simplify.reductions import reduction
 from compiler.simplify.resize import resize
 from compiler.simplify.rewrite import Replacement, View
+from compiler.simplify.softmax import softmax
 from compiler.simplify.transposed_conv import conv_transpose
 from compiler.simplify.transposes import transpose
+from compiler.simplify.weights import constant_weights, stored_weights
 
 
 def identity(operator: Operator, view: View) -> Replacement | None:
@@ -53,6 +58,11 @@ def reshape(operator: Operator, view: View) -> Replacement | None:
     """Flatten, Reshape, Squeeze, Unsqueeze: the elements stay in order; shape inference has found the shape."""
     with attributes_of(operator) as attributes:
         attributes.ignore("axis", "axes", "allowzero")
+    weights, shape = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0]).shape
+    if weights is not None and (weights.quantization is None or weights.quantization.axis is None):
+        stored = replace(weights, values=weights.values.reshape(shape))
+        real, change = stored_weights(stored, f"{operator.name}.shaped", view)
+        return replace(change, aliases={operator.outputs[0]: real})
     return Replacement((Operator(operator.name, "reshape", operator.inputs[:1], operator.outputs, {}, operator.nodes),))
 
 
@@ -63,8 +73,8 @@ CANONICALIZE = {
     **dict.fromkeys(FORMS, (take_apart,)),
     # products
     "onnx.Conv": (conv,),
-    "onnx.Gemm": (gemm,),
-    "onnx.MatMul": (matmul,),
+    "onnx.Gemm": (gemm, computed_gemm),
+    "onnx.MatMul": (matmul, constant_times_computed, computed_matmul),
     **dict.fromkeys(INTEGER_PRODUCTS, (integer_product,)),
     # pools and padding
     "onnx.MaxPool": (pool,),
@@ -74,6 +84,7 @@ CANONICALIZE = {
     "onnx.ReduceMean": (reduction,),
     "onnx.ReduceSum": (reduction,),
     "onnx.ReduceMax": (reduction,),
+    "onnx.Softmax": (softmax,),
     "onnx.Pad": (pad,),
     "onnx.ConvTranspose": (conv_transpose,),
     # only moved

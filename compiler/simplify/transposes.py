@@ -24,7 +24,19 @@ def transpose(operator: Operator, view: View) -> Replacement | None:
     rank = len(view.type(operator.inputs[0]).shape)
     with attributes_of(operator) as attributes:
         axes = attributes.integers("perm") or tuple(reversed(range(rank)))
+    weights = constant_weights(operator.inputs[0], view)
+    if weights is not None:
+        real, change = stored_weights(turned(weights, axes), f"{operator.name}.turned", view)
+        return replace(change, aliases={operator.outputs[0]: real})
     return Replacement((replace(operator, kind="transpose", attributes={"axes": axes}),))
+
+
+def turned(weights: Weights, axes: tuple[int, ...]) -> Weights:
+    """A constant transposed, with what its integers mean."""
+    quantization = weights.quantization
+    if quantization is not None and quantization.axis is not None:
+        quantization = replace(quantization, axis=axes.index(quantization.axis))
+    return Weights(np.ascontiguousarray(weights.values.transpose(axes)), quantization)
 
 
 def merge_transposes(operator: Operator, view: View) -> Replacement | None:

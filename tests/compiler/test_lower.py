@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from compiler.errors import CompileError
 from compiler.fuse import fuse
+from compiler.graph_text import parse_graph, print_graph
 from compiler.lower import LOWERINGS, MOVES, lower
 from compiler.nest import Affine
 from compiler.nest_interpreter import run_nest, run_nests
@@ -381,15 +382,25 @@ def test_asymmetric_weights_that_do_not_fit_become_a_sum_of_parts(values: range,
         assert (apart == 0).mean() >= 0.99
 
 
-def test_a_reshape_in_the_middle_is_refused() -> None:
+def reshape_in_the_middle() -> onnx.ModelProto:
     builder = ModelBuilder(np.random.default_rng(3))
     x = builder.quantize(builder.input("x", [1, 4, 8, 8]), 0.1, name="x.q")
     x = builder.node("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
     shape = builder.constant("shape", np.array([1, 16, 2, 2], np.int64))
     y = builder.node("Reshape", [x, shape], name="reshape")
     builder.output(builder.quantize(builder.node("GlobalAveragePool", [y]), 0.1))
+    return builder.build()
+
+
+def test_a_reshape_in_the_middle_moves_elements() -> None:
+    model = reshape_in_the_middle()
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1
+
+
+def test_a_text_in_which_a_reshape_moves_elements_is_refused() -> None:
+    text = print_graph(simplified(reshape_in_the_middle())).replace('"graph.permute"', '"graph.reshape"')
     with pytest.raises(CompileError) as caught:
-        lowered(builder.build())
+        lower(parse_graph(text), base16())
     assert str(caught.value) == (
         "node 'reshape' (reshape): the result [1, 16, 2, 2] is laid out otherwise than [1, 4, 4, 4]; expected a "
         "reshape that keeps [N, C, H, W], or one before a product with constant weights (Gemm, MatMul)"

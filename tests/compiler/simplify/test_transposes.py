@@ -1,4 +1,4 @@
-"""Transposes between [N, C, H, W] and [N, H, W, C]: gone where they can be, refused with a reason elsewhere."""
+"""Transposes between [N, C, H, W] and [N, H, W, C]: gone where they can be, a permute elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
 from compiler.nest_interpreter import run_nests
 from compiler.pipeline import compile_model
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
@@ -137,10 +136,21 @@ def in_the_middle(builder: ModelBuilder) -> None:
     builder.output(add_conv(builder, x, 6, 5, 3, scale_in=0.5, name="conv2"))
 
 
-def test_one_that_moves_elements_is_refused() -> None:
-    with pytest.raises(CompileError) as refused:
-        simplified(model_of(in_the_middle))
-    assert str(refused.value) == (
-        "node 'middle' (transpose): moves dimensions [0, 2, 3, 1] of [1, 5, 6, 6], and no other Transpose undoes it; "
-        "export the model with [N, C, H, W] inputs and outputs"
-    )
+def test_one_that_moves_elements_becomes_a_permute() -> None:
+    model = model_of(in_the_middle)
+    graph = simplified(model)
+    (move,) = (operator for operator in graph.operators if operator.kind == "permute")
+    assert (move.name, move.nodes) == ("middle", ("middle",))
+    assert (move.attributes["shape"], move.attributes["axes"]) == ((5, 36), (1, 0))
+    compiled = compile_model(model, base16())
+    assert distances(model, lambda inputs: simulated(compiled, inputs)).max() <= 1
+
+
+def test_one_of_weights_is_done_here() -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    weight, _ = builder.weights("matrix", [7, 6], axis=0)
+    x = builder.quantize(builder.input("x", [5, 6]), 0.1)
+    builder.output(builder.quantize(builder.node("MatMul", [x, builder.node("Transpose", [weight])]), 0.1))
+    model = rescaled(builder.build())
+    assert kinds(simplified(model)) == ["quantize", "conv", "dequantize"]
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1

@@ -1,0 +1,123 @@
+"""Where elements go when a tensor is reshaped and transposed again and again: factors of its size in a new order.
+
+Example: [2, 6] → reshape [2, 3, 2] → transpose (0, 2, 1) → reshape [4, 3]. The factors are 2, 3, 2, and in the result
+they stand as 0, 2, 1: as long as every cut falls between factors, no chain is more than one such order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+Groups = tuple[tuple[int, ...], ...]
+"""For each dimension of a shape the positions of its factors, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementOrder:
+    """A tensor's elements as the indices of factors `sizes`, outermost first, and the order of these in another one.
+
+    Factor j of the result is factor axes[j] of the source; no factor is 1.
+    """
+
+    sizes: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every element stays where it is."""
+        return self.axes == tuple(range(len(self.axes)))
+
+    @property
+    def result_sizes(self) -> tuple[int, ...]:
+        return tuple(self.sizes[axis] for axis in self.axes)
+
+    def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> ElementOrder | None:
+        """With the result, seen as a shape, transposed; None if the shape cuts through a factor."""
+        cut = self.cut_as_result(shape)
+        if cut is None:
+            return None
+        groups = cut.result_groups(shape)
+        return ElementOrder(cut.sizes, tuple(cut.axes[j] for axis in axes for j in groups[axis])).merged()
+
+    def cut_as_result(self, shape: Sequence[int]) -> ElementOrder | None:
+        """The same with factors so small that each dimension of the result's shape is a product of some."""
+        parts = _cut(self.result_sizes, shape)
+        return None if parts is None else self._split(dict(zip(self.axes, parts, strict=True)))
+
+    def cut_as_source(self, shape: Sequence[int]) -> ElementOrder | None:
+        """The same for the source's shape."""
+        parts = _cut(self.sizes, shape)
+        return None if parts is None else self._split(dict(enumerate(parts)))
+
+    def result_groups(self, shape: Sequence[int]) -> Groups:
+        """For each dimension of the result the positions j in `axes` that make it; the factors must be cut for it."""
+        return _groups(self.result_sizes, shape)
+
+    def source_groups(self, shape: Sequence[int]) -> Groups:
+        """For each dimension of the source the positions in `sizes` that make it; the factors must be cut for it."""
+        return _groups(self.sizes, shape)
+
+    def merged(self) -> ElementOrder:
+        """The same with as few factors as can be."""
+        runs: list[list[int]] = []
+        for axis in self.axes:
+            if runs and axis == runs[-1][-1] + 1:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        ordered = sorted(runs)
+        sizes = tuple(prod(self.sizes[axis] for axis in run) for run in ordered)
+        return ElementOrder(sizes, tuple(ordered.index(run) for run in runs))
+
+    def _split(self, parts: dict[int, tuple[int, ...]]) -> ElementOrder:
+        """With each factor in parts."""
+        firsts: dict[int, int] = {}
+        sizes: list[int] = []
+        for position in range(len(self.sizes)):
+            firsts[position] = len(sizes)
+            sizes += parts[position]
+        axes = [firsts[axis] + part for axis in self.axes for part in range(len(parts[axis]))]
+        return ElementOrder(tuple(sizes), tuple(axes))
+
+
+def same_order(shape: Sequence[int]) -> ElementOrder:
+    """Every element of a tensor where it is."""
+    size = prod(shape)
+    return ElementOrder(() if size == 1 else (size,), () if size == 1 else (0,))
+
+
+def order_of(shape: Sequence[int], axes: Sequence[int]) -> ElementOrder:
+    """The order that a transposition of a shape makes."""
+    made = same_order(shape).transposed(shape, axes)
+    assert made is not None  # one factor can be cut in any way
+    return made
+
+
+def _cut(sizes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | None:
+    """Each factor in parts, none of them across the end of a dimension; None where that is not possible."""
+    parts: list[tuple[int, ...]] = []
+    rest = 1
+    dimensions = iter([size for size in shape if size != 1])
+    for size in sizes:
+        taken: tuple[int, ...] = ()
+        while size > 1:
+            rest = next(dimensions) if rest == 1 else rest
+            if size % rest and rest % size:
+                return None
+            part = min(size, rest)
+            taken, size, rest = (*taken, part), size // part, rest // part
+        parts.append(taken)
+    return parts
+
+
+def _groups(sizes: Sequence[int], shape: Sequence[int]) -> Groups:
+    groups, position = [], 0
+    for size in shape:
+        first = position
+        while size > 1:
+            size //= sizes[position]
+            position += 1
+        groups.append(tuple(range(first, position)))
+    return tuple(groups)

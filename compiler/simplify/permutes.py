@@ -1,0 +1,171 @@
+"""Reshapes and transpositions in the middle of a network: each chain that moves elements becomes one `permute`.
+
+A reshape is free where its result is stored as its operand is, [N, C, H, W], and at the ends of the graph, where the
+host has the elements in the same order. A transposition is free at an end. All others are moves. Example: the heads of
+an attention, [1, T, H · D] reshaped to [1, T, H, D] and transposed to [1, H, T, D].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler.element_order import ElementOrder, same_order
+from compiler.errors import RAISING, Blame
+from compiler.graph import Graph, Operator, TensorType, stored_shape
+from compiler.simplify.rewrite import drop_dead_code
+from compiler.simplify.transposes import is_at_an_end
+
+QUANTIZERS = ("quantize", "dequantize")
+"""Operators of the host."""
+
+NAMING = (*QUANTIZERS, "reshape", "transpose")
+"""Operators that the machine does not execute: they give a tensor another name."""
+
+
+def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
+    """The graph with `permute` where elements move; the reshapes and transpositions that stay only name tensors."""
+    permutes = _Permutes(graph)
+    for operator in graph.operators:
+        permutes.visit(operator, blame)
+    return drop_dead_code(permutes.graph())
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A tensor as a stored one: its elements are those of `source`, in another order."""
+
+    root: str  # the tensor whose buffer it is
+    source: str  # a tensor that the same buffer is, with its elements in the same order
+    order: ElementOrder
+    by: tuple[Operator, ...] = ()  # what moved them
+
+
+class _Permutes:
+    """The operators so far, and where each quantised tensor's elements are."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._before = graph
+        self._operators: list[Operator] = []
+        self._tensors: dict[str, TensorType] = dict(graph.tensors)
+        self._outputs: dict[str, str] = dict(graph.outputs)
+        self._moved = {name: _Moved(name, name, same_order(graph.tensors[name].shape)) for name in graph.inputs}
+        self._stored: dict[str, tuple[int, int, int, int]] = {}  # by root: how operators compute or read it
+        self._made: dict[tuple[str, ElementOrder, tuple[int, ...]], str] = {}
+
+    def graph(self) -> Graph:
+        """The graph, after all operators."""
+        outputs = {name: self._settled(tensor) for name, tensor in self._outputs.items()}
+        return replace(self._before, operators=tuple(self._operators), tensors=self._tensors, outputs=outputs)
+
+    def visit(self, operator: Operator, blame: Blame) -> None:
+        """Take the next operator: name its result, or give it operands that are stored as it reads them."""
+        with blame.on(operator.nodes):
+            operator = self._with_operands(operator)
+            if operator.kind not in NAMING:
+                self._moved |= {name: _Moved(name, name, same_order(self._shape(name))) for name in operator.outputs}
+            elif operator.inputs[0] in self._moved:
+                self._moved[operator.outputs[0]] = self._name(operator, self._moved[operator.inputs[0]])
+        self._operators.append(operator)
+
+    def _with_operands(self, operator: Operator) -> Operator:
+        match operator.kind:
+            case "reshape" | "transpose":
+                return operator
+            case "quantize" | "dequantize":
+                return replace(operator, inputs=tuple(map(self._settled, operator.inputs)))
+        inputs = tuple(self._read(name) if name in self._moved else name for name in operator.inputs)
+        for name in operator.outputs:
+            self._stored[name] = stored_shape(self._shape(name), f"tensor {name!r}")
+        return replace(operator, inputs=inputs)
+
+    def _name(self, operator: Operator, moved: _Moved) -> _Moved:
+        """Where the elements of the result of an operator are that the machine does not execute."""
+        x, y = operator.inputs[0], operator.outputs[0]
+        if operator.kind in QUANTIZERS:
+            return replace(moved, source=y) if moved.order.is_same else _Moved(y, y, same_order(self._shape(y)))
+        if operator.kind == "reshape":
+            return replace(moved, by=(*moved.by, operator))
+        if moved.order.is_same and is_at_an_end(operator, self._before):
+            return replace(moved, source=y)
+        axes = operator.attributes["axes"]
+        order = moved.order.transposed(self._shape(x), axes)
+        if order is not None:
+            return replace(moved, order=order, by=(*moved.by, operator))
+        between = self._moved[self._settled(x)]
+        order = between.order.transposed(self._shape(x), axes)
+        assert order is not None
+        return replace(between, order=order, by=(operator,))
+
+    def _read(self, name: str) -> str:
+        """The tensor that an operator reads: the same, if it is stored so, or moved to be."""
+        moved, shape = self._moved[name], self._shape(name)
+        wanted = stored_shape(shape, f"tensor {name!r}")
+        if moved.order.is_same and self._stored.setdefault(moved.root, wanted) == wanted:
+            return name
+        return self._permuted(name, moved, wanted)
+
+    def _settled(self, name: str) -> str:
+        """The tensor for the host, or to go on with: its elements in the order in which they are stored."""
+        moved = self._moved.get(name)
+        if moved is None or moved.order.is_same:
+            return name
+        stored = self._permuted(name, moved, _four(self._shape(name)))
+        if self._shape(stored) == self._shape(name):
+            return stored
+        result = self._fresh(f"{name}.shaped")
+        self._add("reshape", stored, result, self._shape(name), {}, moved)
+        self._moved[result] = self._moved[stored]
+        return result
+
+    def _permuted(self, name: str, moved: _Moved, wanted: tuple[int, ...]) -> str:
+        """A permute's result that holds a tensor's elements in their order, as an operator reads them."""
+        shape = self._shape(name) if len(self._shape(name)) <= 4 else wanted
+        key = (moved.root, moved.order, shape)
+        if key in self._made:
+            return self._made[key]
+        source = self._source(moved)
+        result = self._made[key] = self._fresh(f"{name}.permuted")
+        attributes = {"shape": moved.order.sizes, "axes": moved.order.axes}
+        self._add("permute", source, result, shape, attributes, moved)
+        self._moved[result] = _Moved(result, result, same_order(shape))
+        self._stored[result] = stored_shape(shape)
+        return result
+
+    def _source(self, moved: _Moved) -> str:
+        """The stored tensor, in a shape that it is computed or read with."""
+        shape = self._shape(moved.source)
+        stored = self._stored.setdefault(moved.root, stored_shape(_four(shape)))
+        if len(shape) <= 4 and stored_shape(shape) == stored:
+            return moved.source
+        result = self._fresh(f"{moved.source}.stored")
+        self._add("reshape", moved.source, result, stored, {}, moved)
+        return result
+
+    def _add(
+        self, kind: str, source: str, result: str, shape: tuple[int, ...], attributes: Mapping[str, object],
+        moved: _Moved,
+    ) -> None:  # fmt: skip
+        """An operator that is named after the last of those whose place it takes."""
+        self._tensors[result] = replace(self._tensors[moved.source], shape=shape)
+        nodes = tuple(dict.fromkeys(node for operator in moved.by for node in operator.nodes))
+        name = next((operator.name for operator in reversed(moved.by)), result)
+        while any(operator.name == name and operator.kind == kind for operator in self._operators):
+            name += "'"
+        self._operators.append(Operator(name, kind, (source,), (result,), attributes, nodes))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self._tensors[name].shape
+
+    def _fresh(self, name: str) -> str:
+        while name in self._tensors:
+            name += "'"
+        return name
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of at most four dimensions: the first ones joined."""
+    joined = 1
+    for size in shape[: len(shape) - 3]:
+        joined *= size
+    return shape if len(shape) <= 4 else (joined, *shape[-3:])

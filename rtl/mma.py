@@ -52,13 +52,7 @@ class MmaEngine(wiring.Component):
             return m
         m.submodules.tiles = tiles = self.tiles
         m.submodules.vectors = vectors = self.vectors
-        m.submodules.array = array = SystolicArray(
-            self.machine.rows,
-            self.machine.cols,
-            _type(self.activations.element),
-            _type(self.weights.element),
-            self.can_transpose,
-        )
+        m.submodules.array = array = systolic_array(self.machine)
         self.build_start(m, tiles, vectors)
         self.build_reads(m, tiles, vectors, array)
         self.build_sums(m, vectors, array)
@@ -153,6 +147,14 @@ class MmaEngine(wiring.Component):
             m.d.sync += total.eq(dot + Mux(adds, old[c][PLAIN], 0))
             registers.append(stored(total, element))
         return registers
+
+
+def systolic_array(machine: Machine) -> SystolicArray:
+    """The array of a machine that has instructions for it."""
+    formats = machine.formats_of("mma")
+    a, w = systolic_activations(formats[0]), systolic_weights(formats[0])
+    can_transpose = any(map(is_transposing, formats))
+    return SystolicArray(machine.rows, machine.cols, _type(a.element), _type(w.element), can_transpose)
 
 
 class WeightReader(wiring.Component):

@@ -1,4 +1,7 @@
-"""Counts the cells of the vector datapath, with shared operators and without: python -m rtl.synthesis base16."""
+"""Counts the cells of the vector datapath and of the array, with what they share and without.
+
+python -m rtl.synthesis base16
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from amaranth.lib import wiring
+
 from isa.datapath_schedule import Operation, Unit, bind, schedule
 from isa.encoding import InstructionFormat
 from isa.errors import IsaError
 from isa.loader import load_machine
 from isa.machine import Machine
 from isa.statement import Op, walk
+from isa.templates import is_transposing
 from rtl.datapath import VectorDatapath
+from rtl.mma import systolic_array
 from rtl.yosys import run_yosys
 
 FINE = "synth -flatten -noabc -noshare\ntee -o out stat -json"
@@ -24,7 +31,7 @@ COARSE = "proc\nflatten\nopt -full\ntee -o out stat -json"
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """One lane of a datapath: its multipliers, as units and as Yosys cells (`$mul`, two each), and its logic cells."""
+    """Some hardware: its multipliers, as units and as Yosys cells (`$mul`, two each in a datapath), and its cells."""
 
     name: str
     multipliers: int
@@ -46,14 +53,29 @@ def areas(machine: Machine) -> list[Area]:
     ]
 
 
+def array_areas(machine: Machine) -> list[Area]:
+    """The array; if it can transpose tiles, then also as it would be without. Nothing for a machine without one."""
+    formats = {key: of for key, of in machine.formats.items() if not is_transposing(of)}
+    without = dataclasses.replace(machine, formats=formats)
+    found = [array_area("tiles only", without)] if without.formats_of("mma") else []
+    return found if without == machine else [array_area("tiles and transposes", machine), *found]
+
+
+def array_area(name: str, machine: Machine) -> Area:
+    return _area(name, systolic_array(machine), machine.rows * machine.cols)
+
+
 def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:
     others = {key: of for key, of in machine.formats.items() if of.engine != "vec"}
     one_lane = dataclasses.replace(machine, lanes=1, formats={**others, **{of.mnemonic: of for of in formats}})
     datapath = VectorDatapath(one_lane)
     datapath.units = tuple(units)
-    coarse, fine = cells(datapath, COARSE), cells(datapath, FINE)
+    return _area(name, datapath, sum(unit.op is Op.MUL for unit in units))
+
+
+def _area(name: str, component: wiring.Component, multipliers: int) -> Area:
+    coarse, fine = cells(component, COARSE), cells(component, FINE)
     flip_flops = sum(count for cell, count in fine.items() if "DFF" in cell.upper())
-    multipliers = sum(unit.op is Op.MUL for unit in units)
     return Area(name, multipliers, coarse.get("$mul", 0), sum(fine.values()) - flip_flops, flip_flops)
 
 
@@ -63,9 +85,9 @@ def unshared(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     return tuple(sorted(units, key=lambda unit: unit.stage))
 
 
-def cells(datapath: VectorDatapath, script: str) -> dict[str, int]:
+def cells(component: wiring.Component, script: str) -> dict[str, int]:
     """Cells of each type, as Yosys counts them."""
-    counts = json.loads(run_yosys(datapath, script))["design"]["num_cells_by_type"]
+    counts = json.loads(run_yosys(component, script))["design"]["num_cells_by_type"]
     return {str(cell): int(count) for cell, count in counts.items()}
 
 
@@ -75,22 +97,25 @@ def most_multipliers(machine: Machine) -> int:
     return max(sum(node.op is Op.MUL for node in set(walk(of.statement.expr))) for of in formats)
 
 
-def table(rows: Sequence[Area]) -> str:
+def table(title: str, rows: Sequence[Area]) -> str:
     """The areas as text, a line each."""
-    head = f"{'vector datapath, one lane':28} {'multipliers':>11} {'$mul cells':>10} {'gates':>8} {'flip-flops':>10}"
+    head = f"{title:28} {'multipliers':>11} {'$mul cells':>10} {'gates':>8} {'flip-flops':>10}"
     lines = [f"{r.name:28} {r.multipliers:11} {r.mul_cells:10} {r.gates:8} {r.flip_flops:10}" for r in rows]
     return "\n".join([head, *lines])
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table of the machine that is named."""
+    """Print the tables of the machine that is named."""
     parser = argparse.ArgumentParser(prog="python -m rtl.synthesis", description=__doc__)
     parser.add_argument("machine", help="a shipped machine or a YAML file")
     try:
-        print(table(areas(load_machine(parser.parse_args(arguments).machine))))
+        machine = load_machine(parser.parse_args(arguments).machine)
     except IsaError as error:
         print(error, file=sys.stderr)
         return 1
+    print(table("vector datapath, one lane", areas(machine)))
+    print()
+    print(table(f"array, {machine.rows}×{machine.cols}", array_areas(machine)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The merged datapath has no more multipliers a lane than the instruction that multiplies most."""
+"""Multipliers of the merged datapath: as many as the instruction with most has. And what transposing tiles costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isa.loader import load_machine
 from isa.machine import Machine
 from rtl.datapath import VectorDatapath
 from rtl.proof.datapath import one_lane
-from rtl.synthesis import COARSE, area, cells, most_multipliers, unshared
+from rtl.synthesis import COARSE, area, array_areas, cells, most_multipliers, unshared
 
 
 @pytest.fixture(scope="module", params=["base16", "with requantize_add"])
@@ -43,3 +43,14 @@ def test_sharing_saves_gates_and_multipliers() -> None:
     unmerged = area("unmerged", machine, formats, unshared(schedule(formats)))
     assert (merged.multipliers, unmerged.multipliers) == (2, 6)
     assert merged.gates < unmerged.gates
+
+
+def test_transposes_cost_a_multiplexer_for_each_bit_of_each_weight_beside_the_diagonal() -> None:
+    both, plain = array_areas(load_machine("tiny8", ["lanes=3", "array.rows=3", "array.cols=3", "memories.wgt.kib=3"]))
+    assert both.gates - plain.gates == 8 * (3 * 3 - 3)
+    assert both.flip_flops - plain.flip_flops == 1 + 3  # of row 0, and of the diagonals 1 to 3 on the way to (1, 2)
+
+
+def test_an_array_without_transposes_has_one_form() -> None:
+    machine = load_machine("tiny8", ["lanes=1", "array.rows=1", "array.cols=2"])
+    assert [area.name for area in array_areas(machine)] == ["tiles only"]

@@ -206,6 +206,9 @@ def test_refuses_an_unknown_machine_and_lists_the_shipped() -> None:
         ("instructions.mma.reduce=[r, s, k, x]", "the array cannot reduce over x"),
         ("instructions.mma.from.a=act[r, s, k, y, x]", None),  # base16: rows // lanes = 1, so nothing changes
         ("instructions.mma.from.w=2 * wgt[n, r, s, k]", "operand w must be rows = 16 words of cols = 16 elements"),
+        ("instructions.mma_transposed.do=c = wrap(sum(dot(a, transpose(a))), int32)", "does not use it"),
+        ("instructions.mma.do=c = wrap(sum(dot(w, transpose(a))), int32)", "operand a must be rows = 16 words of"),
+        ("instructions.mma.do=c = wrap(sum(dot(a, transpose(w))), int32)", None),
         ("instructions.max_pool.reduce=[r]", "reduces over its innermost loops; expected reduce: [s]"),
         ("instructions.max_pool.to.y=act", "strides over the reduce loop r"),
     ],
@@ -271,3 +274,44 @@ def test_an_operand_with_empty_brackets_strides_over_no_loop() -> None:
 
     assert machine.format("requantize").operand("p").loops == ()
     assert [f.name for f in machine.format("requantize").fields if f.name.startswith("p.")] == ["p.base"]
+
+
+def test_a_transposed_tile_needs_a_square_array() -> None:
+    rows = "instructions:\n  mma: {do: 'c = wrap(sum(dot(a, transpose(w))), int32)'}\n"
+
+    assert complaints(f"array: {{cols: 32}}\n{rows}") == [
+        "m.yaml:4:13: instructions.mma: transpose(w) needs rows = cols, and the array has rows = 16, cols = 32; say "
+        "`if: rows == cols` to have the instruction on square arrays only"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_there"),
+    [("rows == cols", True), ("rows != cols", False), ("1", True), ("0", False), ("depth // 2 >= lanes * 4", True)],
+)
+def test_a_machine_has_the_instructions_whose_condition_holds(condition: str, is_there: bool) -> None:
+    text = f"extends: base16\nparameters: {{depth: 128}}\ninstructions: {{copy: {{if: {condition}}}}}\n"
+
+    assert ("copy" in load_machine_text(text, "m.yaml").formats) == is_there
+
+
+def test_an_instruction_that_a_machine_does_not_have_takes_no_opcode() -> None:
+    without = load_machine_text("extends: base16\ninstructions: {mma: {if: 0}}\n", "m.yaml")
+
+    assert without.format("requantize").opcode == load_machine("base16").format("mma").opcode
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("rows", "16 is out of range; expected 0 to 1"),
+        ("rows == colls", "unknown parameter 'colls' (did you mean 'cols'?); there are: rows, cols, lanes"),
+        ("rows == cols == lanes",
+         "`rows == cols == lanes` is not an integer expression (+ - * // % min max and comparisons)"),
+        ("[rows]", "expected an integer, not a list"),
+    ],
+)  # fmt: skip
+def test_refuses_what_is_no_condition(condition: str, expected: str) -> None:
+    assert complaints(f"instructions: {{copy: {{if: {condition}}}}}\n") == [
+        f"m.yaml:2:27: instructions.copy.if: {expected}"
+    ]

@@ -53,6 +53,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         ("y = cast(a, int8)", -128, 127),
         ("y = round_shift(a * b, 7)", -127, 128),
         ("y = dot(a, b)", -16256 * 16, 16384 * 16),
+        ("y = dot(a, transpose(b))", -16256 * 16, 16384 * 16),
         ("y = lut(t, a) + 1", 1, 4096),
         ("y = lanes_sum(a)", -128 * 8, 127 * 8),
         ("y = lanes_sum(abs(a))", 0, 128 * 8),
@@ -89,6 +90,7 @@ def test_every_range_is_reached_or_wide_enough() -> None:
         "y = max_over(a) - min(b, -3)",
         "y = lut(t, wrap(a + b, uint8)) + 2",
         "y = lanes_sum(max_over(a)) - lanes_max(b)",
+        "y = wrap(sum(dot(a, transpose(b))), int32)",
     ],
 )
 def test_prints_and_parses_to_the_same_tree(text: str) -> None:
@@ -124,6 +126,18 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
          "expected a word for each value"),
         ("y = lut(zero, a)", "lut: expected a source that is a block of words (a, b, p, t), not `zero`"),
         ("y = lut(p, a)", "lut: p is a structure; a table's element is one integer"),
+        ("y = transpose(a)", "`transpose(a)` stands on its own; transpose is for the second argument of dot: "
+         "dot(a, transpose(w))"),
+        ("y = dot(transpose(a), b)", "`transpose(a)` stands on its own; transpose is for the second argument of dot: "
+         "dot(a, transpose(w))"),
+        ("y = dot(a, transpose(transpose(b)))", "`transpose(b)` stands on its own; transpose is for the second "
+         "argument of dot: dot(a, transpose(w))"),
+        ("y = dot(a, transpose(b) + 1)", "`transpose(b)` stands on its own; transpose is for the second argument of "
+         "dot: dot(a, transpose(w))"),
+        ("y = dot(a, transpose(b + 1))", "transpose: expected a source that is a block of words, not `b + 1`"),
+        ("y = dot(a, transpose(zero))", "transpose: expected a source that is a block of words, not `zero`"),
+        ("y = dot(a, transpose(p.bias))", "transpose: expected a source that is a block of words, not `p.bias`"),
+        ("y = dot(a, transpose())", "transpose takes 1 arguments, not 0"),
         ("y = lut(t, a) + t", "t is a table, and `t` stands outside of lut(t, …)"),
         ("y = cast(a * b, int8)",
          "cast: the value is in [-16256, 16384] and does not fit int8; say sat(…, int8) or wrap(…, int8)"),

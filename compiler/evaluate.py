@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.numeric import round_shift, wrap
-from isa.statement import REDUCTIONS, Expr, Op
+from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, first_index
 
 Values = NDArray[np.int64]
 
@@ -24,7 +24,14 @@ def evaluate(
     `reduce` are the positions of the reduce loops.
     """
 
+    known: dict[int, Values] = {}  # by node: an expression may name one in several places
+
     def value(node: Expr) -> Values:
+        if id(node) not in known:
+            known[id(node)] = computed(node)
+        return known[id(node)]
+
+    def computed(node: Expr) -> Values:
         match node.op:
             case Op.CONST:
                 return np.full((1,) * (len(trips) + 1), node.value, np.int64)
@@ -40,6 +47,8 @@ def evaluate(
                 return _looked_up(leaves[node.name, ""], value(node.args[0]), node)
             case _ if node.op in REDUCTIONS:
                 return _reduced(node.op, value(node.args[0]), trips, reduce)
+            case _ if node.op in ACROSS_LANES:
+                return _across_lanes(node, value(node.args[0]))
             case _:
                 return _elementwise(node, [value(arg) for arg in node.args])
 
@@ -48,8 +57,8 @@ def evaluate(
 
 def _looked_up(table: Values, index: Values, node: Expr) -> Values:
     """The entry of each lane's table; the first is for the least value of the index, or of integers of its width."""
-    entries, indexed = table.shape[-2], node.args[0].range
-    least = indexed.low if indexed.high - indexed.low + 1 == entries else -(entries // 2)
+    entries = table.shape[-2]
+    least = first_index(node.args[0], entries)
     shape = np.broadcast_shapes(table.shape[:-2], index.shape[:-1])
     lanes = max(table.shape[-1], index.shape[-1])
     entry = np.broadcast_to(index - least, (*shape, lanes))[..., None, :]
@@ -106,6 +115,13 @@ def _reduced(op: Op, values: Values, trips: Sequence[int], reduce: Sequence[int]
             return values.min(axis=axes, keepdims=True)
         case _:
             raise AssertionError(op)
+
+
+def _across_lanes(node: Expr, values: Values) -> Values:
+    """A reduction over the lanes of words; a value that is the same in all of them is there once."""
+    if node.op is Op.LANES_MAX:
+        return np.asarray(values.max(axis=-1, keepdims=True))
+    return np.asarray(values.sum(axis=-1, keepdims=True) * (node.value // values.shape[-1]))
 
 
 def _sum_of_dots(a: Values, w: Values, trips: Sequence[int], reduce: Sequence[int]) -> Values:

@@ -176,6 +176,16 @@ def _windows(
     )
 
 
+def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
+    exponentials = np.exp(image - image.max(axis=1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+
+
+def _channel_max(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    return np.asarray(operands[0].reshape(stored_shape(operands[0].shape)).max(axis=1, keepdims=True))
+
+
 def _transpose(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     return operands[0].transpose(operator.attributes["axes"])
 
@@ -277,6 +287,8 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "conv": _conv,
     "max_pool": _max_pool,
     "average_pool": _average_pool,
+    "softmax": _softmax,
+    "channel_max": _channel_max,
     "pad": _pad,
     "transpose": _transpose,
     "permute": _permute,

@@ -25,6 +25,9 @@ from isa.encoding import Operand
 PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
 """What the last words of each are remembered under."""
 
+IN_GROUP = "in group"
+"""The loop over the lane blocks that lie together on chip, inside the loop over such groups."""
+
 
 @dataclass(frozen=True)
 class _View:
@@ -110,12 +113,14 @@ class NestLowering:
         views: dict[str, _View] = {}
         for operand in step.format.sources:
             match step.inputs[operand.name]:
+                case TensorRead(read) if operand.name in step.across:
+                    views[operand.name] = self._read_across(read, tile)
                 case TensorRead(read):
                     views[operand.name] = self._read_view(read, tile)
                 case Intermediate(earlier):
                     views[operand.name] = self._result_view(*buffers[earlier], tile)
                 case Parameters() as parameters:
-                    views[operand.name] = self._parameter_view(operand.name, operand.memory, parameters, tile)
+                    views[operand.name] = self._parameter_view(operand, step, parameters, tile)
                 case Table(read):
                     views[operand.name] = self._table_view(read, operand, tile)
                 case Idle():
@@ -134,8 +139,13 @@ class NestLowering:
         strides = {name: dict(view.strides) for name, view in views.items()}
         inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
         if step.reduces:
-            inner += [word_loop(step, len(tile[loop]), loop, strides, is_reduce=True) for loop in space.reduce]
-        points = list(zip(*(views[operand.name].offsets for operand in of.operands), strict=True))
+            for loop in space.reduce:
+                within = self._job.shape.group if loop == space.across else 1
+                inner += [word_loop(step, len(tile[loop]) // within, loop, strides, is_reduce=True)]
+                inner += [word_loop(step, within, IN_GROUP, strides, is_reduce=True)] if within > 1 else []
+        offsets = [views[operand.name].offsets for operand in of.operands]
+        count = len(offsets[-1])  # of the destination; one word serves all lane blocks where it is the same for them
+        points = list(zip(*(each * count if len(each) == 1 else each for each in offsets), strict=True))
         self._builder.sink = self._stage.rest
         for first, over_blocks in affine_runs(points):
             bases = {
@@ -156,11 +166,23 @@ class NestLowering:
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
         return _View(buffer, offsets, access_strides(access, layout))
 
+    def _read_across(self, read: str, tile: Ranges) -> _View:
+        """All channels of a tensor, for a reduction over them."""
+        access, across = self._nest.reads[read], self._space.across
+        shift = access.index[1].constant // self._lanes
+        wanted = range(tile[across].start + shift, tile[across].stop + shift)
+        buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
+        starts = {loop: r.start for loop, r in tile.items()}
+        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        strides = {**access_strides(access, layout), across: layout.group_stride, IN_GROUP: 1}
+        return _View(buffer, (layout.address(batch, shift, row, column),), strides)
+
     def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> _View:
-        """A tile that is laid out by the nest's own loops."""
+        """A tile that is laid out by the nest's own loops, of all lane blocks or of one that serves them all."""
         space = self._space
         batch, row, column = (tile[loop].start for loop in space.points)
-        offsets = tuple(layout.address(batch, block, row, column) for block in self._blocks(tile))
+        blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._blocks(tile))))
+        offsets = tuple(layout.address(batch, block, row, column) for block in blocks)
         return _View(buffer, offsets, loop_strides(space, layout))
 
     def _destination_view(
@@ -178,13 +200,21 @@ class NestLowering:
         buffers[index] = (self._new_tile(f"t{index}", step, layout), layout)
         return self._result_view(*buffers[index], tile)
 
-    def _parameter_view(self, operand: str, memory: str, parameters: Parameters, tile: Ranges) -> _View:
-        blocks = self._blocks(tile)
-        slot = f"{PARAMETER_SLOT}{operand}.{sorted(parameters.fields.items(), key=str)}"
+    def _parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
+        """Words of a tile's lane blocks, or of all blocks that a reduction runs over."""
+        blocks, channels = self._blocks(tile), self._space.trips[self._space.lane]
+        is_across, across = operand.name in step.across, self._space.across
+        if is_across:
+            blocks, channels = tile[across], self._space.trips[across]
+        elif step.is_uniform:
+            blocks, channels = blocks[:1], self._lanes
+        slot = f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"
         buffer = self._chip.constant(
-            slot, blocks, memory, operand, len(blocks),
-            lambda: self._parameter_words(memory, parameters, blocks), self._stage.late,
+            slot, (blocks, channels), operand.memory, operand.name, len(blocks),
+            lambda: self._parameter_words(operand.memory, parameters, blocks, channels), self._stage.late,
         )  # fmt: skip
+        if is_across:
+            return _View(buffer, (0,), {across: self._job.shape.group, IN_GROUP: 1})
         return _View(buffer, tuple(range(len(blocks))), {})
 
     def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
@@ -196,8 +226,7 @@ class NestLowering:
             f"{TABLE_SLOT}{read}", wanted, operand.memory, read, len(wanted) * operand.block,
             lambda: self._table_words(access, operand, None if is_common else wanted), self._stage.late,
         )  # fmt: skip
-        step = 0 if is_common else operand.block
-        return _View(buffer, tuple(position * step for position in range(len(blocks))), {})
+        return _View(buffer, tuple(range(0, len(wanted) * operand.block, operand.block)), {})
 
     def _table_words(self, access: Access, operand: Operand, blocks: range | None) -> bytes:
         """A word for each entry of the tables of some lane blocks, or of the one table that all lanes share."""
@@ -210,9 +239,8 @@ class NestLowering:
             rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), of.width, operand.block)
         return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}").tobytes()
 
-    def _parameter_words(self, memory: str, parameters: Parameters, blocks: range) -> bytes:
+    def _parameter_words(self, memory: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
         of = self._builder.machine.memories[memory]
-        channels = self._space.trips[self._space.lane]
         values = {}
         for name, bound in parameters.fields.items():
             constant = (
@@ -255,6 +283,8 @@ class NestLowering:
     def _tile_layout(self, tile: Ranges, units: range, step: Step) -> Layout:
         """A tile of results, by the nest's own loops."""
         space, unit = self._space, self._job.shape.unit
+        if step.is_uniform and step is not self._job.cover.steps[-1]:
+            return box_layout(1, tile[space.batch], range(1), tile[space.row], tile[space.column])
         blocks = range(units.start * unit, units.stop * unit) if step.is_dot else self._blocks(tile)
         group = step.format.destination.block if step.is_dot else self._job.shape.group
         return box_layout(group, tile[space.batch], blocks, tile[space.row], tile[space.column])

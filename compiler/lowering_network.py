@@ -42,6 +42,7 @@ class Network:
     graph: Graph
     number: NumberFormat
     lanes: int  # channels in a word of the machine
+    group: int = 1  # words of a pixel that lie together on chip
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer

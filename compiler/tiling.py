@@ -147,6 +147,8 @@ def extents(shape: NestShape) -> dict[str, int]:
     extent[space.lane] = -(-space.trips[space.lane] // (shape.unit * shape.lanes))
     if shape.summed != NO_LOOP:
         extent[shape.summed] = -(-space.trips[shape.summed] // shape.summed_step)
+    if space.across != NO_LOOP:
+        extent[space.across] = space.trips[space.across] // shape.lanes
     extent[NO_LOOP] = 1
     return extent
 
@@ -159,6 +161,8 @@ def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDAr
     for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
         choices[loop] = _even_parts(extent[loop], most) if loop != NO_LOOP else [1]
     choices |= {loop: [1] for loop in shape.choosing}
+    if space.across != NO_LOOP:  # what is the same for all channels of a pixel is computed once
+        choices[space.lane] = [extent[space.lane]]
     for tap in shape.taps:
         choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_parts(extent[tap], 4)
     grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
@@ -189,13 +193,17 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
         is_result = index == len(shape.cover.steps) - 1
         if not (is_result and shape.result_on_chip):
             memory = step.format.destination.memory
-            words[memory] = words[memory] + points * _grouped(blocks, _result_group(shape, step))
+            is_one = step.is_uniform and not is_result
+            words[memory] = words[memory] + points * (1 if is_one else _grouped(blocks, _result_group(shape, step)))
         for operand in step.format.sources:
             bound = step.inputs[operand.name]
             match bound:
                 case Parameters():
-                    words[operand.memory] = words[operand.memory] + blocks
+                    count = sizes[space.across] if operand.name in step.across else blocks
+                    words[operand.memory] = words[operand.memory] + count
                 case Table(read):
+                    if any(Table(read) in earlier.inputs.values() for earlier in shape.cover.steps[:index]):
+                        continue
                     words[operand.memory] = words[operand.memory] + operand.block * _tables(shape, read, blocks)
                 case WeightTiles() | TensorTiles():
                     words[operand.memory] = words[operand.memory] + _reach(shape, sizes)[1] * operand.block
@@ -238,8 +246,11 @@ def _grouped(blocks: Sizes, group: int) -> Sizes:
 def _box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
     """Words of the box that one tile reads of a tensor."""
     access = shape.cover.nest.reads[read]
+    across = shape.cover.space.across
     if step.is_dot:
         blocks = _reach(shape, sizes)[0] * shape.group
+    elif access.index[1].terms and access.index[1].terms[0][0] == across:
+        blocks = sizes[across]
     else:
         blocks = sizes[shape.cover.space.lane] * shape.unit
     extents_of = [box_extent(access, d, sizes) for d in (0, 2, 3)]

@@ -358,6 +358,15 @@ def lookup(table: str, element: IntegerType, index: Expr) -> Expr:
     return Expr(Op.LUT, element.interval, (index,), name=table)
 
 
+def first_index(index: Expr, entries: int) -> int:
+    """The index that a table's first word is for: the least of a wrapped index or of one with a value for each entry.
+
+    Else the least of integers with as many values, such as -128 of 256: an expression may know that some never occur.
+    """
+    interval = index.type.interval if index.op is Op.WRAP and index.type is not None else index.range
+    return interval.low if interval.high - interval.low + 1 == entries else -(entries // 2)
+
+
 def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:
     match table:
         case ast.Name(id=name) if name in scope.sources:

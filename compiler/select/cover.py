@@ -20,14 +20,14 @@ from compiler.select.product import (
     products_of,
     summed_loop,
 )
-from compiler.select.space import NestSpace, describe, is_lane_walk, nest_space
+from compiler.select.space import NO_LOOP, NestSpace, describe, is_lane_walk, loops_of, nest_space
 from compiler.select.transfer import Transfers, find_transfers
 from compiler.select.unify import Match, Unifier
 from isa.encoding import InstructionFormat, Operand
 from isa.machine import Machine
 from isa.memory import DRAM
 from isa.numeric import Interval
-from isa.statement import REDUCTIONS, Expr, Op, walk
+from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
 from isa.templates import is_transposing, systolic_activations, systolic_weights
 
 MATCHES_TRIED = 64
@@ -101,6 +101,8 @@ class Step:
     reduces: bool  # the nest's reduce loops run inside this step
     is_dot: bool  # it consumes vectors of channels and yields vectors of channels, not one word for another
     words: int  # iterations of the instruction over the whole nest
+    across: frozenset[str] = frozenset()  # operands that walk over the blocks of channels that a reduction runs over
+    is_uniform: bool = False  # one word of a pixel serves all its lane blocks: the result of a reduction across lanes
     corrections: tuple[Correction, ...] = ()  # of a dot product: more products that it adds
 
 
@@ -138,6 +140,7 @@ class _Best:
     match: Match
     inputs: Mapping[str, Bound | _Best]
     words: int
+    is_uniform: bool
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ class _Pattern:
     format: InstructionFormat
     dot: Expr | None  # the dot product in it
     size: int  # nodes of the statement
+    across: frozenset[str]  # operands that a reduction across lanes takes in
 
     @property
     def is_dot(self) -> bool:
@@ -159,7 +163,9 @@ def _patterns(machine: Machine) -> tuple[_Pattern, ...]:
     for of in machine.formats.values():
         if DRAM not in {operand.memory for operand in of.operands}:
             nodes = walk(of.statement.expr)
-            found.append(_Pattern(of, next((node for node in nodes if node.op is Op.DOT), None), len(nodes)))
+            dot = next((node for node in nodes if node.op is Op.DOT), None)
+            inside = (leaf.name for node in nodes if node.op in ACROSS_LANES for leaf in walk(node) if leaf.name)
+            found.append(_Pattern(of, dot, len(nodes), frozenset(inside)))
     return tuple(found)
 
 
@@ -179,7 +185,7 @@ class Selector:
         if best is None:
             raise CompileError(search.explain_failure())
         steps: list[Step] = []
-        _flatten(best, steps)
+        _flatten(best, steps, {})
         return Cover(nest, search.space, tuple(steps))
 
     def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
@@ -247,33 +253,45 @@ class _Search:
             if source is None:
                 return None
             bound[operand.name] = source
-        words = self._words(pattern, bound, bool(match.reduced))
+        is_uniform = self._is_uniform(expr)
+        words = self._words(pattern, bound, bool(match.reduced), is_uniform)
         total, neutral, size = words, match.neutral, pattern.size
         for source in bound.values():
             if isinstance(source, _Best):
                 total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
-        return _Best((total, neutral, size), pattern, expr, match, bound, words)
+        return _Best((total, neutral, size), pattern, expr, match, bound, words, is_uniform)
+
+    def _is_uniform(self, expr: Expr) -> bool:
+        """Whether an expression has one value for all channels of a pixel, made of reductions across lanes."""
+        if self.space.across == NO_LOOP or self.space.lane in loops_of(expr, self.nest):
+            return False
+        return any(node.op in ACROSS_LANES for node in walk(expr))
 
     def _bind_operand(
         self, operand: Operand, pattern: _Pattern, match: Match, visiting: frozenset[tuple[Expr, str]]
     ) -> Bound | _Best | None:
+        is_across = operand.name in pattern.across
+        walked = self.space.across if is_across else self.space.lane
         if operand.element.fields:
-            return self._bind_parameters(operand, match)
+            return self._bind_parameters(operand, match, walked)
         if operand.name in match.idle or operand.name not in match.operands:
             return _idle_like(pattern.format, operand, match)
         expr = match.operands[operand.name]
         if operand in pattern.format.tables:
             of = self.nest.reads[expr.name]
             has_entries = self.program.constants[of.tensor].shape[-1] == operand.block
-            return Table(expr.name) if has_entries and self._is_of_channels(of) else None
+            is_common = self._is_of_channels(of, NO_LOOP if is_across else walked)
+            return Table(expr.name) if has_entries and is_common else None
         access = self.nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
         if access is not None and self._lives_in(access.tensor, operand.memory):
-            return TensorRead(expr.name) if is_lane_walk(access, self.space.lane, self.machine.lanes) else None
-        if operand.name in match.reduced or (expr, operand.memory) in visiting:
-            return None
+            return TensorRead(expr.name) if is_lane_walk(access, walked, self.machine.lanes) else None
+        stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
+        stays |= {self.space.lane} if is_across else set()
+        if (stays and stays & loops_of(expr, self.nest)) or (expr, operand.memory) in visiting:
+            return None  # a computed value that a reduction takes in is the same in all its iterations
         return self.best(expr, operand.memory, visiting)
 
-    def _bind_parameters(self, operand: Operand, match: Match) -> Parameters | None:
+    def _bind_parameters(self, operand: Operand, match: Match, walked: str) -> Parameters | None:
         fields: dict[str, str | int] = {}
         for name, of in ((f.name, f.type) for f in operand.element.fields):
             expr = match.fields.get((operand.name, name))
@@ -281,17 +299,17 @@ class _Search:
                 fields[name] = min(max(0, of.interval.low), of.interval.high)
             elif expr.op is Op.CONST:
                 fields[name] = expr.value
-            elif self._is_of_channels(self.nest.reads[expr.name]):
+            elif self._is_of_channels(self.nest.reads[expr.name], walked):
                 fields[name] = expr.name
             else:
                 return None
         return Parameters(fields)
 
-    def _is_of_channels(self, access: Access) -> bool:
-        """Whether a constant has one value for each channel of the result, or one for all."""
+    def _is_of_channels(self, access: Access, loop: str) -> bool:
+        """Whether a constant has one value for each channel that a loop walks over, or one for all."""
         moving = [index for index in access.index if index.terms]
         return not moving or (
-            len(moving) == 1 and moving[0].terms == ((self.space.lane, 1),) and moving[0].constant == 0
+            len(moving) == 1 and moving[0].terms == ((loop, 1),) and moving[0].constant == 0
         )
 
     def _bind_product(self, pattern: _Pattern, match: Match) -> dict[str, Bound] | None:
@@ -325,13 +343,16 @@ class _Search:
         words = self.machine.memories[self._home_of(tensor)]
         return rows.element.type == words.element.type and rows.width == words.width == self.machine.lanes
 
-    def _words(self, pattern: _Pattern, bound: Mapping[str, Bound | _Best], reduces: bool) -> int:
+    def _words(
+        self, pattern: _Pattern, bound: Mapping[str, Bound | _Best], reduces: bool, is_uniform: bool
+    ) -> int:
         trips, space, of = self.space.trips, self.space, pattern.format
-        words = space.pixels * -(-trips[space.lane] // (of.destination.block * self.machine.lanes))
+        blocks = 1 if is_uniform else -(-trips[space.lane] // (of.destination.block * self.machine.lanes))
+        words = space.pixels * blocks
         if not reduces:
             return words
         for loop in space.reduce:
-            words *= trips[loop]
+            words *= trips[loop] // self.machine.lanes if loop == space.across else trips[loop]
         if pattern.dot is not None:
             vector = bound[pattern.dot.args[0].name]
             assert isinstance(vector, TensorRead)
@@ -390,11 +411,16 @@ class _Search:
     def _uncovered(self, home: str) -> Iterator[Expr]:
         element = self.machine.memories[home].element.type
         reductions = [node for node in walk(self.nest.expr) if node.op in REDUCTIONS]
-        inside = {inner for node in reductions for inner in walk(node) if inner != node}
-        for node in walk(self.nest.expr):
+        loops = set(self.space.reduce)
+        inside = {
+            inner for node in reductions for inner in walk(node) if inner != node and loops & loops_of(inner, self.nest)
+        }
+        inside |= {node.args[0] for node in walk(self.nest.expr) if node.op in ACROSS_LANES}
+        for node in dict.fromkeys(walk(self.nest.expr)):
             if node in inside:
                 continue  # what a reduction runs over is never a value in a memory
-            is_cut = node.op in REDUCTIONS or (element is not None and element.interval.contains(node.range))
+            is_reduction = node.op in REDUCTIONS | ACROSS_LANES
+            is_cut = is_reduction or (element is not None and element.interval.contains(node.range))
             if node.args and is_cut and not self._is_covered(node):
                 yield node
 
@@ -424,13 +450,16 @@ def _idle_like(of: InstructionFormat, operand: Operand, match: Match) -> Idle | 
     return None
 
 
-def _flatten(best: _Best, steps: list[Step]) -> int:
-    """Append a cover's steps, inputs first; returns the index of the last."""
+def _flatten(best: _Best, steps: list[Step], placed: dict[int, int]) -> int:
+    """Append a cover's steps, inputs first, those that several read once; returns the index of the last."""
+    if id(best) in placed:
+        return placed[id(best)]
     inputs: dict[str, Bound] = {}
     for operand, source in best.inputs.items():
-        inputs[operand] = Intermediate(_flatten(source, steps)) if isinstance(source, _Best) else source
+        inputs[operand] = Intermediate(_flatten(source, steps, placed)) if isinstance(source, _Best) else source
     steps.append(_step(best, inputs))
-    return len(steps) - 1
+    placed[id(best)] = len(steps) - 1
+    return placed[id(best)]
 
 
 def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
@@ -443,5 +472,5 @@ def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:
         corrections = products.corrections(vector.read)
     return Step(
         pattern.format, best.expr, inputs, match.immediates, bool(match.reduced), pattern.is_dot, best.words,
-        corrections,
+        pattern.across, best.is_uniform, corrections,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from functools import cached_property
 from compiler.errors import CompileError
 from compiler.nest import Access, Affine, Nest
 from compiler.onnx_node import describe_nodes
+from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
 
 NO_LOOP = ""
 """Stands for the loop of a dimension that does not move; its trip count is 1."""
@@ -20,7 +21,10 @@ NO_LOOP = ""
 
 @dataclass(frozen=True)
 class NestSpace:
-    """The loops of a nest by role. `batch`, `lane`, `row` and `column` move along dimensions 0 to 3 of the result."""
+    """The loops of a nest by role. `batch`, `lane`, `row` and `column` move along dimensions 0 to 3 of the result.
+
+    `across` is the reduce loop over channels, in whole words, whose reductions go on across lanes.
+    """
 
     batch: str
     lane: str
@@ -28,6 +32,7 @@ class NestSpace:
     column: str
     reduce: tuple[str, ...]
     trips: Mapping[str, int]
+    across: str = NO_LOOP
 
     @property
     def points(self) -> tuple[str, str, str]:
@@ -57,7 +62,32 @@ def nest_space(nest: Nest, lanes: int) -> NestSpace:
     for loop in nest.loops:
         if loop.name not in known and loop.trip > 1:
             raise CompileError(f"{describe(nest)}: loop {loop.name} moves no dimension of the result")
-    return NestSpace(batch, lane, row, column, reduce, trips)
+    return NestSpace(batch, lane, row, column, reduce, trips, _across(nest, reduce, trips, lanes))
+
+
+def _across(nest: Nest, reduce: tuple[str, ...], trips: Mapping[str, int], lanes: int) -> str:
+    """The reduce loop that operations across lanes belong to; NO_LOOP without such operations."""
+    if not any(node.op in ACROSS_LANES for node in walk(nest.expr)):
+        return NO_LOOP
+    tensors = [access.index[1] for access in nest.reads.values() if len(access.index) == 4]
+    over_channels = {loop for index in tensors for loop, _ in index.terms if loop in reduce}
+    if len(over_channels) != 1 or any(trips[loop] % lanes for loop in over_channels):
+        found = ", ".join(f"{loop} of {trips[loop]}" for loop in sorted(over_channels)) or "none"
+        raise CompileError(
+            f"{describe(nest)}: its reduce loops over channels are {found}; an operation across lanes needs one, of a "
+            f"multiple of the machine's {lanes} lanes"
+        )
+    return over_channels.pop()
+
+
+def loops_of(expr: Expr, nest: Nest) -> frozenset[str]:
+    """The loops on which the value of an expression depends."""
+    of_args = frozenset(loop for arg in expr.args for loop in loops_of(arg, nest))
+    if expr.op in REDUCTIONS:
+        return of_args - {loop.name for loop in nest.loops if loop.is_reduce}
+    if expr.op in (Op.SOURCE, Op.LUT):
+        return of_args | {loop for index in nest.reads[expr.name].index for loop, _ in index.terms}
+    return of_args
 
 
 def describe(nest: Nest) -> str:

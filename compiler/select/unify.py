@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from compiler.select.product import products_of
 from isa.encoding import InstructionFormat
 from isa.numeric import Interval
-from isa.statement import REDUCTIONS, Expr, Op, const, walk
+from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, const, first_index, walk
 
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})
 
@@ -118,6 +118,9 @@ class Unifier:
                 yield from self._unify_lookup(pattern, expr, so_far, is_reduced)
             case op if op in REDUCTIONS:
                 yield from self._unify_reduction(pattern, expr, so_far)
+            case op if op in ACROSS_LANES:
+                if expr.op is op:
+                    yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
             case _:
                 yield from self._unify_operation(pattern, expr, so_far, is_reduced)
 
@@ -169,7 +172,7 @@ class Unifier:
     def _unify_lookup(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """A table of the same entries, from the same value on."""
         entries = self._format.operand(pattern.name).block
-        if expr.op is not Op.LUT or pattern.args[0].range.low != -(entries // 2):
+        if expr.op is not Op.LUT or pattern.args[0].range.low != first_index(expr.args[0], entries):
             return
         table = Expr(Op.SOURCE, expr.range, name=expr.name)
         values = self._constant_range(table)

@@ -15,10 +15,10 @@ from compiler.graph import Operator, Quantization, TensorType
 from compiler.simplify.binary import BINARY
 from compiler.simplify.rewrite import Replacement, View
 
-MONOTONE = ("reshape", "max_pool", "transpose", "take", "space_to_depth", "depth_to_space")
+MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
 
-SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate")
+SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "softmax")
 
 EXACT_GRID = 1e-6
 """A limit this close to a multiple of the scale is one."""

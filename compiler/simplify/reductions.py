@@ -1,4 +1,4 @@
-"""ReduceMean, ReduceSum and ReduceMax: pools over height and width, sums over channels as convolutions with ones.
+"""ReduceMean, ReduceSum and ReduceMax: pools over height and width; over channels, convolutions with ones or a maximum.
 
 Source: https://onnx.ai/onnx/operators, opsets 11 to 21; axes are an attribute or, from 13 or 18 on, an operand.
 """
@@ -33,10 +33,10 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
     along = {stored_axis(axis, len(source.shape)) for axis in axes}
     sizes = stored_shape(source.shape)
     along = {axis for axis in along if sizes[axis] > 1}
-    if 0 in along or (CHANNELS in along and operator.kind == "onnx.ReduceMax"):
+    if 0 in along:
         raise CompileError(
-            f"{describe(operator)}: reduces the dimensions {sorted(axes)} of {list(source.shape)}; expected height and "
-            "width, and channels for sums and means"
+            f"{describe(operator)}: reduces the dimensions {sorted(axes)} of {list(source.shape)}; expected channels, "
+            "height and width"
         )
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
     output = operator.outputs[0] if kept == result.shape else view.fresh(f"{operator.outputs[0]}.kept")
@@ -68,10 +68,27 @@ def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, in
     kernel = (sizes[HEIGHT] if HEIGHT in along else 1, sizes[WIDTH] if WIDTH in along else 1)
     window = Window(kernel, (1, 1), (0,) * 4, (1, 1))
     if operator.kind == "onnx.ReduceMax":
-        return pooled(operator, "max_pool", window, {})
+        return _largest(operator, CHANNELS in along, window, sizes, view)
     if operator.kind == "onnx.ReduceMean" and CHANNELS not in along:
         return pooled(operator, "average_pool", window, {"counts_padding": 0})
     return _sum(operator, CHANNELS in along, kernel, sizes[CHANNELS], view)
+
+
+def _largest(
+    operator: Operator, over_channels: bool, window: Window, sizes: tuple[int, int, int, int], view: View
+) -> Replacement:
+    """Over height and width first, which leaves less for the channels."""
+    if not over_channels:
+        return pooled(operator, "max_pool", window, {})
+    (source,), outputs = operator.inputs[:1], operator.outputs
+    if window.kernel == (1, 1):
+        return Replacement((Operator(operator.name, "channel_max", (source,), outputs, {}, operator.nodes),))
+    between = view.fresh(f"{outputs[0]}.pooled")
+    pixels = (size - k + 1 for size, k in zip(sizes[HEIGHT:], window.kernel, strict=True))
+    of = replace(view.type(source), shape=(*sizes[:HEIGHT], *pixels))
+    pool = pooled(replace(operator, name=f"{operator.name}.pool", outputs=(between,)), "max_pool", window, {})
+    last = Operator(operator.name, "channel_max", (between,), outputs, {}, operator.nodes)
+    return joined(pool, Replacement((last,), {between: of}))
 
 
 def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:

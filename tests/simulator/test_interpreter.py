@@ -114,10 +114,11 @@ def test_reduces_across_lanes() -> None:
     state = empty_state(machine)
     values = np.array([[1, -2, 30, 4, 5, 6, 7, 8], [0, 0, 0, 0, 0, 0, 0, -60]], np.int8)
     state.memories["act"][0:2] = values.view(np.uint8)
+    state.memories["par"][0] = par_word([(-128 if lane == 2 else 127, 0, 0) for lane in range(8)])
     run(state, instruction("sum_lanes", {"trip.s": 2, "a.s": 1, "y.base": 1}, machine), machine)
     run(state, instruction("max_lanes", {"trip.s": 2, "a.s": 1, "y.base": 3}, machine), machine)
     assert state.memories["acc"][1].view("<i4").tolist() == [-1] * 8
-    assert state.memories["act"][3].view(np.int8).tolist() == [30] * 8
+    assert state.memories["act"][3].view(np.int8).tolist() == [8] * 8
 
 
 def test_last_iteration_wins_where_destinations_overlap() -> None:

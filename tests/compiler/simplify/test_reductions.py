@@ -10,8 +10,9 @@ import onnx
 import pytest
 
 from compiler.errors import CompileError
+from compiler.lower_tiles import select
 from tests.compiler.models import ModelBuilder, rescaled
-from tests.compiler.pipelines import compiled_distances, simplified
+from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified
 
 
 def reduced(op_type: str, axes: Sequence[int], as_operand: bool = False, **attributes: Any) -> onnx.ModelProto:
@@ -54,13 +55,28 @@ def test_reductions(op_type: str, axes: Sequence[int], given: dict[str, Any], ma
     assert (apart == 0).mean() >= 0.995
 
 
-@pytest.mark.parametrize("given", [("ReduceMax", (1,)), ("ReduceMean", (0, 1))])
+@pytest.mark.parametrize("axes", [(1,), (1, 2, 3), (-3, 2)])
+def test_the_largest_of_channels(axes: Sequence[int]) -> None:
+    apart = compiled_distances(reduced("ReduceMax", axes), "vector16")
+    assert apart.max() == 0
+
+
+def test_the_largest_of_channels_needs_an_instruction() -> None:
+    with pytest.raises(CompileError) as refused:
+        select(lowered(reduced("ReduceMax", (1,))), base16())
+    assert str(refused.value) == (
+        "reduce (ReduceMax): no instruction of base16 computes `lanes_max(max_over(min(a, limit)))`; add one to "
+        "the machine's instructions"
+    )
+
+
+@pytest.mark.parametrize("given", [("ReduceMax", (0,)), ("ReduceMean", (0, 1))])
 def test_other_reductions_are_refused(given: tuple[str, Sequence[int]]) -> None:
     with pytest.raises(CompileError) as refused:
         simplified(reduced(*given))
     assert str(refused.value) == (
-        f"node 'reduce' ({given[0]}): reduces the dimensions {sorted(given[1])} of [2, 20, 7, 6]; expected height and "
-        "width, and channels for sums and means"
+        f"node 'reduce' ({given[0]}): reduces the dimensions {sorted(given[1])} of [2, 20, 7, 6]; expected channels, "
+        "height and width"
     )
 
 

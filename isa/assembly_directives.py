@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 
 from isa.assembly_draft import Draft
 from isa.assembly_line import AssemblyLine, LineFault, Token
@@ -17,6 +18,9 @@ from isa.windows import Windows
 
 MAX_BYTES = 1 << 40
 """No size, offset or repeat count in a text is larger, whatever the machine's offsets reach."""
+
+TENSOR_PARTS = tuple(field.name for field in fields(Tensor) if field.name != "name")
+"""What the line of an input or output says of it, as `Tensor` does."""
 
 MAX_WEIGHTS_BYTES = 1 << 30
 
@@ -155,11 +159,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     windows: Windows | None = None
     integers, scales = "int8", None
     while not line.is_done:
-        match line.known_word(
-            "part of a tensor",
-            ("shape", "stored", "dtype", "integers", "scale", "zero_point", "offset", "lanes", "axes", "windows",
-             "scales"),
-        ).text:
+        match line.known_word("part of a tensor", TENSOR_PARTS).text:
             case "shape":
                 shape = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
             case "stored":

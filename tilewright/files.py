@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.program import NARROW_DTYPES
 from isa.whole_file import write_whole
 from tilewright.errors import InputError
+
+PLAIN: Mapping[str, str] = {name: "uint8" if name.startswith("u") else "int8" for name in NARROW_DTYPES}
+"""ONNX's types that no `.npy` file has → numpy's that hold their values."""
 
 
 def write_file(path: str | Path, content: bytes | str) -> None:
@@ -39,12 +43,13 @@ def _plain(value: Any) -> Any:
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays by name as an uncompressed `.npz`."""
+    """Write arrays by name as an uncompressed `.npz`; integers of two and four bits as bytes, which numpy knows."""
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             member = BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            known = array.astype(PLAIN.get(array.dtype.name, array.dtype))
+            np.lib.format.write_array(member, np.ascontiguousarray(known), allow_pickle=False)
             # A fixed date, so that the same arrays give the same bytes.
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
     write_file(path, buffer.getvalue())

@@ -7,7 +7,9 @@ from onnx import TensorProto
 from compiler.errors import CompileError
 from compiler.host_values import from_host, to_host
 from isa.program import Tensor
+from isa.scales import Scales
 from tests.compiler.models import ModelBuilder, run_onnx
+from tilewright.host import pack, unpack
 
 
 def tensor(dtype: str, scale: float = 0.1, zero_point: int = -3) -> Tensor:
@@ -44,6 +46,18 @@ def test_uint8_is_shifted_by_128() -> None:
 def test_int8_is_stored_as_it_is() -> None:
     values = np.array([[0, 1, -128], [127, -1, 72]], np.int8)
     assert np.array_equal(to_host(from_host(values, tensor("int8")), tensor("int8")), values)
+
+
+@pytest.mark.parametrize("integers", ["int8", "uint4", "int16", "uint16"])
+def test_scales_of_parts_are_those_of_the_host(integers: str) -> None:
+    """The same as the run's conversion, which is written apart."""
+    rng = np.random.default_rng(7)
+    scales = Scales((1, 1, 2, 2), tuple(map(float, rng.uniform(0.1, 2, 6).astype(np.float32))), (0, 1, 2, 3, 4, 5))
+    given = Tensor("x", (1, 3, 2, 4), (1, 3, 2, 4), "float32", 1.0, 0, 0, 3, integers=integers, scales=scales)
+    values = rng.normal(0, 30, (1, 3, 2, 4)).astype(np.float32)
+    stored = from_host(values, given)
+    assert np.array_equal(stored.transpose(0, 2, 3, 1).ravel(), pack(given, values).ravel())
+    assert np.array_equal(to_host(stored, given), unpack(given, pack(given, values).reshape(-1).view(np.uint8)))
 
 
 def test_another_shape_or_type_is_refused() -> None:

@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from isa.program import Tensor, place_regions
+from isa.scales import Scales
 from tests.compiler.tile_programs import WORDS, TileBuilder
 from tilewright.errors import InputError
-from tilewright.host import dram_image, pack, quantize, read_outputs, unpack
+from tilewright.host import dram_image, host_dtype, pack, quantize, read_outputs, unpack
 
 IMAGE = Tensor("image", (1, 3, 2, 2), (1, 3, 2, 2), "float32", 0.5, -3, 0, 4)
 
@@ -91,6 +92,56 @@ def test_outputs_come_back_in_the_models_shape() -> None:
     tensor = Tensor("y", (2, 3), (2, 3, 1, 1), "uint8", 1.0, -128, 0, 4)
     content = np.array([-128, -127, -126, 99, 0, 1, 2, 99], np.int8).view(np.uint8)
     assert unpack(tensor, content).tolist() == [[0, 1, 2], [128, 129, 130]]
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2", "int16", "uint16", "int32"])
+def test_other_integers_are_stored_as_they_are(name: str) -> None:
+    tensor = Tensor("x", (2, 3), (2, 3, 1, 1), name, 1.0, 0, 0, 4)
+    low, high = tensor.element.interval.low, tensor.element.interval.high
+    array = np.array([[low, high, 0], [1, low, high]], np.int64).astype(host_dtype(name))
+    packed = pack(tensor, array)
+    assert packed.itemsize == (4 if "16" in name or "32" in name else 1)
+    assert packed.reshape(2, 4)[:, :3].tolist() == [[low, high, 0], [1, low, high]]
+    back = unpack(tensor, packed.reshape(-1).view(np.uint8))
+    assert back.dtype == array.dtype
+    assert np.array_equal(back, array)
+
+
+@pytest.mark.parametrize(
+    ("integers", "zero", "stored"),
+    [
+        ("int4", -2, [-8, -2, 7, -1]),
+        ("uint4", 9, [0, 9, 15, 10]),
+        ("int2", 0, [-2, 0, 1, 1]),
+        ("int16", -300, [-32768, -300, 32767, -299]),
+        ("uint16", 65535, [0, 65535, 65535, 65535]),
+    ],
+)
+def test_quantizes_to_the_tensors_integers(integers: str, zero: int, stored: list[int]) -> None:
+    tensor = Tensor("x", (4,), (4, 1, 1, 1), "float32", 2.0, zero, 0, 1, integers=integers)
+    packed = pack(tensor, np.array([-1e9, 0.9, 1e9, 2.1], np.float32))
+    assert packed.ravel().tolist() == stored
+    real = unpack(tensor, packed.reshape(-1).view(np.uint8))
+    assert real.tolist() == [2.0 * (value - zero) for value in stored]
+
+
+def test_a_scale_for_each_channel() -> None:
+    """Channel 0 counts halves from 1, channel 1 tenths from -3."""
+    scales = Scales((1, 1, 2), (0.5, 0.1), (1, -3))
+    tensor = Tensor("x", (1, 2, 2), (1, 2, 1, 2), "float32", 1.0, 0, 0, 2, scales=scales)
+    packed = pack(tensor, np.array([[[1.0, -2.0], [1.0, -2.0]]], np.float32))
+    assert packed.ravel().tolist() == [3, 7, -3, -23]  # pixels of two channels
+    real = unpack(tensor, packed.reshape(-1).view(np.uint8))
+    tenth = np.float32(0.1)
+    assert np.array_equal(real, np.array([[[1.0, -2.0], [10 * tenth, -20 * tenth]]], np.float32))
+
+
+def test_bytes_may_stand_for_integers_of_four_bits() -> None:
+    tensor = Tensor("x", (3,), (3, 1, 1, 1), "uint4", 1.0, 0, 0, 1)
+    assert pack(tensor, np.array([0, 7, 15], np.uint8)).ravel().tolist() == [0, 7, 15]
+    for array in (np.array([0, 7, 16], np.uint8), np.array([-1, 0, 1], np.int8), np.array([0, 1, 2], np.int16)):
+        with pytest.raises(InputError, match=f"^input 'x' is {array.dtype.name}; the model takes uint4: convert it$"):
+            pack(tensor, array)
 
 
 # -- whole images ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ from compiler.lower_moves import (
     lower_space_to_depth,
     lower_take,
 )
+from compiler.lower_permute import lower_permute
 from compiler.lower_products import lower_average_pool, lower_conv
+from compiler.lower_softmax import lower_channel_max, lower_softmax
 from compiler.lower_transposed import lower_conv_transpose
 from compiler.lowering_network import ACCUMULATOR, ACTIVATION, Network, identity_index, result_loops, uint8_offset
 from compiler.nest import Access, Buffer, Nest, NestProgram
@@ -56,6 +58,9 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "interpolate": lower_interpolate,
     "pad": lower_pad,
     "product": lower_product,
+    "softmax": lower_softmax,
+    "channel_max": lower_channel_max,
+    "permute": lower_permute,
 }
 
 MOVES = ("quantize", "dequantize", "reshape", "transpose")
@@ -68,7 +73,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     If `blame` collects, what comes back is complete only when it found nothing.
     """
     graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
-    network = Network(graph, number_format(machine), machine.lanes)
+    network = Network(graph, number_format(machine), machine.lanes, vector_blocks(machine))
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):

@@ -59,3 +59,23 @@ def test_refuses_an_access_outside_its_buffer() -> None:
     with pytest.raises(CompileError) as refused:
         interpret_tiles(builder.program(), b"")
     assert str(refused.value) == "operation 0 (fill): y touches words 0 to 6 of act2, which has 6"
+
+
+@pytest.mark.parametrize("machine", ["base16", "tiny8"])
+@pytest.mark.parametrize(("mnemonic", "product"), [("mma", "r,krc->c"), ("mma_transposed", "r,kcr->c")])
+def test_multiplies_by_tiles_and_by_their_transposes(machine: str, mnemonic: str, product: str) -> None:
+    """Two tiles with one vector, whose int32 sums leave as they are."""
+    builder = TileBuilder(load_machine(machine), np.random.default_rng(1))
+    size = builder.machine.rows
+    a, w, c = builder.load_input(), builder.load("wgt", 2 * size), builder.buffer("acc", 1)
+    start = builder.operations[-1].bases["d"].offset
+    builder.run(mnemonic, {"trip.k": 2, "w.k": size, "a.k": 0}, a=a, w=w, c=c)
+    builder.outputs.append(builder.fixed("out0", "outputs", 4 * size))
+    builder.run("store_acc", {}, y=c, d="out0")
+    tiles = builder.program()
+    inputs = random_inputs(tiles)
+    vector = np.frombuffer(inputs, np.int8, size).astype(np.int64)
+    weights = np.frombuffer(tiles.weights, np.int8)[start : start + 2 * size * size].reshape(2, size, size)
+    found = interpret_tiles(tiles, inputs)
+    assert np.frombuffer(found, "<i4", size).tolist() == np.einsum(product, vector, weights).tolist()
+    assert found == run_binary(tiles, inputs)

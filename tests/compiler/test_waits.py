@@ -57,7 +57,7 @@ def test_orders_every_conflicting_pair(machine: str, seed: int) -> None:
             for old_place, old_writes, _, old_touched in words[j]:
                 if place != old_place or not (writes or old_writes) or not touched & old_touched:
                     continue
-                adds_sums = later.mnemonic == earlier.mnemonic == "mma" and operand == "c"
+                adds_sums = later.engine == earlier.engine == "mma" and operand == "c"
                 in_order = later.engine == earlier.engine and (writes or adds_sums)
                 assert in_order or j in known[i], f"{later.mnemonic} {i} may overtake {earlier.mnemonic} {j}"
 

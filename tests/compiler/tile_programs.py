@@ -72,15 +72,16 @@ class TileBuilder:
         return to
 
     def matmul(self, vectors: int = 2) -> str:
-        """Two accumulating products, requantised."""
+        """Two accumulating products, requantised; the second with the transpose, if the machine has one."""
         machine = self.machine
         block = machine.cols // machine.lanes
         sums = self.buffer("acc", vectors * block, block)
         step = machine.rows // machine.lanes
-        for accumulate in (0, 1):
+        products = [of.mnemonic for of in machine.formats_of("mma")]
+        for accumulate, mnemonic in ((0, products[0]), (1, products[-1])):
             a, w = self.load("act", vectors * step, step), self.load("wgt", machine.rows)
             fields = {"trip.x": vectors, "a.x": step, "c.x": block, "accumulate": accumulate}
-            self.run("mma", fields, a=a, w=w, c=sums)
+            self.run(mnemonic, fields, a=a, w=w, c=sums)
         parameters = self.load("par", 1)
         to = self.buffer("act", WORDS)
         fields = {"trip.k": WORDS, "y.k": 1, "low": -128, "high": 127}

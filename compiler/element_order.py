@@ -82,6 +82,23 @@ class ElementOrder:
         return ElementOrder(tuple(sizes), tuple(axes))
 
 
+def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[int]) -> int:
+    """How much it is to bring a stored tensor into an order and shape, both [N, C, H, W]: 0 nothing … 4 very much.
+
+    1 is copies, where the innermost channels stay innermost; 3 an exchange of channels and pixels.
+    """
+    if order is None:
+        return 4
+    if order.is_same and tuple(source) == tuple(result):
+        return 0
+    cut = order.cut_as_source(source)
+    cut = None if cut is None else cut.cut_as_result(result)
+    if cut is None:
+        return 4
+    before, after = cut.source_groups(source)[1], [cut.axes[j] for j in cut.result_groups(result)[1]]
+    return 1 if list(before[-1:]) == after[-1:] else 3
+
+
 def same_order(shape: Sequence[int]) -> ElementOrder:
     """Every element of a tensor where it is."""
     size = prod(shape)

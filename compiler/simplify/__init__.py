@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from compiler.errors import RAISING, Blame
 from compiler.graph import Graph
 from compiler.simplify.affine import AFFINE
+from compiler.simplify.arrange_products import arrange_products
 from compiler.simplify.binary import BINARIES
 from compiler.simplify.blocks import BLOCKS
 from compiler.simplify.canonical import CANONICALIZE
@@ -41,7 +42,8 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     require_quantized(graph)
     graph = merge_equal_operators(graph)
     graph = rewrite(graph, merged(RULES), blame)
-    graph = permute_moves(refold(merge_equal_operators(graph)), blame)
+    graph = refold(merge_equal_operators(graph))
+    graph = permute_moves(arrange_products(graph), blame)
     require_integer(graph, blame)
     return graph
 

@@ -102,20 +102,31 @@ class _Permutes:
         moved, shape = self._moved[name], self._shape(name)
         wanted = stored_shape(shape, f"tensor {name!r}")
         if moved.order.is_same and self._stored.setdefault(moved.root, wanted) == wanted:
-            return name
+            return self._shaped(name, moved)
         return self._permuted(name, moved, wanted)
 
     def _settled(self, name: str) -> str:
         """The tensor for the host, or to go on with: its elements in the order in which they are stored."""
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
-            return name
+            return name if moved is None else self._shaped(name, moved)
         stored = self._permuted(name, moved, _four(self._shape(name)))
         if self._shape(stored) == self._shape(name):
             return stored
         result = self._fresh(f"{name}.shaped")
         self._add("reshape", stored, result, self._shape(name), {}, moved)
         self._moved[result] = self._moved[stored]
+        return result
+
+    def _shaped(self, name: str, moved: _Moved) -> str:
+        """A tensor that is named by no transposition: of some that undo each other a reshape is left."""
+        if all(operator.kind == "reshape" for operator in moved.by):
+            return name
+        if self._shape(moved.source) == self._shape(name):
+            return moved.source
+        result = self._fresh(f"{name}.shaped")
+        self._add("reshape", moved.source, result, self._shape(name), {}, moved)
+        self._moved[result] = replace(moved, by=())
         return result
 
     def _permuted(self, name: str, moved: _Moved, wanted: tuple[int, ...]) -> str:

@@ -1,0 +1,174 @@
+"""Products of two computed operands in the form in which the fewest elements move.
+
+One product can be written in four ways: with its second operand [N, L, 1, K] or [N, K, 1, L] (`is_transposed`), and as
+the transposed product, whose operands have changed places: y = a · b is yᵀ = bᵀ · aᵀ. Which of them meets the layouts
+of what computes the operands and reads the result is seen from the reshapes and transpositions between. Example: the
+scores of an attention, q · kᵀ with a pixel for each query and key, are `is_transposed`, and nothing is moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from compiler.element_order import ElementOrder, effort, same_order
+from compiler.graph import Graph, Operator, TensorType, stored_shape
+from compiler.simplify.transposes import is_at_an_end
+
+EXCHANGED = (0, 3, 2, 1)
+"""Channels and columns in each other's place."""
+
+MOVES = ("reshape", "transpose")
+FED = ("quantize", "dequantize")
+
+READ_TRANSPOSED = 0.25
+"""What it is to read an operand so, beside the efforts of moves: as good as nothing, but not better."""
+
+
+def arrange_products(graph: Graph) -> Graph:
+    """The graph with each product in its best form, and transpositions that make it mean the same."""
+    arranged = _Arranged(graph)
+    for operator in graph.operators:
+        if operator.kind == "product":
+            arranged.add_product(operator)
+        else:
+            arranged.add(operator)
+    return replace(graph, operators=tuple(arranged.operators), tensors=arranged.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A way to write a product."""
+
+    is_swapped: bool  # the transposed product
+    is_transposed: bool
+
+
+FORMS = tuple(_Form(is_swapped, is_transposed) for is_swapped in (False, True) for is_transposed in (False, True))
+
+
+class _Arranged:
+    """The operators so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.operators: list[Operator] = []
+        self.tensors: dict[str, TensorType] = dict(graph.tensors)
+        self._graph = graph
+        self._producers: dict[str, Operator] = {}
+        self._readers: dict[str, list[Operator]] = {}
+        for operator in graph.operators:
+            for name in dict.fromkeys(operator.inputs):
+                self._readers.setdefault(name, []).append(operator)
+
+    def add(self, operator: Operator) -> None:
+        self.operators.append(operator)
+        self._producers |= dict.fromkeys(operator.outputs, operator)
+
+    def add_product(self, product: Operator) -> None:
+        """The product in the form that takes the least effort; of equals the one that is nearest to how it is."""
+        form = min(FORMS, key=lambda form: self._effort(product, form))
+        result = product.outputs[0]
+        (vector, is_vector_turned), (matrix, is_matrix_turned) = _operands(product, form)
+        inputs = tuple(
+            self._exchanged(name, product) if is_turned else name
+            for name, is_turned in ((vector, is_vector_turned), (matrix, is_matrix_turned))
+        )
+        attributes = {**product.attributes, "is_transposed": form.is_transposed}
+        made = replace(product, inputs=inputs, attributes=attributes)
+        if not form.is_swapped:
+            self.add(made)
+            return
+        swapped = self._fresh(f"{result}.swapped")
+        self._type_exchanged(result, swapped)
+        self.add(replace(made, outputs=(swapped,)))
+        back = {"axes": EXCHANGED}
+        self.add(Operator(f"{product.name}.back", "transpose", (swapped,), (result,), back, product.nodes))
+
+    def _exchanged(self, name: str, product: Operator) -> str:
+        turned = self._fresh(f"{name}.turned")
+        self._type_exchanged(name, turned)
+        axes = {"axes": EXCHANGED}
+        self.add(Operator(f"{product.name}.turn", "transpose", (name,), (turned,), axes, product.nodes))
+        return turned
+
+    def _type_exchanged(self, name: str, turned: str) -> None:
+        of = self.tensors[name]
+        self.tensors[turned] = replace(of, shape=tuple(of.shape[axis] for axis in EXCHANGED))
+
+    def _fresh(self, name: str) -> str:
+        while name in self.tensors:
+            name += "'"
+        return name
+
+    # -- efforts -------------------------------------------------------------------------------------------------------
+
+    def _effort(self, product: Operator, form: _Form) -> float:
+        operands = sum(self._effort_of_operand(name, is_turned) for name, is_turned in _operands(product, form))
+        shape = self.tensors[product.outputs[0]].shape
+        order = same_order(shape)
+        if form.is_swapped:
+            shape = tuple(shape[axis] for axis in EXCHANGED)
+            turned = order.transposed(shape, EXCHANGED)
+            assert turned is not None
+            order = turned
+        results = sum(self._efforts_of_readers(product.outputs[0], order, shape))
+        return operands + results + READ_TRANSPOSED * form.is_transposed
+
+    def _effort_of_operand(self, name: str, is_turned: bool) -> int:
+        """What moves an operand from where it is computed, with channels and columns exchanged if `is_turned`."""
+        wanted = self.tensors[name].shape
+        root, order = self._order_of(name)
+        if is_turned:
+            order = None if order is None else order.transposed(wanted, EXCHANGED)
+            wanted = tuple(wanted[axis] for axis in EXCHANGED)
+        shape = self.tensors[root].shape
+        is_fed = root not in self._producers or self._producers[root].kind in (*FED, "transpose")
+        if len(shape) > 4 or (is_fed and order is not None and order.is_same):
+            return 0 if order is not None and order.is_same else 4
+        return effort(order, stored_shape(shape), wanted)
+
+    def _order_of(self, name: str) -> tuple[str, ElementOrder | None]:
+        """The tensor that a chain of moves begins with, and how the elements of a tensor come from it."""
+        chain = []
+        while (producer := self._producers.get(name)) is not None and producer.kind in MOVES:
+            is_new = producer.outputs[0] not in self._graph.tensors or producer.inputs[0] not in self._graph.tensors
+            if producer.kind == "transpose" and not is_new and is_at_an_end(producer, self._graph):
+                break
+            chain.append(producer)
+            name = producer.inputs[0]
+        order: ElementOrder | None = same_order(self.tensors[name].shape)
+        for move in reversed(chain):
+            if move.kind == "transpose" and order is not None:
+                order = order.transposed(self.tensors[move.inputs[0]].shape, move.attributes["axes"])
+        return name, order
+
+    def _efforts_of_readers(self, name: str, order: ElementOrder | None, stored: tuple[int, ...]) -> Iterator[int]:
+        """What moves a result, stored in a shape with its elements in an order, to each of those who read it."""
+        shape = self.tensors[name].shape
+        for reader in self._readers.get(name, []):
+            following = order
+            if reader.kind == "transpose":
+                if order is not None and order.is_same and is_at_an_end(reader, self._graph):
+                    continue
+                following = None if order is None else order.transposed(shape, reader.attributes["axes"])
+            if reader.kind in MOVES:
+                yield from self._efforts_of_readers(reader.outputs[0], following, stored)
+            elif reader.kind in FED:
+                yield 0 if order is not None and order.is_same else 3
+            elif reader.kind == "product":
+                turned = None if order is None else order.transposed(shape, EXCHANGED)
+                other = tuple(shape[axis] for axis in EXCHANGED)
+                yield min(effort(order, stored, shape), effort(turned, stored, other))
+            else:
+                yield effort(order, stored, stored_shape(shape)) if len(shape) <= 4 else 4
+        if name in self._graph.outputs.values():
+            yield 0 if order is not None and order.is_same else 3
+
+
+def _operands(product: Operator, form: _Form) -> tuple[tuple[str, bool], tuple[str, bool]]:
+    """Vector and matrix of a form, and whether channels and columns of each are exchanged for it."""
+    a, b = product.inputs
+    is_b_turned = bool(product.attributes["is_transposed"])
+    if form.is_swapped:
+        return (b, not is_b_turned), (a, not form.is_transposed)
+    return (a, False), (b, form.is_transposed != is_b_turned)

@@ -46,11 +46,12 @@ def random_overlay(seed: int) -> dict[str, Any]:
         return {"kib": None, "depth": banks * (few if is_tight else rng.randint(few, many)), "banks": banks}
 
     scale = f"uint{scale_bits}"
+    missing = {name: None for name in OPTIONAL_INSTRUCTIONS if rng.random() < 0.4}
+    products = {"n": rng.randint(1, 6), "r": rng.randint(1, 4), "s": rng.randint(1, 4), "k": rng.randint(2, 8)}
     instructions: dict[str, Any] = {
-        **{name: None for name in OPTIONAL_INSTRUCTIONS if rng.random() < 0.4},
-        "mma": {
-            "loops": {"n": rng.randint(1, 6), "r": rng.randint(1, 4), "s": rng.randint(1, 4), "k": rng.randint(2, 8)}
-        },
+        **missing,
+        "mma": {"loops": products},
+        "mma_transposed": {"loops": products},  # where the array is square
         "requantize": {"loops": {"i": rng.randint(4, 10), "j": rng.randint(4, 10), "k": rng.randint(6, 12)}},
         "max_pool": {"loops": {"r": rng.randint(1, 4), "s": rng.randint(2, 4)}},
         "add": {

@@ -63,6 +63,22 @@ it is compiled when the first inputs come, once for each set of such values.
 no longer passes, or runs on the host where it ran on the machine. NPU: every node runs on the machine.
 """
 
+ENDS = """\
+The machine computes with integers; none of its instructions has a floating type. A QuantizeLinear at an input of the
+model and a DequantizeLinear at an output are the conversion between the host's float array and the integers in DRAM.
+The program's description of that tensor says how (its scales and zero points, one or one for each channel or block),
+and the host does it when it stores or reads the array. Where a model has nothing else, the machine copies these
+integers through its memories, as int8 or int32 elements. Between operators it takes int8 and uint8 of one scale.
+
+What stays on the host, and why:
+
+- **DynamicQuantizeLinear**, also as ReduceMin, Div, Round, …: its scale and zero point are results, computed
+  in float32 from the least and greatest value of float data in each run. In a program they are constants, of which
+  the multipliers and shifts of the integer operators are made.
+- **Floating elements** (float8 e4m3fn and e5m2, float4 e2m1): such a tensor holds no integers. Each element has an
+  exponent of its own, so that its bits as int8 have no scale and zero point that would give them a meaning.
+"""
+
 
 def page(outcomes: Sequence[Outcome], version: str) -> str:
     """The page's text."""
@@ -72,7 +88,9 @@ def page(outcomes: Sequence[Outcome], version: str) -> str:
             f"With onnx {version}:\n",
             _table(("tests", *(place.value for place in Place), "all"), _counts(outcomes)),
             "## Integer-quantised operators\n",
-            _table(("test", "where", "what keeps it from the machine"), _quantised(outcomes)),
+            f"{quantised_count(outcomes)}\n",
+            ENDS,
+            _table(("test", "where", "what keeps it from the machine"), quantised(outcomes)),
             "## On the machine\n",
             _names(of for of in outcomes if of.place is Place.NPU),
             "## On machine and host\n",
@@ -83,6 +101,13 @@ def page(outcomes: Sequence[Outcome], version: str) -> str:
             _names(of for of in outcomes if of.place is Place.HOST),
         ]
     )
+
+
+def quantised_count(outcomes: Sequence[Outcome]) -> str:
+    """How many tests of integer-quantised operators run on the machine, every result as the onnx package has it."""
+    places = [of.place for of in outcomes if _is_quantised(of)]
+    counts = ", ".join(f"{place.value} {places.count(place)}" for place in Place if place in places)
+    return f"Of {len(places)} tests: {counts}."
 
 
 def why(outcome: Outcome) -> str:
@@ -111,12 +136,17 @@ def _counts(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
     return [*rows, ("all", *map(str, totals), str(len(outcomes)))]
 
 
-def _quantised(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+def quantised(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """Each test of integer-quantised operators: name, where it ran, and why not on the machine."""
     return [
         (of.name.removeprefix("test_"), of.place.value, of.reason.replace("|", "\\|"))
         for of in outcomes
-        if any(QUANTISED.search(operator) for operator in of.operators)
+        if _is_quantised(of)
     ]
+
+
+def _is_quantised(of: Outcome) -> bool:
+    return any(QUANTISED.search(operator) for operator in of.operators)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

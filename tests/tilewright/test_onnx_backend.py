@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from numpy.typing import NDArray
+from onnx import numpy_helper, parser
+from onnx.backend.test.case.node import collect_testcases
 
 import tilewright.onnx_backend as backend
 from compiler.errors import CompileError
 from tests.compiler.models import conv_model, random_inputs, run_onnx
-from tests.onnx_backend.page import PAGE, QUANTISED, page, read_page
+from tests.onnx_backend.page import PAGE, QUANTISED, page, quantised, quantised_count, read_page
 from tests.onnx_backend.results import Outcome, Place, by_name, run_backend_tests
 from tilewright.api import Program
 from tilewright.errors import InputError
@@ -65,10 +70,53 @@ def test_the_page_tells_of_quantised_operators() -> None:
     assert [bool(QUANTISED.search(name)) for name in names] == [True, True, True, True, False, False]
 
 
+def test_the_page_counts_tests_of_quantised_operators() -> None:
+    outcomes = (
+        Outcome("Node", "test_a", Place.NPU, "", ("QLinearConv",)),
+        Outcome("Node", "test_b", Place.HOST, "no", ("Relu", "QuantizeLinear")),
+        Outcome("Node", "test_c", Place.NPU, "", ("Relu",)),
+        Outcome("Node", "test_d", Place.NPU, "", ("ConvInteger",)),
+    )
+    assert quantised_count(outcomes) == "Of 3 tests: NPU 2, host 1."
+    assert quantised(outcomes) == [("a", "NPU", ""), ("b", "host", "no"), ("d", "NPU", "")]
+
+
 def test_a_worse_place_is_noticed() -> None:
     there = (Outcome("Node", "test_a", Place.HOST, "gone", ()),)
     assert lost(there, {"Node test_a": Place.NPU}) == ["Node test_a: NPU → host: gone"]
     assert lost(there, {"Node test_a": Place.HOST}) == []
+
+
+HOST = re.compile("dynamicquantizelinear|float4|e4m3|e5m2")
+"""Names of tests of integer-quantised operators that no integer machine can do: docs/onnx-backend.md says why."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the package's own expected values
+def test_integer_quantised_tests_run_on_the_machine_bit_for_bit() -> None:
+    """The onnx package compares with a tolerance; here every value is as it expects it."""
+    wrong = []
+    for case in collect_testcases(None):
+        assert case.model is not None and case.data_sets is not None
+        if not any(QUANTISED.search(node.op_type) for node in case.model.graph.node):
+            continue
+        prepared = backend.prepare(case.model)
+        for inputs, expected in case.data_sets:
+            results = prepared.run([plain(value) for value in inputs])
+            (network,) = prepared.networks
+            is_on_machine = isinstance(network, Program) and not network.host_nodes
+            same = (is_same(result, plain(value)) for result, value in zip(results, expected, strict=True))
+            if is_on_machine == bool(HOST.search(case.name)) or not all(same):
+                wrong.append(case.name)
+    assert wrong == []
+
+
+def plain(value: Any) -> NDArray[Any]:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def is_same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 # -- the interface -----------------------------------------------------------------------------------------------------

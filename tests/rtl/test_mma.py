@@ -260,7 +260,7 @@ def test_follows_the_contract_in_every_cycle(shape: list[str], probability: floa
     run(machine, [valid_instruction(machine, seed) for _ in range(20)], probability, seed)
 
 
-@pytest.mark.parametrize("number", [0, 9, 24, 30])
+@pytest.mark.parametrize("number", [0, 9, 10, 24, 30])
 def test_follows_the_contract_on_random_machines(number: int) -> None:
     machine, seed = random_machine(number), random.Random(number)
     run(machine, [valid_instruction(machine, seed) for _ in range(6)], 0.8, seed)

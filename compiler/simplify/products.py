@@ -38,6 +38,8 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
     weights = constant_weights(operator.inputs[1], view)
     if weights is None:
         return None
+    if operator.attributes.get("transA", 0):
+        return _of_columns(operator, view)
     with attributes_of(operator) as attributes:
         attributes.only("transA", 0)
         is_transposed = bool(attributes.integer("transB", 0))
@@ -58,6 +60,17 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
     return joined(change, _convolution(operator, matrix, SINGLE, 1, bias, view))
 
 
+def _of_columns(operator: Operator, view: View) -> Replacement:
+    """Gemm with transA: its first operand transposed, and Gemm without."""
+    x = operator.inputs[0]
+    turned, of = view.fresh(f"{operator.name}.turned"), view.type(x)
+    nodes, axes = operator.nodes, {"axes": (1, 0)}
+    before = Operator(f"{operator.name}.turn", "transpose", (x,), (turned,), axes, nodes)
+    attributes = {name: value for name, value in operator.attributes.items() if name != "transA"}
+    plain = replace(operator, inputs=(turned, *operator.inputs[1:]), attributes=attributes)
+    return Replacement((before, plain), {turned: replace(of, shape=of.shape[::-1])})
+
+
 def matmul(operator: Operator, view: View) -> Replacement | None:
     """Rows times a constant matrix; of three or four dimensions, the last is turned to the channels and back."""
     weights = constant_weights(operator.inputs[1], view)
@@ -66,10 +79,11 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     rank = len(source.shape)
     if weights is None or not 2 <= rank <= 4 or view.constant(x) is not None:
         return None
-    if weights.values.ndim == rank == 3 and weights.values.shape[0] == source.shape[0]:
+    if weights.values.ndim == rank == 3 and weights.values.shape[0] == source.shape[0] > 1:
         return _batched(operator, weights, view)
-    if weights.values.ndim != 2:
+    if not 2 <= weights.values.ndim <= rank or max(weights.values.shape[:-2], default=1) > 1:
         return None
+    weights = _matrix(weights)
     with attributes_of(operator):
         pass
     kernel = _as_kernel(weights, is_transposed=False)
@@ -121,6 +135,14 @@ def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | 
         move("back", "transpose", parted, operator.outputs[0], axes=(0, 2, 1)),
     )
     return replace(change, operators=operators, tensors={**change.tensors, **types})
+
+
+def _matrix(weights: Weights) -> Weights:
+    """[1, …, K, N] as [K, N]."""
+    values, quantization = weights.values, weights.quantization
+    if quantization is not None and quantization.axis is not None:
+        quantization = replace(quantization, axis=quantization.axis - (values.ndim - 2))
+    return Weights(values.reshape(values.shape[-2:]), quantization)
 
 
 def _as_kernel(weights: Weights, is_transposed: bool) -> Weights:

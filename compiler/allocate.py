@@ -41,12 +41,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A buffer with its first and last operation, and the (engine, is_write) pairs that use it."""
+    """A buffer with its first and last operation, the (engine, is_write) pairs that use it, and with what it is read."""
 
     buffer: TileBuffer
     first: int
     last: int
     uses: frozenset[tuple[str, bool]]
+    read_with: frozenset[str] = frozenset()  # other buffers that an operation reads in the same cycles
 
     def meets(self, other: Lifetime) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -92,8 +93,12 @@ def buffer_lifetimes(program: TileProgram) -> list[Lifetime]:
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     uses: dict[str, set[tuple[str, bool]]] = {}
+    together: dict[str, set[str]] = {}
     for i, operation in enumerate(program.operations):
         of = program.machine.format(operation.mnemonic)
+        read = {operation.bases[operand.name].buffer for operand in of.streams}
+        for name in read:
+            together.setdefault(name, set()).update(read - {name})
         for operand, base in operation.bases.items():
             if base.buffer not in program.buffers:
                 raise CompileError(f"operation {i} ({operation.mnemonic}): {operand} names no buffer: {base.buffer!r}")
@@ -103,7 +108,7 @@ def buffer_lifetimes(program: TileProgram) -> list[Lifetime]:
             ports = {is_destination, False} if of.has_accumulate else {is_destination}  # sums are read and written back
             uses.setdefault(base.buffer, set()).update((of.engine, is_write) for is_write in ports)
     found = [
-        Lifetime(buffer, first[name], last[name], frozenset(uses[name]))
+        Lifetime(buffer, first[name], last[name], frozenset(uses[name]), frozenset(together.get(name, ())))
         for name, buffer in program.buffers.items()
         if name in first
     ]
@@ -237,10 +242,13 @@ def _reuse(item: Lifetime, freed_at: int) -> int:
 
 
 def _contention(space: Space, item: Lifetime, near: Sequence[tuple[int, Lifetime]]) -> list[int]:
-    """Per bank, how much another engine asks for the same port at about the same time, the closer the heavier."""
+    """Per bank, how much others ask for the same port at about the same time, the closer the heavier.
+
+    Others are other engines, and what the same operation reads.
+    """
     weights = [0] * space.banks
     for address, other in near:
-        if _share_a_port(item.uses, other.uses):
+        if other.buffer.name in item.read_with or _share_a_port(item.uses, other.uses):
             closeness = (1 << NEAR) >> max(0, item.first - other.last)
             for bank in _banks(space, address, other.buffer.size):
                 weights[bank] += closeness

@@ -100,6 +100,22 @@ def test_concurrent_engines_get_different_banks() -> None:
     assert addresses["a"] // 32 != addresses["b"] // 32
 
 
+def test_what_an_operation_reads_together_is_in_different_banks() -> None:
+    a = Lifetime(TileBuffer("a", "act", 8), 0, 9, frozenset({("vec", False)}), frozenset({"b"}))
+    b = Lifetime(TileBuffer("b", "act", 8), 1, 9, frozenset({("vec", False)}), frozenset({"a"}))
+    addresses = place_in_ring(Space("act", 32, 2), [a, b])
+    assert addresses is not None
+    assert addresses["a"] // 32 != addresses["b"] // 32
+
+
+def test_operands_of_one_operation_are_known() -> None:
+    builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
+    a, b, y = (builder.buffer("act", 4) for _ in range(3))
+    builder.run("add", {}, a=a, b=b, y=y)
+    lives = {life.buffer.name: life.read_with for life in buffer_lifetimes(builder.program())}
+    assert lives == {a: {b}, b: {a}, y: frozenset()}
+
+
 def test_the_ring_leaves_a_gap_for_a_large_buffer_to_come() -> None:
     # Words 0 to 3 were used last, so `c` would go to 4: gaps of 4 and 2 words would remain for the 6 of `d`.
     items = [life("a", 2, 0, 0), life("b", 2, 1, 1), life("c", 4, 2, 5), life("d", 6, 5, 7)]

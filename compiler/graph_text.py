@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.graph import CANONICAL, Graph, Operator, Quantization, TensorType
+from compiler.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
 from compiler.mlir import (
     ELEMENTS,
     NUMPY_NAMES,
@@ -121,20 +121,35 @@ def _type_of(name: str, graph: Graph) -> str:
 
 
 def print_type(of: TensorType) -> str:
-    """`tensor<1x3xf32>`, or with `!quant.uniform<storage:f32, scale:zero>` as its element."""
+    """`tensor<1x3xf32>`, or with `!quant.uniform<storage:f32, scale:zero>` as its element.
+
+    Scales for each index of axis 1 are `!quant.uniform<storage:f32:1, {scale:zero, …}>`, those for blocks of two along
+    it `!quant.uniform<storage:f32:{0:1, 1:2}, {{scale:zero, …}, …}>`.
+    """
     element = ELEMENTS[of.dtype]
     if of.quantization is not None:
         pairs = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
-        entries = ", ".join(f"{print_number(scale)}:{zero}" for scale, zero in pairs)
-        storage = element.removeprefix("u") if element.startswith("ui") else element
-        storage = f"u{storage.removeprefix('i')}" if element.startswith("ui") else storage
-        axis = of.quantization.axis
-        quantized = f"{storage}:f32, {entries}" if axis is None else f"{storage}:f32:{axis}, {{{entries}}}"
-        element = f"!quant.uniform<{quantized}>"
+        entries = [f"{print_number(scale)}:{zero}" for scale, zero in pairs]
+        storage = f"u{element.removeprefix('ui')}" if element.startswith("ui") else element
+        element = f"!quant.uniform<{storage}:f32{_print_scales(of.quantization, of.shape, entries)}>"
     return shaped_type("tensor", of.shape, element)
 
 
-_QUANTIZED = re.compile(r"!quant\.uniform<([iu])(\d+):f32(?::(\d+))?,\s*\{?([^{}]*)\}?>")
+def _print_scales(of: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
+    if of.axis is None:
+        return f", {entries[0]}"
+    if not of.block:
+        return f":{of.axis}, {{{', '.join(entries)}}}"
+    box = scales_of_parts(of, shape).box
+    sizes = ", ".join(f"{axis}:{size}" for axis, size in enumerate(box))
+    for size, in_box in reversed(list(zip(shape, box, strict=True))):
+        count = -(-size // in_box)
+        groups = [entries[first : first + count] for first in range(0, len(entries), count)]
+        entries = [f"{{{', '.join(group)}}}" for group in groups]
+    return f":{{{sizes}}}, {entries[0]}"
+
+
+_QUANTIZED = re.compile(r"!quant\.uniform<([iu])(\d+):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
 
 
 def parse_type(text: str) -> TensorType:
@@ -147,8 +162,13 @@ def parse_type(text: str) -> TensorType:
         return TensorType(NUMPY_NAMES[element], shape)
     dtype = f"{'uint' if match[1] == 'u' else 'int'}{match[2]}"
     try:
-        pairs = [pair.split(":") for pair in match[4].split(",")]
+        axis, block = None if match[3] is None else int(match[3]), 0
+        if match[4] is not None:
+            sizes = [int(entry.split(":")[1]) for entry in match[4].split(",")]
+            block = max(sizes)
+            axis = sizes.index(block)
+        pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[5]).split(",")]
         scales, zeros = tuple(float(scale) for scale, _ in pairs), tuple(int(zero) for _, zero in pairs)
-    except ValueError:
+    except (ValueError, IndexError):
         raise CompileError(f"{text!r}: expected scale:zero_point pairs of numbers") from None
-    return TensorType(dtype, shape, Quantization(scales, zeros, None if match[3] is None else int(match[3])))
+    return TensorType(dtype, shape, Quantization(scales, zeros, axis, block))

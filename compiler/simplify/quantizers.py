@@ -149,7 +149,7 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
             f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input, which is "
             f"{list(shape)}{of_blocks}"
         )
-    return Quantization(scales, zeros, axis % rank, block)
+    return Quantization(scales, zeros, 0 if block == 1 else axis % rank, block)  # blocks of 1 are along every axis
 
 
 def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ...]:

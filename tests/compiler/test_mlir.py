@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,8 +18,17 @@ attributes = st.recursive(
     max_leaves=6,
 )
 types = st.sampled_from(
-    ["i8", "tensor<1x3xf32>", "memref<8xi8>", "tensor<2x!quant.uniform<i8:f32:0, {0.5:0, 1.0e-3:-1}>>"]
+    [
+        "i8",
+        "tensor<1x3xf32>",
+        "memref<8xi8>",
+        "tensor<2x!quant.uniform<i8:f32:0, {0.5:0, 1.0e-3:-1}>>",
+        "tensor<2x2x!quant.uniform<u4:f32:{0:1, 1:2}, {{0.5:0}, {1.0e-3:1}}>>",
+    ]
 )
+
+ONNX_OWN = ("int4", "uint4", "int2", "uint2", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
+"""Types that numpy does not have by itself."""
 
 
 @given(st.text(max_size=12))
@@ -48,10 +58,12 @@ def test_parses_what_it_prints(
     assert parse_operation(print_operation(operation)) == operation
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint16", "float32", "float64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int32", "int64", "uint16", "float32", "float64", "bool", *ONNX_OWN]
+)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
 def test_tensors_keep_their_bits(dtype: str, shape: tuple[int, ...]) -> None:
-    array = np.random.default_rng(3).integers(0, 2, size=shape).astype(dtype)
+    array = np.random.default_rng(3).integers(0, 2, size=shape).astype(getattr(ml_dtypes, dtype, dtype))
     read = parse_operation(print_operation(Operation("a.b", attributes={"value": array}))).attributes["value"]
     assert (read.dtype, read.shape, read.tobytes()) == (array.dtype, array.shape, array.tobytes())
 

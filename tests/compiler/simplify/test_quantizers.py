@@ -13,8 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.errors import CompileError, DamagedModel
+from compiler.graph import Quantization, TensorType
 from compiler.graph_interpreter import run_graph
+from compiler.graph_text import parse_graph, parse_type, print_graph, print_type
 from compiler.nest_interpreter import run_nests
+from compiler.nest_text import parse_nests, print_nests
 from compiler.onnx_import import import_onnx
 from compiler.pipeline import compile_model
 from isa.loader import load_machine, shipped_machines
@@ -100,6 +103,23 @@ def test_every_level_has_the_same(kind: str, integers: str) -> None:
         read_outputs(program, dram),
     ):  # fmt: skip
         assert np.array_equal(result["y"], expected)
+
+
+@pytest.mark.parametrize("grain", GRAINS)
+@pytest.mark.parametrize("integers", ["uint4", "int16", "uint8"])
+def test_texts_come_back(integers: str, grain: str) -> None:
+    for kind in ("QuantizeLinear", "DequantizeLinear"):
+        model, _ = random_end(np.random.default_rng(8), kind, integers, grain)
+        graph, nests = simplified(model), lowered(model)
+        assert parse_graph(print_graph(graph)) == graph
+        assert parse_nests(print_nests(nests)) == nests
+
+
+def test_blocks_as_mlir_writes_them() -> None:
+    of = TensorType("uint4", (2, 3), Quantization((1.0, 2.0, 0.5, 4.0), (0, 1, 2, 3), axis=1, block=2))
+    text = "tensor<2x3x!quant.uniform<u4:f32:{0:1, 1:2}, {{1.0:0, 2.0:1}, {0.5:2, 4.0:3}}>>"
+    assert print_type(of) == text
+    assert parse_type(text) == of
 
 
 @pytest.mark.parametrize("machine", shipped_machines())

@@ -62,6 +62,7 @@ def test_several_processes_make_it_once(tmp_path: Path) -> None:
         process.start()
     for process in processes:
         process.join()
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
     assert [results.get() for _ in range(PROCESSES)] == ["first half, second half"] * PROCESSES
     assert (tmp_path / "makings").read_text() == "made\n"
 

@@ -124,7 +124,7 @@ def unread_reason(operator: Operator, graph: Graph) -> str:
         return "its scale is computed; expected a constant"
     block = operator.attributes.get("block_size", 0)
     parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    return only_at_an_end(replace(of, quantization=parts)) + ", or this at an end of the model"
+    return only_at_an_end(replace(of, quantization=parts)) + "; others only go from an input of the model to an output"
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:

@@ -41,7 +41,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A buffer with its first and last operation, the (engine, is_write) pairs that use it, and with what it is read."""
+    """A buffer with its first and last operation, and the (engine, is_write) pairs that use it."""
 
     buffer: TileBuffer
     first: int

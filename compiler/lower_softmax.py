@@ -33,7 +33,7 @@ from compiler.lowering_network import (
     target_of,
 )
 from compiler.nest import Access, Nest
-from compiler.nest_expressions import clamp, scope_of_rounding, source
+from compiler.nest_expressions import across_lanes, clamp, scope_of_rounding, source
 from isa.numeric import IntegerType, Interval, Rounding, round_shift
 from isa.statement import Expr, Op, const, make
 
@@ -96,7 +96,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
         weights = np.where(np.arange(_padded(channels, network)) < channels, UNIT, 0)
         reads["weight"] = Access(network.add_constant(f"{operator.name}.weight", weights, ENTRY), (affine(("i", 1)),))
         term = make(Op.MIN, term, source("weight", Interval(0, UNIT)))
-    total = _across(Op.LANES_SUM, Expr(Op.SUM, Interval(UNIT, channels * UNIT), (term,)))
+    total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(UNIT, channels * UNIT), (term,)))
     share = reciprocal.expression(total, network.values(reads["guess"].tensor))
     factor = _exponential(network.values(reads["e"].tensor), largest, activation("x"))
     product = make(Op.MUL, make(Op.WRAP, share, type=RECIPROCAL), factor)
@@ -128,12 +128,7 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
         limits = np.where(np.arange(padded) < channels, high, low)
         reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, BIAS), (affine(("i", 1)),))
         value = make(Op.MIN, value, source("limit", ACTIVATION.interval))
-    return reads, _across(Op.LANES_MAX, make(Op.MAX_OVER, value))
-
-
-def _across(op: Op, reduced: Expr) -> Expr:
-    """A reduction over channels that goes on across lanes; a nest has one element in each of its iterations."""
-    return Expr(op, reduced.range, (reduced,), value=1)
+    return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
 
 
 def _exponential(values: Interval, largest: Expr, value: Expr) -> Expr:

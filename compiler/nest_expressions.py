@@ -75,6 +75,11 @@ def clamp(value: Expr, low: int, high: int) -> Expr:
     return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
 
 
+def across_lanes(op: Op, reduced: Expr) -> Expr:
+    """A reduction over channels that goes on across lanes; a nest has one element in each of its iterations."""
+    return Expr(op, reduced.range, (reduced,), value=1)
+
+
 def with_node(expr: Expr, old: Expr, new: Expr) -> Expr:
     """The expression with another node in place of one of its own."""
     if expr is old:

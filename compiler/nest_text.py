@@ -7,14 +7,19 @@
         ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["Conv conv1"], macs = 294912}
 
 An index is a sum of loops with coefficients (`2*y + r - 1`). Ranges are given for what cannot be inferred: the reads
-and the sum.
+and the sum. What all channels of a pixel share and an expression uses several times is named in `values`, in order:
+
+    values = {v1 = "lanes_max(max_over(a))", …}, expr = "… lut(e, wrap(v1 - x, uint8)) …"
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,12 +27,12 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.mlir import Block, Operation, parse_operation, print_operation, shaped_type, split_shaped_type
 from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
-from compiler.nest_expressions import scope_of_rounding
+from compiler.nest_expressions import across_lanes, scope_of_rounding
 from compiler.onnx_node import parse_nodes, print_nodes
 from compiler.text_attributes import attribute, parse_tensor, strings, tensor_attribute
 from isa.errors import IsaError
-from isa.numeric import IntegerType, Interval, Rounding
-from isa.statement import Expr, Op, const, make, walk
+from isa.numeric import IntegerType, Interval, Rounding, parse_integer_type
+from isa.statement import ACROSS_LANES, Expr, Op, const, make, walk
 
 DIALECT = "nest."
 PROGRAM = DIALECT + "program"
@@ -117,18 +122,37 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
             ranges[SUM] = (node.range.low, node.range.high)
     roundings = {node.rounding for node in walk(nest.expr) if node.op is Op.ROUND_SHIFT} or {Rounding.EVEN}
     assert len(roundings) == 1 and SUM not in nest.reads
+    values, expr = _with_names(nest)
     attributes = {
         "name": nest.name,
         "nodes": print_nodes(nest.nodes),
         "loops": tuple(f"{loop.name} {loop.trip}{' reduce' * loop.is_reduce}" for loop in nest.loops),
         "reads": {name: _print_access(access) for name, access in nest.reads.items()},
         "result": _print_access(nest.result),
-        "expr": str(nest.expr),
+        **({"values": {name: str(value) for name, value in values.items()}} if values else {}),
+        "expr": str(expr),
         "ranges": ranges,
         "rounding": roundings.pop().value,
         "macs": nest.macs,
     }
     return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
+
+
+def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
+    """What several parts of an expression read across lanes, each with a name; and the expression with the names."""
+    nodes = dict.fromkeys(walk(nest.expr))
+    used = Counter(arg for node in nodes for arg in node.args)
+    free = (name for name in map("v{}".format, count(1)) if name not in nest.reads)
+    of_lanes = {node for node in nodes if any(inner.op in ACROSS_LANES for inner in walk(node))}
+    named = {node: next(free) for node in nodes if used[node] > 1 and node in of_lanes}
+
+    def renamed(node: Expr) -> Expr:
+        return Expr(Op.SOURCE, node.range, name=named[node]) if node in named else with_args(node)
+
+    def with_args(node: Expr) -> Expr:
+        return replace(node, args=tuple(map(renamed, node.args)))
+
+    return {name: with_args(node) for node, name in named.items()}, renamed(nest.expr)
 
 
 def _type(name: str, program: NestProgram) -> str:
@@ -236,29 +260,39 @@ _OPERATORS: Mapping[type[ast.AST], Op] = {
 }
 _WORDS: Mapping[str, Op] = {op.value: op for op in (Op.MIN, Op.MAX, Op.ABS, Op.WHERE, Op.MAX_OVER, Op.MIN_OVER)}
 
+_ACROSS_LANES: Mapping[str, Op] = {op.value: op for op in ACROSS_LANES}
+
 
 def _parse_expr(operation: Operation, nest: str) -> Expr:
     text = attribute(operation, "expr", str)
     ranges = attribute(operation, "ranges", dict)
+    values = attribute(operation, "values", dict) if "values" in operation.attributes else {}
     try:
         rounding = Rounding(attribute(operation, "rounding", str))
         intervals = {name: Interval(*map(int, bounds)) for name, bounds in ranges.items()}
-        return _build(ast.parse(text, mode="eval").body, intervals, rounding)
+        named: dict[str, Expr] = {}
+        for name, value in values.items():
+            named[name] = _build(ast.parse(value, mode="eval").body, intervals, rounding, named)
+        return _build(ast.parse(text, mode="eval").body, intervals, rounding, named)
     except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
         raise CompileError(
             f"nest {nest!r}: `{text}` is not an expression with ranges for its reads: {error}"
         ) from error
 
 
-def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding) -> Expr:
+def _build(
+    node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, named: Mapping[str, Expr]
+) -> Expr:
     def built(*nodes: ast.expr) -> list[Expr]:
-        return [_build(inner, ranges, rounding) for inner in nodes]
+        return [_build(inner, ranges, rounding, named) for inner in nodes]
 
     match node:
         case ast.Constant(value=int(value)):
             return const(value)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
             return const(-value)
+        case ast.Name(id=name) if name in named:
+            return named[name]
         case ast.Name(id=name):
             return Expr(Op.SOURCE, ranges[name], name=name)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
@@ -271,6 +305,10 @@ def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding) -
             return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
         case ast.Call(func=ast.Name(id="round_shift"), args=args):
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
+        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=of)]):
+            return make(Op.WRAP, *built(value), type=parse_integer_type(of))
+        case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
+            return across_lanes(_ACROSS_LANES[word], *built(reduced))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:
             return make(_WORDS[word], *built(*args))
     raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

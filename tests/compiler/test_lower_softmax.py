@@ -1,0 +1,183 @@
+"""Softmax over channels on the machine, against ONNX Runtime; its reciprocals against division."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from compiler.errors import CompileError
+from compiler.evaluate import evaluate
+from compiler.lower import lower
+from compiler.lower_softmax import UNIT, reciprocal_of
+from compiler.lower_tiles import select
+from compiler.nest_expressions import source
+from compiler.nest_interpreter import run_nests
+from compiler.nest_text import parse_nests, print_nests
+from compiler.pipeline import compile_model, resume
+from isa.elf_writer import to_bytes
+from isa.loader import load_machine
+from isa.machine import Machine
+from isa.numeric import Interval, Rounding
+from tests.compiler.models import ModelBuilder, run_onnx
+from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
+
+EXACT_SHARE = 0.999
+"""Of results that are those of ONNX Runtime; no other is more than one step away."""
+
+TWO_BLOCKS = ("array.rows=16", "lanes=8")
+"""Two words of a pixel lie together on chip."""
+
+
+def softmax_model(
+    shape: Sequence[int],
+    axis: int = 1,
+    scale: float = 0.1,
+    result: tuple[float, int] = (1 / 256, -128),
+    activation: type = np.int8,
+    zero: int = 3,
+) -> onnx.ModelProto:
+    builder = ModelBuilder(np.random.default_rng(0), activation=activation)
+    x = builder.quantize(builder.input("x", shape), scale, zero, name="x.q")
+    y = builder.node("Softmax", [x], name="softmax", axis=axis)
+    builder.output(builder.quantize(y, *result, name="y.q"))
+    return builder.build("softmax")
+
+
+def on_the_machine(model: onnx.ModelProto, machine: Machine, x: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Steps from ONNX Runtime's results; the nests' results must be the machine's."""
+    inputs = {"x": x}
+    program = compile_model(model, machine)
+    nests = lower(simplified(model), machine)
+    computed = simulated(program, inputs)["result"]
+    np.testing.assert_array_equal(run_nests(nests, inputs)["result"], computed)
+    return steps_apart(computed, run_onnx(model, inputs)["result"], program.outputs[0])
+
+
+def scores(shape: Sequence[int], spread: float, rng: Generator) -> NDArray[np.float32]:
+    return rng.normal(0, spread, tuple(shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("overrides", [(), TWO_BLOCKS], ids=["", "two blocks"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((1, 2), -1), ((3, 10), 1), ((1, 16, 3, 5), 1), ((2, 37, 4, 3), 1), ((1, 1000), 1), ((1, 24, 33), 2)],
+    ids=str,
+)
+def test_shapes(shape: Sequence[int], axis: int, overrides: Sequence[str]) -> None:
+    machine = load_machine("vector16", list(overrides))
+    rng = np.random.default_rng(sum(shape))
+    apart = np.concatenate(
+        [on_the_machine(softmax_model(shape, axis), machine, scores(shape, s, rng)).ravel() for s in (1, 5)]
+    )
+    assert apart.max() <= 1
+    assert (apart > 0).sum() <= max(1, (1 - EXACT_SHARE) * apart.size)
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+@pytest.mark.parametrize("zero", [-128, 0, 100])
+@pytest.mark.parametrize("result_scale", [1 / 255, 0.0017, 0.05])
+def test_types_and_scales(result_scale: float, zero: int, activation: type) -> None:
+    offset = 128 if activation is np.uint8 else 0
+    model = softmax_model((1, 20, 5, 5), 1, 0.05, (result_scale, zero + offset), activation, 3 + offset)
+    apart = on_the_machine(model, load_machine("vector16"), scores((1, 20, 5, 5), 2, np.random.default_rng(1)))
+    assert apart.max() <= 1
+    assert (apart > 0).sum() <= 1
+
+
+@pytest.mark.parametrize("scale", [1e-5, 0.004, 0.046, 0.2, 3.0])
+def test_all_distances_count(scale: float) -> None:
+    """From the least value of int8 to the greatest, however little or much that is."""
+    x = np.linspace(-131, 124, 256, dtype=np.float32).reshape(1, 256, 1, 1) * np.float32(scale)
+    apart = on_the_machine(softmax_model((1, 256, 1, 1), 1, scale), load_machine("vector16"), x)
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.99
+
+
+@pytest.mark.parametrize("channels", [3, 21])
+def test_lanes_beyond_the_channels_count_as_nothing(channels: int) -> None:
+    """The convolution's zero point, which is what its lanes beyond the channels hold, is above all of its results."""
+    rng = np.random.default_rng(5)
+    builder = ModelBuilder(rng)
+    x = builder.quantize(builder.input("x", (1, 4, 6, 6)), 0.1, 0, name="x.q")
+    weight, largest = builder.weights("conv", [channels, 4, 1, 1])
+    bias = builder.constant("bias", np.full(channels, -12, np.float32))
+    scaled = builder.quantize(builder.node("Conv", [x, weight, bias], name="conv", kernel_shape=[1, 1]), 0.1, 120)
+    y = builder.node("Softmax", [scaled], name="softmax", axis=1)
+    builder.output(builder.quantize(y, 1 / 256, -128, name="y.q"))
+    apart = compiled_distances(builder.build("conv"), "vector16")
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.99  # a result of the convolution may be a step away
+
+
+@pytest.mark.parametrize("channels", [2, 5])
+def test_reciprocals_are_those_of_division(channels: int) -> None:
+    """Of every sum that so many channels can have."""
+    found = reciprocal_of(channels, 1 / 256, Rounding.EVEN, "softmax")
+    sums = np.arange(UNIT, channels * UNIT + 1)
+    apart = np.abs(found.values(sums) - 2.0**found.shift * 256 / sums)
+    assert apart.max() < 1.5
+
+
+def test_reciprocals_are_the_expression_s() -> None:
+    found = reciprocal_of(197, 1 / 255, Rounding.EVEN, "softmax")
+    sums = np.random.default_rng(0).integers(UNIT, 197 * UNIT, 1000)
+    interval = Interval(UNIT, 197 * UNIT)
+    expr = found.expression(source("s", interval), Interval(0, UNIT))
+    leaves = {("s", ""): sums[:, None], ("guess", ""): found.guesses[None, :, None]}
+    assert evaluate(expr, leaves, [1000], []).ravel().tolist() == found.values(sums).tolist()
+
+
+def test_what_all_channels_share_is_computed_once() -> None:
+    machine = load_machine("vector16")
+    (cover,) = select(lower(simplified(softmax_model((1, 10, 4, 4))), machine), machine).covers
+    expressions = [step.expr for step in cover.steps]
+    assert len(set(expressions)) == len(expressions)
+    assert [step.is_uniform for step in cover.steps] == [True] * (len(cover.steps) - 1) + [False]
+    assert all(step.words == 16 for step in cover.steps)
+
+
+def test_the_nest_can_be_read_back() -> None:
+    machine = load_machine("vector16")
+    nests = lower(simplified(softmax_model((1, 10, 2, 2))), machine)
+    assert print_nests(parse_nests(print_nests(nests))) == print_nests(nests)
+    program = resume("lower", print_nests(nests), machine)
+    assert to_bytes(program) == to_bytes(compile_model(softmax_model((1, 10, 2, 2)), machine))
+
+
+def test_a_machine_without_the_instructions_says_which() -> None:
+    with pytest.raises(CompileError) as refused:
+        select(lowered(softmax_model((1, 10))), base16())
+    assert str(refused.value) == (
+        "softmax (Softmax): no instruction of base16 computes `lanes_max(max_over(min(a, limit)))`; add one to the "
+        "machine's instructions"
+    )
+
+
+@pytest.mark.parametrize("result_scale", [1e-12, 1e9])
+def test_refuses_scales_out_of_all_proportion(result_scale: float) -> None:
+    with pytest.raises(CompileError) as refused:
+        lowered(softmax_model((1, 10), result=(result_scale, 0)))
+    assert str(refused.value) == (
+        f"node 'softmax' (softmax): 10 channels, and a result's scale of {np.float32(result_scale):g}; expected 1 / 256"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_many_shapes_and_scales(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels = int(np.exp(rng.uniform(np.log(2), np.log(1000))))
+    shape = (int(rng.integers(1, 3)), channels, *rng.integers(3, 9, 2).tolist())
+    activation, offset = ((np.int8, 0), (np.uint8, 128))[seed % 2]
+    scale = float(np.exp(rng.uniform(np.log(0.005), np.log(0.5))))
+    result = float(rng.choice([1 / 256, 1 / 255, rng.uniform(0.0005, 0.02)])), int(rng.integers(-128, 128)) + offset
+    model = softmax_model(shape, 1, scale, result, activation, int(rng.integers(-128, 128)) + offset)
+    machine = load_machine("vector16", list(TWO_BLOCKS) if seed % 5 == 0 else [])
+    apart = on_the_machine(model, machine, scores(shape, rng.uniform(0.2, 60) * scale, rng))
+    assert apart.max() <= 1, f"seed {seed}"
+    assert (apart > 0).sum() <= max(2, (1 - EXACT_SHARE) * apart.size), f"seed {seed}"

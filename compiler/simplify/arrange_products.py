@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 from compiler.element_order import ElementOrder, effort, same_order
 from compiler.graph import Graph, Operator, TensorType, stored_shape
+from compiler.simplify.layout import reshape_after_rescale
+from compiler.simplify.rewrite import rewrite
 from compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
@@ -33,7 +35,8 @@ def arrange_products(graph: Graph) -> Graph:
             arranged.add_product(operator)
         else:
             arranged.add(operator)
-    return replace(graph, operators=tuple(arranged.operators), tensors=arranged.tensors)
+    graph = replace(graph, operators=tuple(arranged.operators), tensors=arranged.tensors)
+    return rewrite(graph, dict.fromkeys(("rescale", "lookup"), (reshape_after_rescale,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class _Arranged:
                 following = None if order is None else order.transposed(shape, reader.attributes["axes"])
             if reader.kind in MOVES:
                 yield from self._efforts_of_readers(reader.outputs[0], following, stored)
+            elif reader.kind == "rescale" or (reader.kind == "lookup" and reader.attributes["table"].ndim == 1):
+                yield from self._efforts_of_readers(reader.outputs[0], order, stored)
             elif reader.kind in FED:
                 yield 0 if order is not None and order.is_same else 3
             elif reader.kind == "product":

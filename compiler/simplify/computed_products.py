@@ -21,6 +21,9 @@ from compiler.simplify.rewrite import Replacement, View, joined
 from compiler.simplify.transposes import turned
 from compiler.simplify.weights import constant_weights, stored_weights
 
+SAME_STEPS = 0.1
+"""Where two scales differ by less than this part of a step over all of a type's values, they round to the same."""
+
 
 def computed_matmul(operator: Operator, view: View) -> Replacement | None:
     """MatMul whose operands both are computed, of two to four dimensions; a dimension of 1 goes with any."""
@@ -84,6 +87,55 @@ def factor_into_product(operator: Operator, view: View) -> Replacement | None:
         return None
     nodes = product.nodes + operator.nodes
     return Replacement((replace(_times(product, factor), outputs=operator.outputs, nodes=nodes),))
+
+
+def factor_before_quantization(operator: Operator, view: View) -> Replacement | None:
+    """affine(dequantize(quantize(x))) behind a product → dequantize(quantize(affine(x))), in steps times the factor.
+
+    The integers are the same; they mean the factor times as much. So where the product is one of integers already.
+    """
+    factor, dequantize = _only_factor(operator, view), view.producer(operator.inputs[0], "dequantize")
+    if factor is None or dequantize is None or not _is_only_step(dequantize, view):
+        return None
+    integers = dequantize.inputs[0]
+    quantize = view.producer(integers, "quantize", "product")
+    chain = _chain_before(integers, view, "dequantize", "quantize", "reshape", "transpose")
+    if quantize is None or view.producer(chain[-1].inputs[0] if chain else integers, "product") is None:
+        return None
+    of = view.type(integers)
+    assert of.quantization is not None
+    finer = view.fresh(f"{integers}.scaled")
+    types = {finer: replace(of, quantization=replace(of.quantization, scales=(of.quantization.scale * factor,)))}
+    after = replace(dequantize, inputs=(finer,), outputs=operator.outputs, nodes=dequantize.nodes + operator.nodes)
+    if quantize.kind == "product":
+        return Replacement((replace(_times(quantize, factor), outputs=(finer,)), after), types)
+    scaled = view.fresh(f"{quantize.inputs[0]}.scaled")
+    types[scaled] = view.type(quantize.inputs[0])
+    before = replace(operator, inputs=(quantize.inputs[0], *operator.inputs[1:]), outputs=(scaled,))
+    return Replacement((before, replace(quantize, inputs=(scaled,), outputs=(finer,)), after), types)
+
+
+def _is_only_step(dequantize: Operator, view: View) -> bool:
+    """Whether only one operator reads a tensor's real values, and nobody its integers beside."""
+    return view.is_read_once(dequantize.inputs[0]) and view.is_read_once(dequantize.outputs[0])
+
+
+def rescale_of_same_steps(operator: Operator, view: View) -> Replacement | None:
+    """rescale(product) to nearly the same scale changes no integer: the product's result has that scale."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    product = view.producer(source, "product")
+    before, after = view.type(source), view.type(result)
+    if product is None or before.quantization is None or after.quantization is None or not view.is_read_once(source):
+        return None
+    ratio = after.quantization.scale / before.quantization.scale
+    is_same = before.dtype == after.dtype and before.quantization.zero_point == after.quantization.zero_point
+    if not is_same or abs(ratio - 1) * (after.limits[1] - after.limits[0]) > SAME_STEPS:
+        return None
+    limits = {end: min(max(product.attributes[end], operator.attributes["low"]), operator.attributes["high"])
+              for end in ("low", "high")}  # fmt: skip
+    made = _times(product, ratio)
+    made = replace(made, outputs=(result,), attributes={**made.attributes, **limits})
+    return Replacement((replace(made, nodes=product.nodes + operator.nodes),))
 
 
 def factor_of_operand_into_product(operator: Operator, view: View) -> Replacement | None:
@@ -246,5 +298,6 @@ class _Moves:
 
 COMPUTED_PRODUCTS = {
     "product": (factor_of_operand_into_product,),
-    "affine": (factor_into_product, factor_before_moves),
+    "affine": (factor_into_product, factor_before_moves, factor_before_quantization),
+    "rescale": (rescale_of_same_steps,),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from compiler.errors import CompileError
 from compiler.graph_interpreter import run_graph
@@ -71,7 +72,7 @@ def attention_model(batch: int, tokens: int, channels: int, heads: int, scale: s
     return rescaled(builder.build())
 
 
-def image_attention_model(channels: int, heads: int, size: int) -> onnx.ModelProto:
+def image_attention_model(channels: int, heads: int, size: int, op_type: str = "") -> onnx.ModelProto:
     """Attention over the positions of an image, with channels before positions: qᵀ · k, v · the scores transposed."""
     builder = ModelBuilder(np.random.default_rng(1))
     x = builder.quantize(builder.input("x", (1, channels, size, size)), 0.1)
@@ -82,6 +83,7 @@ def image_attention_model(channels: int, heads: int, size: int) -> onnx.ModelPro
     scores = builder.node("MatMul", [builder.node("Transpose", [q], perm=[0, 1, 3, 2]), k], name="scores")
     turned = builder.node("Transpose", [builder.quantize(scores, 1.0)], perm=[0, 1, 3, 2])
     y = builder.quantize(builder.node("MatMul", [v, turned], name="values"), 1.0)
+    y = builder.quantize(builder.node(op_type, [y]), 1.0) if op_type else y
     y = builder.node("Reshape", [y, builder.constant("join", np.array([1, channels, size, size], np.int64))])
     builder.output(add_conv(builder, y, channels, channels, 1, name="last"))
     return rescaled(builder.build())
@@ -168,11 +170,23 @@ def test_a_factor_before_it_is_part_of_it() -> None:
     assert factors == [0.25, 1.0]
 
 
-def test_a_factor_behind_a_quantisation_is_where_the_product_is() -> None:
-    model = product_model((2, 3, 5, 6), (2, 3, 6, 7), factor=0.125, is_quantised_between=True)
+@pytest.mark.parametrize("factor", [0.125, 3.0])
+def test_a_factor_behind_a_quantisation_is_part_of_it(factor: float) -> None:
+    model = product_model((2, 3, 5, 6), (2, 3, 6, 7), factor=factor, is_quantised_between=True)
     assert_computes(model)
     graph = simplified(model)
-    assert only(graph, "conv").inputs[0] == only(graph, "product").outputs[0]
+    assert not {"conv", "rescale"} & set(kinds(graph))
+    assert only(graph, "product").attributes["factor"] == pytest.approx(factor, rel=1e-3)
+
+
+def test_a_factor_to_another_scale_is_one_more_rounding() -> None:
+    model = product_model((2, 3, 5, 6), (2, 3, 6, 7), factor=0.125, is_quantised_between=True)
+    for constant in model.graph.initializer:
+        if constant.name == model.graph.node[-1].input[1]:
+            coarser = numpy_helper.to_array(constant) * np.float32(1.7)
+            constant.CopyFrom(numpy_helper.from_array(coarser, constant.name))
+    assert_computes(model)
+    assert "rescale" in kinds(simplified(model))
 
 
 def test_a_negative_factor_is_not_part_of_it() -> None:
@@ -195,8 +209,9 @@ def test_attention_exchanges_no_channels_and_pixels(sizes: tuple[int, int, int, 
     assert all(o.attributes["axes"] == (0,) for o in graph.operators if o.kind == "permute")
 
 
-def test_attention_with_channels_first_is_the_transposed_product() -> None:
-    model = image_attention_model(32, 2, 4)
+@pytest.mark.parametrize("op_type", ["", "Relu", "Tanh"])
+def test_attention_with_channels_first_is_the_transposed_product(op_type: str) -> None:
+    model = image_attention_model(32, 2, 4, op_type)
     assert_computes(model)
     graph = simplified(model)
     assert [o.attributes["is_transposed"] for o in graph.operators if o.kind == "product"] == [True, False]

@@ -85,8 +85,8 @@ def test_a_mean_over_the_image_is_an_average_pool() -> None:
     ("model", "message"),
     [
         (
-            lambda: one_node("Softmax", [1, 8]),
-            "node 'op' (Softmax): operator Softmax has no lowering to the machine; those that have: Add, AveragePool, ",
+            lambda: one_node("Hardmax", [1, 8]),
+            "node 'op' (Hardmax): operator Hardmax has no lowering to the machine; those that have: Add, AveragePool, ",
         ),
         (
             lambda: one_node("MatMul", [2, 2, 2, 3], np.zeros((2, 3, 4), np.float32)),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from compiler.pipeline import compile_model
 from isa.encoding import Instruction
 from isa.faults import Fault
 from isa.loader import load_machine, load_machine_text
@@ -21,10 +22,12 @@ from isa.state import MachineState, RunCounters
 from rtl.run import run_rtl_many
 from simulator.cycles import simulate_cycles
 from simulator.values import PreparedProgram, simulate_values
+from tests.compiler.models import ModelBuilder
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
 from tests.tables import TABLES
+from tilewright.host import dram_image
 
 Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
 
@@ -117,6 +120,24 @@ def test_random_programs_with_tables_and_across_lanes(text: str) -> None:
     seeds = range(4000, 4030)
     machine = load_machine_text(text, "words")
     assert_equal(machine, random_jobs(machine, seeds, 24), seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1, 10, 3, 3), (2, 5, 1, 7)], ids=str)
+def test_softmax(shape: tuple[int, ...]) -> None:
+    """All instructions of a softmax, with masked lanes and without, as the compiler uses them."""
+    machine = load_machine("vector16", ["array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4"])
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder(rng)
+    x = builder.quantize(builder.input("x", shape), 0.1, 3, name="x.q")
+    y = builder.node("Softmax", [x], name="softmax", axis=1)
+    builder.output(builder.quantize(y, 1 / 256, -128, name="y.q"))
+    program = compile_model(builder.build("softmax"), machine)
+    assert {"max_lanes", "sum_exponentials", "reciprocal", "error", "correct", "normalize"} <= {
+        instruction.format.mnemonic for instruction in program.instructions
+    }
+    dram = dram_image(program, {"x": rng.normal(0, 3, shape).astype(np.float32)})
+    assert_equal(machine, [(program, dram, place_regions(program.limits))], [shape])
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------

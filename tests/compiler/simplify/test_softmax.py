@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -16,7 +16,9 @@ from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import compiled_distances, simplified
 
 
-def along(shape: Sequence[int], opset: int = 17, op_type: str = "Softmax", **attributes: int) -> onnx.ModelProto:
+def along(
+    shape: Sequence[int], attributes: Mapping[str, int], opset: int = 17, op_type: str = "Softmax"
+) -> onnx.ModelProto:
     builder = ModelBuilder(np.random.default_rng(3))
     x = builder.quantize(builder.input("x", shape), 0.02, 5, name="x.q")
     y = builder.node(op_type, [x], name="softmax", **attributes)
@@ -42,7 +44,7 @@ CASES = [
 
 @pytest.mark.parametrize(("shape", "attributes", "opset"), CASES, ids=str)
 def test_simplified_graphs_mean_the_same(shape: Sequence[int], attributes: dict[str, int], opset: int) -> None:
-    model = along(shape, opset, **attributes)
+    model = along(shape, attributes, opset)
     inputs = random_inputs(model, np.random.default_rng(1))
     graph = simplify(import_onnx(model.SerializeToString()))
     assert [o.kind for o in graph.operators].count("softmax") == 1
@@ -51,7 +53,7 @@ def test_simplified_graphs_mean_the_same(shape: Sequence[int], attributes: dict[
 
 @pytest.mark.parametrize(("shape", "attributes", "opset"), CASES[:8:3] + CASES[8:9], ids=str)
 def test_on_the_machine(shape: Sequence[int], attributes: dict[str, int], opset: int) -> None:
-    apart = compiled_distances(along(shape, opset, **attributes), "vector16")
+    apart = compiled_distances(along(shape, attributes, opset), "vector16")
     assert apart.max() <= 1
     assert (apart > 0).sum() <= 1
 
@@ -77,7 +79,7 @@ def test_the_scores_of_an_attention_stay_where_they_are() -> None:
 
 def test_logarithms_of_it_are_refused() -> None:
     with pytest.raises(CompileError, match=r"^node 'softmax' \(LogSoftmax\): operator LogSoftmax has no lowering"):
-        simplified(along((2, 10), op_type="LogSoftmax"))
+        simplified(along((2, 10), {}, op_type="LogSoftmax"))
 
 
 def test_float_operands_are_refused() -> None:

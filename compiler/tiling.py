@@ -21,6 +21,7 @@ from compiler.remedy import larger_memory
 from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, TensorTiles, WeightTiles
 from compiler.select.space import NO_LOOP, describe
 from compiler.weight_tiles import WeightTiles as CutWeights
+from isa.encoding import Operand
 from isa.machine import Machine
 from isa.memory import Memory
 from isa.timing import MMA_UPDATE, mma_write, vec_results
@@ -198,12 +199,12 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
         for operand in step.format.sources:
             bound = step.inputs[operand.name]
             match bound:
+                case Parameters() | Table() if _is_there(shape, index, operand):
+                    pass
                 case Parameters():
                     count = sizes[space.across] if operand.name in step.across else blocks
                     words[operand.memory] = words[operand.memory] + count
                 case Table(read):
-                    if any(Table(read) in earlier.inputs.values() for earlier in shape.cover.steps[:index]):
-                        continue
                     words[operand.memory] = words[operand.memory] + operand.block * _tables(shape, read, blocks)
                 case WeightTiles() | TensorTiles():
                     words[operand.memory] = words[operand.memory] + _reach(shape, sizes)[1] * operand.block
@@ -215,6 +216,17 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
                     constants = sum(correction.is_vector for correction in step.corrections)
                     words[operand.memory] = words[operand.memory] + constants * operand.block
     return words
+
+
+def _is_there(shape: NestShape, index: int, operand: Operand) -> bool:
+    """Whether an earlier step reads the constants of an operand as well."""
+    steps = shape.cover.steps
+    is_across, bound = operand.name in steps[index].across, steps[index].inputs[operand.name]
+    return any(
+        source == bound and (isinstance(bound, Table) or (name in earlier.across) == is_across)
+        for earlier in steps[:index]
+        for name, source in earlier.inputs.items()
+    )
 
 
 def _result_group(shape: NestShape, step: Step) -> int:
@@ -292,7 +304,7 @@ def _cycles(
     first = np.zeros(tiles.shape, float)  # what must be there before the first product
     instructions = tiles * (len(shape.cover.steps) + 1)
     bus = machine.dram.bus_bytes
-    for step in shape.cover.steps:
+    for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
             vectors = np.maximum(space.pixels, point_tiles * max(machine.rows, MMA_UPDATE))
             mma = mma + vectors * _all_tiles(shape) * (1 + len(step.corrections))
@@ -308,11 +320,14 @@ def _cycles(
                     load = load + np.where(again, point_tiles, matrices) * all_bytes / bus
                     first = first + HIDDEN_WEIGHTS * _reach(shape, sizes)[1] * operand.block * word_bytes / bus
                     instructions = instructions + tiles
+                case Parameters() | Table() if _is_there(shape, index, operand):
+                    pass
                 case Table(read):
                     tables = operand.block * _tables(shape, read, extent[space.lane] * shape.unit)
                     load = load + np.where(points_outer & (lane_tiles > 1), point_tiles, 1) * tables * word_bytes / bus
                 case Parameters():
-                    load = load + np.where(points_outer, point_tiles, 1) * extent[space.lane] * word_bytes / bus
+                    count = extent[space.across if operand.name in step.across else space.lane]
+                    load = load + np.where(points_outer, point_tiles, 1) * count * word_bytes / bus
                 case TensorRead(read) if read in shape.off_chip:
                     times = _box_loads(shape, step, point_tiles, lane_tiles, parts, points_outer)
                     box = _box_words(shape, step, read, sizes) * word_bytes / bus

@@ -6,8 +6,8 @@ Dynamic programming over (subexpression, memory) finds the cut whose instruction
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from compiler.errors import CompileError
@@ -68,9 +68,20 @@ class TensorTiles:
 
 @dataclass(frozen=True)
 class Parameters:
-    """An operand reads packed constants of each channel: by field, the nest's read of that name or one number."""
+    """An operand reads packed constants of each channel: by field, the nest's read of that name or one number.
+
+    What is in the fields that are `free` does not matter.
+    """
 
     fields: Mapping[str, str | int]
+    free: frozenset[str] = frozenset()
+
+    def joined(self, other: Parameters) -> Parameters | None:
+        """Constants that serve both; None where a field of theirs differs."""
+        fields = {name: other.fields[name] if name in self.free else own for name, own in self.fields.items()}
+        if any(own != fields[name] and name not in other.free for name, own in other.fields.items()):
+            return None
+        return Parameters(fields, self.free & other.free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +197,7 @@ class Selector:
             raise CompileError(search.explain_failure())
         steps: list[Step] = []
         _flatten(best, steps, {})
-        return Cover(nest, search.space, tuple(steps))
+        return Cover(nest, search.space, _with_shared_parameters(steps))
 
     def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
         """The cheapest single instruction that writes one constant to words of a memory, reading nothing."""
@@ -293,17 +304,19 @@ class _Search:
 
     def _bind_parameters(self, operand: Operand, match: Match, walked: str) -> Parameters | None:
         fields: dict[str, str | int] = {}
+        free = set()
         for name, of in ((f.name, f.type) for f in operand.element.fields):
             expr = match.fields.get((operand.name, name))
             if expr is None:
                 fields[name] = min(max(0, of.interval.low), of.interval.high)
+                free.add(name)
             elif expr.op is Op.CONST:
                 fields[name] = expr.value
             elif self._is_of_channels(self.nest.reads[expr.name], walked):
                 fields[name] = expr.name
             else:
                 return None
-        return Parameters(fields)
+        return Parameters(fields, frozenset(free))
 
     def _is_of_channels(self, access: Access, loop: str) -> bool:
         """Whether a constant has one value for each channel that a loop walks over, or one for all."""
@@ -460,6 +473,32 @@ def _flatten(best: _Best, steps: list[Step], placed: dict[int, int]) -> int:
     steps.append(_step(best, inputs))
     placed[id(best)] = len(steps) - 1
     return placed[id(best)]
+
+
+def _with_shared_parameters(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, with constants of the same channels packed into the same words where fields allow it."""
+    shared: dict[tuple[str, bool], list[Parameters]] = {}  # by memory, and whether a reduction runs over the channels
+    for step, operand, own in _parameters(steps):
+        groups = shared.setdefault((operand.memory, operand.name in step.across), [])
+        for position, group in enumerate(groups):
+            if (both := group.joined(own)) is not None:
+                groups[position] = both
+                break
+        else:
+            groups.append(own)
+    inputs = {id(step): dict(step.inputs) for step in steps}
+    for step, operand, own in _parameters(steps):
+        groups = shared[operand.memory, operand.name in step.across]
+        inputs[id(step)][operand.name] = next(group for group in groups if group.joined(own) == group)
+    return tuple(replace(step, inputs=inputs[id(step)]) for step in steps)
+
+
+def _parameters(steps: Sequence[Step]) -> Iterator[tuple[Step, Operand, Parameters]]:
+    for step in steps:
+        for operand in step.format.sources:
+            bound = step.inputs[operand.name]
+            if isinstance(bound, Parameters):
+                yield step, operand, bound
 
 
 def _step(best: _Best, inputs: Mapping[str, Bound]) -> Step:

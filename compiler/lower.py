@@ -33,6 +33,7 @@ from compiler.lowering_network import ACCUMULATOR, ACTIVATION, Network, identity
 from compiler.nest import Access, Buffer, Nest, NestProgram
 from compiler.nest_expressions import source
 from compiler.number_format import number_format
+from compiler.simplify.transposes import is_at_the_start
 from compiler.vectors import vector_blocks
 from isa.machine import Machine
 from isa.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
@@ -229,9 +230,9 @@ def _transposes_after(name: str, graph: Graph) -> Iterator[tuple[int, ...]]:
     """The axes of the transposes between a graph's input and what computes with it."""
     for operator in graph.operators:
         if operator.inputs[:1] == (name,) and operator.kind in ("quantize", "transpose"):
-            if operator.kind == "transpose":
+            if operator.kind == "transpose" and is_at_the_start(operator, graph):
                 yield operator.attributes["axes"]
-            else:
+            elif operator.kind == "quantize":
                 yield from _transposes_after(operator.outputs[0], graph)
 
 
@@ -249,7 +250,7 @@ def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
     axes: tuple[int, ...] = ()
     quantized = tensor
     while (producer := network.graph.producers.get(quantized)) and producer.kind in ("dequantize", "transpose"):
-        if producer.kind == "transpose":
+        if producer.kind == "transpose" and not is_at_the_start(producer, network.graph):
             axes = tuple(int(axis) for axis in np.argsort(producer.attributes["axes"]))
         quantized = producer.inputs[0]
     return _host_tensor(name, network.graph.tensors[tensor], quantized, axes, None, network)

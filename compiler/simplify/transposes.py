@@ -130,6 +130,17 @@ def transpose_into_product(operator: Operator, view: View) -> Replacement | None
 
 def is_at_an_end(operator: Operator, graph: Graph) -> bool:
     """Whether only the host sees one side of a transpose: it then orders the elements of an input or output so."""
+    if is_at_the_start(operator, graph):
+        return True
+    name, outputs = operator.outputs[0], list(graph.outputs.values())
+    for reader in (o for o in graph.operators if o.inputs[:1] == (name,) and o.kind == "dequantize"):
+        if graph.uses[name] == 1:
+            name = reader.outputs[0]
+    return graph.uses[name] == outputs.count(name) > 0
+
+
+def is_at_the_start(operator: Operator, graph: Graph) -> bool:
+    """Whether a transpose alone reads an input: the host then orders that one's elements."""
     name = operator.inputs[0]
     while graph.uses[name] == 1:
         if name in graph.inputs:
@@ -138,11 +149,7 @@ def is_at_an_end(operator: Operator, graph: Graph) -> bool:
         if producer is None or producer.kind != "quantize":
             break
         name = producer.inputs[0]
-    name, outputs = operator.outputs[0], list(graph.outputs.values())
-    for reader in (o for o in graph.operators if o.inputs[:1] == (name,) and o.kind == "dequantize"):
-        if graph.uses[name] == 1:
-            name = reader.outputs[0]
-    return graph.uses[name] == outputs.count(name) > 0
+    return False
 
 
 TRANSPOSES = {

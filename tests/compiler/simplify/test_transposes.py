@@ -154,3 +154,22 @@ def test_one_of_weights_is_done_here() -> None:
     model = rescaled(builder.build())
     assert kinds(simplified(model)) == ["quantize", "conv", "dequantize"]
     assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1
+
+
+def straight_through(builder: ModelBuilder) -> None:
+    builder.output(builder.node("Transpose", [start(builder, 1, 3, 4, 6)], perm=[0, 3, 1, 2]))
+
+
+def beside_a_convolution(builder: ModelBuilder) -> None:
+    """An input that one operator computes with, and that goes out in another order."""
+    x = start(builder, 1, 3, 8, 8)
+    builder.output(add_conv(builder, x, 3, 4, 3, name="conv"))
+    builder.output(builder.node("Transpose", [x], perm=TO_LAST), "turned")
+
+
+@pytest.mark.parametrize("build", [straight_through, beside_a_convolution])
+def test_the_host_orders_elements_once(build: Callable[[ModelBuilder], None]) -> None:
+    model = model_of(build)
+    program, compiled = lowered(model), compile_model(model, base16())
+    for run in (lambda inputs: simulated(compiled, inputs), lambda inputs: run_nests(program, inputs)):
+        assert distances(model, run).max() <= 1

@@ -152,30 +152,20 @@ def _close(buffer: str, channels: int) -> Spread:
 
 
 def lower_refold(operator: Operator, network: Network) -> list[Nest]:
-    """One row cut into rows is one copy; rows joined are a copy for each, or one where they have one pixel."""
+    """One row cut into rows, or rows that follow each other in one row: a copy."""
     source, target = network.buffer_of[operator.inputs[0]], network.buffer_of[operator.outputs[0]]
     batches, channels, height, width = network.shape(operator.inputs[0])
     _, _, rows, columns = network.shape(operator.outputs[0])
-    outer = [affine(("n", 1)), affine(("o", 1))]
-    across = affine(("x", 1))
-    if height == 1:
-        cut = Access(source, (*outer, affine(), affine(("y", columns), ("x", 1))))
-        whole = Access(target, (*outer, affine(("y", 1)), across))
-        loops = result_loops((batches, channels, rows, columns))
-        return [Nest(operator.name, operator.nodes, loops, {"a": cut}, whole, activation("a"), 0)]
-    if width == 1:
-        down = Access(source, (*outer, across, affine()))
-        loops = result_loops((batches, channels, 1, columns))
-        joined = Access(target, (*outer, affine(), across))
-        return [Nest(operator.name, operator.nodes, loops, {"a": down}, joined, activation("a"), 0)]
-    nests = []
-    for row in range(height):
-        read = Access(source, (*outer, affine(constant=row), across))
-        joined = Access(target, (*outer, affine(), affine(("x", 1), constant=row * width)))
-        loops = result_loops((batches, channels, 1, width))
-        name = _part_name(operator, row, height)
-        nests.append(Nest(name, operator.nodes, loops, {"a": read}, joined, activation("a"), 0))
-    return nests
+    is_cut = height == 1
+    if not is_cut:
+        rows, columns = height, width
+    outer = (affine(("n", 1)), affine(("o", 1)))
+    in_one_row = (*outer, affine(), affine(("y", columns), ("x", 1)))
+    in_rows = (*outer, affine(("y", 1)), affine(("x", 1)))
+    read, write = (in_one_row, in_rows) if is_cut else (in_rows, in_one_row)
+    loops = result_loops((batches, channels, rows, columns))
+    reads = {"a": Access(source, read)}
+    return [Nest(operator.name, operator.nodes, loops, reads, Access(target, write), activation("a"), 0)]
 
 
 def lower_pad(operator: Operator, network: Network) -> list[Nest]:

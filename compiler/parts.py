@@ -10,7 +10,7 @@ looks beyond the edges of, where it would see neighbours in place of padding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.nest import Access, Affine, Buffer, Nest, NestProgram
@@ -19,25 +19,41 @@ from compiler.vectors import vector_blocks
 from isa.machine import Machine
 from isa.statement import Op
 
+ROW, COLUMN = 2, 3
+"""Dimensions of a buffer."""
+
 
 @dataclass(frozen=True)
 class _Part:
-    """Where a buffer lies in another: for each dimension the step between its indices there, and the first."""
+    """Where a buffer lies in another: each index there as steps of the indices here, and the first."""
 
     buffer: str
     outer: str
-    steps: tuple[int, ...]
+    steps: tuple[Mapping[int, int], ...]  # by dimension there: dimension here → step
     firsts: tuple[int, ...]
 
-    def moved(self, access: Access) -> Access:
-        """An access of the buffer as one of the outer buffer."""
+    def step(self, dimension: int) -> int:
+        """The step of a dimension that is the same in both; 0 if it is not."""
+        return self.steps[dimension].get(dimension, 0) if len(self.steps[dimension]) < 2 else 0
+
+    @property
+    def joins_rows(self) -> bool:
+        """Whether rows here follow each other in one row there."""
+        return ROW in self.steps[COLUMN]
+
+    def moved(self, access: Access, order: Sequence[str]) -> Access:
+        """An access of the buffer as one of the outer buffer; its terms are in the order of a nest's loops."""
         if access.tensor != self.buffer:
             return access
-        index = tuple(
-            Affine(tuple((loop, by * step) for loop, by in of.terms), first + step * of.constant)
-            for of, step, first in zip(access.index, self.steps, self.firsts, strict=True)
-        )
-        return replace(access, tensor=self.outer, index=index)
+        index = []
+        for steps, first in zip(self.steps, self.firsts, strict=True):
+            terms: dict[str, int] = {}
+            for dimension, step in steps.items():
+                first += step * access.index[dimension].constant
+                for loop, by in access.index[dimension].terms:
+                    terms[loop] = terms.get(loop, 0) + by * step
+            index.append(Affine(tuple(sorted(terms.items(), key=lambda term: order.index(term[0]))), first))
+        return replace(access, tensor=self.outer, index=tuple(index))
 
 
 def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
@@ -71,8 +87,9 @@ class _Merger:
         del self.nests[position]
         for index, nest in enumerate(self.nests):
             if part.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
-                reads = {name: part.moved(read) for name, read in nest.reads.items()}
-                self.nests[index] = replace(nest, reads=reads, result=part.moved(nest.result))
+                order = [loop.name for loop in nest.loops]
+                reads = {name: part.moved(read, order) for name, read in nest.reads.items()}
+                self.nests[index] = replace(nest, reads=reads, result=part.moved(nest.result, order))
 
     def part(self, copy: Nest) -> _Part | None:
         """What a nest copies from or to as a part of the other, if it is a copy that can go."""
@@ -91,18 +108,29 @@ class _Merger:
         """The inner access's buffer as a part of the outer's; None unless the copy moves all of it."""
         trips = {loop.name: loop.trip for loop in copy.loops}
         shape = self._buffers[inner.tensor].shape
-        steps = []
-        for size, whole, placed in zip(shape, inner.index, outer.index, strict=True):
-            loops = [loop for loop, _ in whole.terms]
-            if whole.constant or len(loops) > 1 or any(by != 1 for _, by in whole.terms):
+        dimension_of: dict[str, int] = {}
+        for dimension, (size, index) in enumerate(zip(shape, inner.index, strict=True)):
+            loops = [loop for loop, _ in index.terms]
+            if index.constant or len(loops) > 1 or any(by != 1 for _, by in index.terms):
                 return None
             if (trips[loops[0]] if loops else 1) != size:
                 return None
-            moving = [(loop, by) for loop, by in placed.terms if trips[loop] > 1]
-            if [loop for loop, _ in moving] != (loops if size > 1 else []):
-                return None
-            steps.append(moving[0][1] if moving else 1)
+            dimension_of |= {loop: dimension for loop in loops if size > 1}
+        steps = [
+            {dimension_of[loop]: by for loop, by in index.terms if loop in dimension_of}
+            or ({} if dimension in dimension_of.values() else {dimension: 1})
+            for dimension, index in enumerate(outer.index)
+        ]
+        moving = [loop for index in outer.index for loop, _ in index.terms if trips[loop] > 1]
+        if sorted(moving) != sorted(dimension_of) or not self._is_same_walk(steps, shape):
+            return None
         return _Part(inner.tensor, outer.tensor, tuple(steps), tuple(of.constant for of in outer.index))
+
+    def _is_same_walk(self, steps: Sequence[Mapping[int, int]], shape: Sequence[int]) -> bool:
+        """Whether each dimension stays the same one; or rows follow each other, without room between them."""
+        if steps[COLUMN] in ({ROW: shape[COLUMN], COLUMN: 1}, {ROW: shape[COLUMN]}):
+            steps = [*steps[:ROW], {ROW: 1}, {COLUMN: 1}]
+        return all(set(of) == {dimension} for dimension, of in enumerate(steps))
 
     def _is_possible(self, part: _Part, is_written: bool) -> bool:
         """Whether a buffer may become a part; `is_written` when the copy wrote the part, not read it."""
@@ -111,7 +139,9 @@ class _Merger:
             return False
         reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == part.buffer]
         has_reader = len(reads) > is_written
-        if is_written and has_reader and (part.steps[2], part.steps[3]) != (1, 1):
+        if part.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
+            return False
+        if is_written and has_reader and not part.joins_rows and (part.step(ROW), part.step(COLUMN)) != (1, 1):
             return False  # loads take what lies between as well, which may not be written yet
         return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
             self._sees_neighbours(part, nest, read) for nest, read in reads
@@ -119,7 +149,7 @@ class _Merger:
 
     def _is_aligned(self, part: _Part, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
         """Channels one by one, from a whole vector (a word is enough for who only writes) to the end of one."""
-        first, step, end = part.firsts[1], part.steps[1], part.firsts[1] + inner.shape[1]
+        first, step, end = part.firsts[1], part.step(1), part.firsts[1] + inner.shape[1]
         unit = self._vector if has_reader else self._lanes
         if step != 1 or first % unit:
             return False
@@ -142,7 +172,7 @@ class _Merger:
         inner, outer = self._buffers[part.buffer].shape, self._buffers[part.outer].shape
         return any(
             not _is_within(index_range(nest, read, d), inner[d])
-            and (part.steps[d], part.firsts[d], inner[d]) != (1, 0, outer[d])
+            and (part.step(d), part.firsts[d], inner[d]) != (1, 0, outer[d])
             for d in (0, 2, 3)
         )
 

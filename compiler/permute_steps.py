@@ -55,8 +55,9 @@ class Run:
 class Step:
     """A move from one form to another: nests that differ in the indices of `parts`, each a walk along `loops`.
 
-    `loops` has for each dimension of the result the run that it walks along, or None where it stays; all of a
-    pick's channels are in `picked`. `leaving` is the dimension to which an exchange takes the innermost channels.
+    `loops` has for each dimension of the result the run that it walks along, or None where it stays; that of the rows
+    may be one along the columns too, with the larger step. All of a pick's channels are in `picked`. `leaving` is the
+    dimension to which an exchange takes the innermost channels.
     """
 
     kind: str  # copy, exchange or pick
@@ -176,11 +177,18 @@ def _is_pick(runs: Sequence[Run], result: Form) -> bool:
 def _walk(
     kind: str, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
 ) -> Step | None:
-    """A step whose nests walk along the longest run of each dimension; all other runs make parts."""
+    """A step whose nests walk along the longest run of each dimension; all other runs make parts.
+
+    In a copy, rows may follow each other in one row of the result: they are walked along as well.
+    """
     loops: list[Run | None] = [None, lane, None, None]
     for dimension in (BATCH, ROW, COLUMN):
         inside = [run for run in runs if run.result[0] == dimension and run.source[0] != CHANNEL]
         loops[dimension] = max(inside, key=lambda run: run.size, default=None)
+    columns = [run for run in runs if run.result[0] == COLUMN and run.source[0] != CHANNEL]
+    if kind == "copy" and loops[ROW] is None and len(columns) > 1:
+        longest = sorted(columns, key=lambda run: -run.size)[:2]
+        loops[ROW], loops[COLUMN] = sorted(longest, key=lambda run: -run.result[1])
     to = CHANNEL
     if kind == "exchange":
         free = [dimension for dimension in (COLUMN, ROW, BATCH) if not any(run.result[0] == dimension for run in runs)]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from compiler.select.cover import Cover
+from compiler.select.space import NO_LOOP, walking_loops
 from isa.statement import Op, walk
 
 REPEATABLE = frozenset({Op.MAX_OVER, Op.MIN_OVER})
@@ -61,7 +62,7 @@ def _along_rows(nest: Nest, read: str, rows: str, columns: str, buffers: dict[st
     access, row_loop = nest.reads[read], f"{rows}.all"
     tensor = buffers[access.tensor]
     trips = {loop.name: loop.trip for loop in nest.loops}
-    outer = [index.terms[0][0] if index.terms else "" for index in nest.result.index]
+    outer = [loop or NO_LOOP for loop in walking_loops(nest.result)]
     shape = (tensor.shape[0], trips.get(outer[1], 1), tensor.shape[2], trips.get(outer[3], 1))
     between = Buffer(f"{nest.name}.rows", shape, tensor.type)
     loops = [NestLoop(loop, trips[loop]) for loop in (outer[0], outer[1]) if loop]
@@ -78,7 +79,7 @@ def _along_rows(nest: Nest, read: str, rows: str, columns: str, buffers: dict[st
 def _down_columns(nest: Nest, read: str, columns: str, between: Buffer) -> Nest:
     """The rest of the nest: the reduction over the rows of each window, and what follows it."""
     access = nest.reads[read]
-    outer = [index.terms[0][0] if index.terms else "" for index in nest.result.index]
+    outer = [loop or NO_LOOP for loop in walking_loops(nest.result)]
     index = (access.index[0], _only(outer[1]), access.index[2], _only(outer[3]))
     reading = Access(between.name, index, access.outside)
     loops = tuple(loop for loop in nest.loops if loop.name != columns)

@@ -47,7 +47,7 @@ class NestSpace:
 def nest_space(nest: Nest, lanes: int) -> NestSpace:
     """The roles of a nest's loops; raises CompileError if the result is not a plain walk over [N, C, H, W]."""
     trips = {loop.name: loop.trip for loop in nest.loops} | {NO_LOOP: 1}
-    moving = [_only_loop(index) for index in nest.result.index]
+    moving = walking_loops(nest.result)
     if len(moving) != 4 or None in moving:
         raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
     first = nest.result.index[1].constant
@@ -88,6 +88,17 @@ def loops_of(expr: Expr, nest: Nest) -> frozenset[str]:
     if expr.op in (Op.SOURCE, Op.LUT):
         return of_args | {loop for index in nest.reads[expr.name].index for loop, _ in index.terms}
     return of_args
+
+
+def walking_loops(result: Access) -> list[str | None]:
+    """The loop along each dimension of a result: NO_LOOP without one, None with several.
+
+    Rows may also follow each other in one row of the result.
+    """
+    moving = [_only_loop(index) for index in result.index]
+    if len(moving) == 4 and moving[2] == NO_LOOP and len(result.index[3].terms) == 2:
+        moving[2:] = [loop for loop, _ in result.index[3].terms]
+    return moving
 
 
 def describe(nest: Nest) -> str:

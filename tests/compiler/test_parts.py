@@ -221,3 +221,30 @@ def test_buffers_of_another_type_stay() -> None:
     program = hand_written(("a", 32, 0))
     wide = replace(program.buffers["a"], type=IntegerType(16, True))
     assert copies(merge_parts(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1
+
+
+def flattened(kernel: int, is_hosted: bool = False) -> onnx.ModelProto:
+    """Maxima whose pixels become one row, and convolutions of both; that of the rows pads."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (2, 20, 6, 5)), 0.1, LOW, name="x.q")
+    y = builder.node("MaxPool", [x], kernel_shape=[2, 2], strides=[1, 1])
+    y = builder.quantize(y, 0.1, LOW, name="y.q")
+    row = builder.node("Reshape", [y, builder.constant("shape", np.array([2, 20, 1, 20]))], name="row")
+    builder.output(add_conv(builder, row, 20, 8, 1, name="of_row"), "of_row")
+    builder.output(add_conv(builder, y, 20, 8, kernel, pads=[kernel // 2] * 4, name="of_rows"), "of_rows")
+    if is_hosted:
+        builder.output(y, "y")
+    return builder.build("flattened")
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        (flattened(1), 0),
+        (flattened(3), 1),  # in one row there is no padding between the rows
+        (flattened(1, is_hosted=True), 1),
+    ],
+)
+def test_rows_are_computed_as_one_row(model: onnx.ModelProto, left: int) -> None:
+    assert merged(model) == (1, left)
+    assert compiled_distances(model, "base16").max() <= 1

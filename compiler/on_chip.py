@@ -66,17 +66,18 @@ class OnChip:
         if isinstance(home, Whole):
             return home.buffer, home.layout
         batch, rows, columns = (span(access.index[d], tile) for d in (0, 2, 3))
-        key = (batch, blocks, rows, columns)
-        held = self._tensors.get(read)
-        if held is not None and held[0] == key:
-            return held[1], held[2]
+        inner_rows = common(rows, range(home.layout.shape[2]))
+        inner_columns = common(columns, range(home.layout.shape[3]))
+        is_inside = (inner_rows, inner_columns) == (rows, columns)
+        key = (access.tensor, batch, blocks, rows, columns, None if is_inside else access.outside)
+        for held, buffer, layout in self._tensors.values():  # another read may have brought it as well
+            if held == key:
+                return buffer, layout
         self._builder.sink = loads
         there = common(blocks, range(home.layout.blocks))
         group = self._job.shape.group
         layout = box_layout(group, batch, there, rows, columns)
         buffer = self._builder.buffer(f"{self._name}.{read}", self._job.home, layout.words, group)
-        inner_rows = common(rows, range(home.layout.shape[2]))
-        inner_columns = common(columns, range(home.layout.shape[3]))
         outside = outside_runs(layout, inner_rows, inner_columns)
         if outside:
             assert access.outside is not None, f"{self._name}: {read} leaves its bounds"

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from compiler.errors import TooSmall
 from compiler.nest import Access
 from compiler.remedy import larger_memory
-from compiler.select.cover import Cover, Intermediate, Parameters, Step, Table, TensorRead, TensorTiles, WeightTiles
+from compiler.select.cover import (
+    Bound,
+    Cover,
+    Intermediate,
+    Parameters,
+    Step,
+    Table,
+    TensorRead,
+    TensorTiles,
+    WeightTiles,
+)
 from compiler.select.space import NO_LOOP, describe
 from compiler.weight_tiles import WeightTiles as CutWeights
 from isa.encoding import Operand
@@ -199,7 +209,7 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
         for operand in step.format.sources:
             bound = step.inputs[operand.name]
             match bound:
-                case Parameters() | Table() if _is_there(shape, index, operand):
+                case Parameters() | Table() | TensorRead() if _is_there(shape, index, operand):
                     pass
                 case Parameters():
                     count = sizes[space.across] if operand.name in step.across else blocks
@@ -219,14 +229,25 @@ def _words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> di
 
 
 def _is_there(shape: NestShape, index: int, operand: Operand) -> bool:
-    """Whether an earlier step reads the constants of an operand as well."""
+    """Whether an earlier step of a nest across lanes reads the words of an operand as well."""
     steps = shape.cover.steps
     is_across, bound = operand.name in steps[index].across, steps[index].inputs[operand.name]
+    if shape.cover.space.across == NO_LOOP:
+        return False
     return any(
-        source == bound and (isinstance(bound, Table) or (name in earlier.across) == is_across)
+        _same_tensor(shape, source, bound)
+        or (source == bound and (isinstance(bound, Table) or (name in earlier.across) == is_across))
         for earlier in steps[:index]
         for name, source in earlier.inputs.items()
     )
+
+
+def _same_tensor(shape: NestShape, one: Bound, other: Bound) -> bool:
+    """Whether two reads take the same pixels of a tensor; all channels are there, whichever loop walks over them."""
+    if not isinstance(one, TensorRead) or not isinstance(other, TensorRead):
+        return False
+    a, b = (shape.cover.nest.reads[each.read] for each in (one, other))
+    return a.tensor == b.tensor and [a.index[d] for d in (0, 2, 3)] == [b.index[d] for d in (0, 2, 3)]
 
 
 def _result_group(shape: NestShape, step: Step) -> int:
@@ -320,7 +341,7 @@ def _cycles(
                     load = load + np.where(again, point_tiles, matrices) * all_bytes / bus
                     first = first + HIDDEN_WEIGHTS * _reach(shape, sizes)[1] * operand.block * word_bytes / bus
                     instructions = instructions + tiles
-                case Parameters() | Table() if _is_there(shape, index, operand):
+                case Parameters() | Table() | TensorRead() if _is_there(shape, index, operand):
                     pass
                 case Table(read):
                     tables = operand.block * _tables(shape, read, extent[space.lane] * shape.unit)

@@ -18,7 +18,8 @@ from compiler.lower_tiles import select
 from compiler.nest_expressions import source
 from compiler.nest_interpreter import run_nests
 from compiler.nest_text import parse_nests, print_nests
-from compiler.pipeline import compile_model, resume
+from compiler.pipeline import Options, compile_model, resume
+from compiler.tiling import TilingOptions
 from isa.elf_writer import to_bytes
 from isa.loader import load_machine
 from isa.machine import Machine
@@ -139,6 +140,15 @@ def test_what_all_channels_share_is_computed_once() -> None:
     assert len(set(expressions)) == len(expressions)
     assert [step.is_uniform for step in cover.steps] == [True] * (len(cover.steps) - 1) + [False]
     assert all(step.words == 16 for step in cover.steps)
+    masks = [step.inputs["p"] for step in cover.steps if "p" in step.inputs]
+    assert len(masks) == 2 and masks[0] == masks[1]
+
+
+def test_a_tile_is_loaded_once() -> None:
+    """Though a reduction and what follows it read it in loops of their own."""
+    options = Options(TilingOptions(residency="none"))
+    program = compile_model(softmax_model((1, 64, 4, 4)), load_machine("vector16"), options)
+    assert [i.format.mnemonic for i in program.instructions].count("load_act") == 1
 
 
 def test_the_nest_can_be_read_back() -> None:

@@ -7,10 +7,11 @@ an attention, [1, T, H · D] reshaped to [1, T, H, D] and transposed to [1, H, T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
-from compiler.element_order import ElementOrder, same_order
+from compiler.element_order import ElementOrder, effort, same_order
 from compiler.errors import RAISING, Blame
 from compiler.graph import Graph, Operator, TensorType, stored_shape
 from compiler.simplify.rewrite import drop_dead_code
@@ -103,14 +104,17 @@ class _Permutes:
         wanted = stored_shape(shape, f"tensor {name!r}")
         if moved.order.is_same and self._stored.setdefault(moved.root, wanted) == wanted:
             return self._shaped(name, moved)
-        return self._permuted(name, moved, wanted)
+        return self._permuted(name, moved, shape)
 
     def _settled(self, name: str) -> str:
         """The tensor for the host, or to go on with: its elements in the order in which they are stored."""
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
             return name if moved is None else self._shaped(name, moved)
-        stored = self._permuted(name, moved, _four(self._shape(name)))
+        source = self._stored.get(moved.root) or stored_shape(_four(self._shape(moved.source)))
+        shapes = [_four(self._shape(name)), *_views(moved.order.result_sizes)]
+        shape = min(shapes, key=lambda shape: effort(moved.order, source, stored_shape(shape)))
+        stored = self._permuted(name, moved, shape)
         if self._shape(stored) == self._shape(name):
             return stored
         result = self._fresh(f"{name}.shaped")
@@ -129,13 +133,12 @@ class _Permutes:
         self._moved[result] = replace(moved, by=())
         return result
 
-    def _permuted(self, name: str, moved: _Moved, wanted: tuple[int, ...]) -> str:
-        """A permute's result that holds a tensor's elements in their order, as an operator reads them."""
-        shape = self._shape(name) if len(self._shape(name)) <= 4 else wanted
+    def _permuted(self, name: str, moved: _Moved, shape: tuple[int, ...]) -> str:
+        """A permute's result that holds a tensor's elements in their order, in a shape of at most four dimensions."""
         key = (moved.root, moved.order, shape)
         if key in self._made:
             return self._made[key]
-        source = self._source(moved)
+        source = self._source(moved, stored_shape(shape))
         result = self._made[key] = self._fresh(f"{name}.permuted")
         attributes = {"shape": moved.order.sizes, "axes": moved.order.axes}
         self._add("permute", source, result, shape, attributes, moved)
@@ -143,10 +146,14 @@ class _Permutes:
         self._stored[result] = stored_shape(shape)
         return result
 
-    def _source(self, moved: _Moved) -> str:
-        """The stored tensor, in a shape that it is computed or read with."""
+    def _source(self, moved: _Moved, wanted: tuple[int, int, int, int]) -> str:
+        """The stored tensor, in the shape that it is computed or read with; of an input the one that serves best."""
         shape = self._shape(moved.source)
-        stored = self._stored.setdefault(moved.root, stored_shape(_four(shape)))
+        if moved.root not in self._stored:
+            shapes = [_four(shape), *_views(moved.order.sizes)]
+            best = min(shapes, key=lambda shape: effort(moved.order, stored_shape(shape), wanted))
+            self._stored[moved.root] = stored_shape(best)
+        stored = self._stored[moved.root]
         if len(shape) <= 4 and stored_shape(shape) == stored:
             return moved.source
         result = self._fresh(f"{moved.source}.stored")
@@ -174,9 +181,12 @@ class _Permutes:
         return name
 
 
+def _views(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Shapes [N, C, 1, W] of a tensor, elements in the same order, with each of its factors as channels."""
+    for position, size in enumerate(sizes):
+        yield prod(sizes[:position]), size, 1, prod(sizes[position + 1 :])
+
+
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape of at most four dimensions: the first ones joined."""
-    joined = 1
-    for size in shape[: len(shape) - 3]:
-        joined *= size
-    return shape if len(shape) <= 4 else (joined, *shape[-3:])
+    return shape if len(shape) <= 4 else (prod(shape[:-3]), *shape[-3:])

@@ -152,20 +152,24 @@ def _close(buffer: str, channels: int) -> Spread:
 
 
 def lower_refold(operator: Operator, network: Network) -> list[Nest]:
+    x, y = operator.inputs[0], operator.outputs[0]
+    source, target = network.buffer_of[x], network.buffer_of[y]
+    return [refolded(operator.name, operator, source, target, network.shape(x), network.shape(y))]
+
+
+def refolded(
+    name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int]
+) -> Nest:
     """One row cut into rows, or rows that follow each other in one row: a copy."""
-    source, target = network.buffer_of[operator.inputs[0]], network.buffer_of[operator.outputs[0]]
-    batches, channels, height, width = network.shape(operator.inputs[0])
-    _, _, rows, columns = network.shape(operator.outputs[0])
-    is_cut = height == 1
-    if not is_cut:
-        rows, columns = height, width
+    is_cut = shape[2] == 1
+    batches, channels, rows, columns = result if is_cut else shape
     outer = (affine(("n", 1)), affine(("o", 1)))
     in_one_row = (*outer, affine(), affine(("y", columns), ("x", 1)))
     in_rows = (*outer, affine(("y", 1)), affine(("x", 1)))
     read, write = (in_one_row, in_rows) if is_cut else (in_rows, in_one_row)
     loops = result_loops((batches, channels, rows, columns))
     reads = {"a": Access(source, read)}
-    return [Nest(operator.name, operator.nodes, loops, reads, Access(target, write), activation("a"), 0)]
+    return Nest(name, operator.nodes, loops, reads, Access(target, write), activation("a"), 0)
 
 
 def lower_pad(operator: Operator, network: Network) -> list[Nest]:

@@ -12,7 +12,7 @@ from compiler.errors import CompileError
 from compiler.graph import Operator, describe
 from compiler.lower_integers import is_sum
 from compiler.lower_matmul import transposition
-from compiler.lower_moves import picking, selector
+from compiler.lower_moves import picking, refolded, selector
 from compiler.lower_products import product_nest
 from compiler.lowering_network import SPACE, Network, Spread, activation, affine, result_loops
 from compiler.nest import Access, Affine, Nest
@@ -29,6 +29,8 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
     if not is_sum(network.graph.tensors[x]):
         order = order_of(operator.attributes["shape"], operator.attributes["axes"])
         steps = steps_of(order, network.shape(x), network.shape(y), network.lanes)
+        if steps is None and _only_rows_change(operator, network):
+            return _by_way_of_one_row(operator, network)
     if steps is None:
         raise CompileError(
             f"{describe(operator)}: moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a "
@@ -47,6 +49,24 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
             network.spreads[target] = Spread(source, channels, step.source.shape[CHANNEL])
         source = target
     return nests
+
+
+def _only_rows_change(operator: Operator, network: Network) -> bool:
+    """Whether the elements stay in order, and batches and channels as they are: 3×13 pixels become 13×3."""
+    before, after = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
+    axes = operator.attributes["axes"]
+    return tuple(axes) == tuple(range(len(axes))) and before[:2] == after[:2]
+
+
+def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
+    x, y = operator.inputs[0], operator.outputs[0]
+    before, after = network.shape(x), network.shape(y)
+    flat = (*before[:2], 1, before[2] * before[3])
+    row = network.add_buffer(f"{operator.name}.row", flat)
+    return [
+        refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat),
+        refolded(f"{operator.name}.cut", operator, row, network.buffer_of[y], flat, after),
+    ]
 
 
 def _nests(name: str, operator: Operator, step: Step, source: str, target: str, network: Network) -> list[Nest]:

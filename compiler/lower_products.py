@@ -23,6 +23,7 @@ from compiler.lowering_network import (
     affine,
     kernel_of,
     result_loops,
+    result_scales,
     target_of,
     whole,
     window_access,
@@ -46,7 +47,8 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
     x, w = operator.inputs[:2]
     result = network.shape(operator.outputs[0])
-    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(operator.outputs[0])
+    x_scale, x_zero = network.quantization(x)
+    y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
     weights, w_scales = symmetric_weights(operator, network)
     taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
     macs = operator.attributes.get(MACS, taps * result[0] * result[2] * result[3])
@@ -59,7 +61,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
         walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
     reduce = (network.shape(x)[1] if spread is None else spread.width, *weights.shape[2:])
     access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
-    factors, bounds = units / y_scale, sum_bounds(weights)
+    factors, bounds = units / y_scales, sum_bounds(weights)
     product = Product(reduce, access, *walk, bias, factors, bounds)
     return [product_nest(operator.name, operator, product, macs, network)]
 

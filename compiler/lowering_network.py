@@ -84,6 +84,12 @@ class Network:
         return of.quantization.scale, of.quantization.zero_point - uint8_offset(of)
 
 
+def result_scales(of: TensorType) -> NDArray[np.float64]:
+    """The scale of a result, or that of each channel."""
+    assert of.quantization is not None
+    return np.array(of.quantization.scales, np.float64)
+
+
 def uint8_offset(of: TensorType) -> int:
     return UINT8_OFFSET if of.dtype == "uint8" else 0
 
@@ -146,7 +152,8 @@ def whole(shape: Sequence[int]) -> Box:
 
 def target_of(operator: Operator, network: Network) -> Target:
     of = network.graph.tensors[operator.outputs[0]]
-    _, zero = network.quantization(operator.outputs[0])
+    assert of.quantization is not None and len(set(of.quantization.zero_points)) == 1
     offset = uint8_offset(of)
+    zero = of.quantization.zero_points[0] - offset
     low, high = (operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), of.limits, strict=True))
     return Target(zero, low - offset, high - offset)

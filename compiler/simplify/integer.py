@@ -20,6 +20,8 @@ MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to
 
 SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "softmax")
 
+LIMITS = ("low", "high")
+
 EXACT_GRID = 1e-6
 """A limit this close to a multiple of the scale is one."""
 
@@ -50,7 +52,8 @@ def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | Non
         steps = limit / of.quantization.scale
         if math.isfinite(limit) and abs(steps - round(steps)) > EXACT_GRID:
             return None
-    attributes = _limits(operator, of, *of.limits)
+    attributes = integer_limits(operator, of, *of.limits)
+    assert attributes is not None  # of one scale
     rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
     return below(dequantize, rescale, of, view)
 
@@ -87,7 +90,9 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
     if clamp is None:
         return None
     of = view.type(operator.outputs[0])
-    attributes = _limits(clamp, of, operator.attributes["low"], operator.attributes["high"])
+    attributes = integer_limits(clamp, of, operator.attributes["low"], operator.attributes["high"])
+    if attributes is None:
+        return None
     made = replace(operator, inputs=clamp.inputs, attributes=attributes, nodes=clamp.nodes + operator.nodes)
     return Replacement((made,))
 
@@ -95,7 +100,7 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
 def quantize_before(operator: Operator, view: View) -> Replacement | None:
     """quantize(reshape(x)) → reshape(quantize(x)); the same for all of MONOTONE."""
     before = view.producer(operator.inputs[0], *MONOTONE)
-    if before is None:
+    if before is None or _has_channels(operator, view):
         return None
     return above(operator, before, view)
 
@@ -112,7 +117,7 @@ def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
 def requantize(operator: Operator, view: View) -> Replacement | None:
     """quantize(dequantize(q)) → rescale(q), or q itself where nothing changes."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
-    if dequantize is None:
+    if dequantize is None or _has_channels(operator, view):
         return None
     made = replace(operator, kind="rescale", inputs=dequantize.inputs)
     return Replacement((made,))
@@ -121,7 +126,7 @@ def requantize(operator: Operator, view: View) -> Replacement | None:
 def integer_operator(operator: Operator, view: View) -> Replacement | None:
     """quantize(op(dequantize(q), …)) → op(q, …) on quantised tensors."""
     computed = view.producer(operator.inputs[0], *SUMS, *BINARY)
-    if computed is None:
+    if computed is None or (computed.kind != "conv" and _has_channels(operator, view)):
         return None
     inputs = [_integers(name, view) for name in computed.inputs[:2]] + list(map(_bias, computed.inputs[2:], [view] * 3))
     if any(name is None for name in inputs):
@@ -131,6 +136,12 @@ def integer_operator(operator: Operator, view: View) -> Replacement | None:
     extra = tuple(node for node in operator.nodes[:-1] if node not in computed.nodes)
     made = Operator(computed.name, computed.kind, names, operator.outputs, attributes, computed.nodes + extra)
     return Replacement((made,))
+
+
+def _has_channels(quantize: Operator, view: View) -> bool:
+    """Whether each channel of the result has a scale of its own, which only a convolution gives."""
+    parts = view.type(quantize.outputs[0]).quantization
+    return parts is not None and parts.axis is not None
 
 
 def _integers(name: str, view: View) -> str | None:
@@ -169,12 +180,19 @@ def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(before, outputs=(result,), attributes={**before.attributes, **limits}, nodes=nodes),))
 
 
-def _limits(clamp: Operator, of: TensorType, low: int, high: int) -> dict[str, int]:
-    """The integers between which a quantised value stays when its real value is clamped, within low … high."""
+def integer_limits(clamp: Operator, of: TensorType, low: int, high: int) -> dict[str, int] | None:
+    """The integers between which a quantised value stays when its real value is clamped, within low … high.
+
+    None if channels with scales of their own have others.
+    """
     assert of.quantization is not None
-    bounds = [quantized_value(clamp.attributes[name], of.quantization, of.limits) for name in ("low", "high")]
-    low = min(max(low, bounds[0]), bounds[1])
-    return {"low": low, "high": max(low, min(high, bounds[1]))}
+    of_channels = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
+    parts = [Quantization((scale,), (zero,)) for scale, zero in of_channels]
+    least, most = ({quantized_value(clamp.attributes[name], part, of.limits) for part in parts} for name in LIMITS)
+    if len(least) > 1 or len(most) > 1:
+        return None
+    low = min(max(low, *least), *most)
+    return {"low": low, "high": max(low, min(high, *most))}
 
 
 def quantized_value(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compiler.errors import CompileError, DamagedModel
 from compiler.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
 from compiler.simplify.attributes import attributes_of
+from compiler.simplify.integer import integer_limits
 from compiler.simplify.rewrite import Replacement, View
 from isa.program import NARROW_DTYPES, WIDE_DTYPES
 
@@ -46,8 +47,10 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
         integers = np.clip(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
         return Replacement(tensors={output: of}, constants={output: integers})
     _require_positive(operator, quantization)
-    if only_at_an_end(of) and not (source in view.inputs and _is_only_dequantized(output, view)):
-        return None
+    if only_at_an_end(of):
+        is_made_so = source in view.inputs or (_is_of_channels(of) and _is_convolved(source, of, view))
+        if not is_made_so or not _is_only_dequantized(output, view):
+            return None
     made = Operator(operator.name, "quantize", (source,), (output,), {"low": low, "high": high}, operator.nodes)
     return Replacement((made,), {output: of})
 
@@ -67,8 +70,8 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
     meant = replace(of, quantization=_quantization(operator, axis, block, view))
     _require_positive(operator, meant.quantization)
     if only_at_an_end(meant):
-        is_made_at_an_end = source in view.inputs or view.producer(source, "quantize") is not None and of == meant
-        if not is_made_at_an_end or view.users(result) or not _is_only_dequantized(source, view):
+        is_made_so = source in view.inputs or of == meant
+        if not is_made_so or view.users(result) or not _is_only_dequantized(source, view):
             return None
     if of.quantization is not None and of != meant:
         raise CompileError(
@@ -111,6 +114,22 @@ def only_at_an_end(of: TensorType) -> str:
     return f"an activation has a scale for each {'block' if of.quantization.block else 'channel'}; expected one scale"
 
 
+def _is_of_channels(of: TensorType) -> bool:
+    """Whether each channel has a scale and all have one zero point: a product's sums have a scale for each anyway."""
+    parts = of.quantization
+    if of.dtype not in INTEGERS or parts is None:
+        return False
+    return (parts.axis, parts.block) == (1, 0) and len(set(parts.zero_points)) == 1
+
+
+def _is_convolved(name: str, of: TensorType, view: View) -> bool:
+    """Whether a float tensor is the result of a convolution, within limits that are one for all channels of `of`."""
+    clamp = view.producer(name, "clamp")
+    if clamp is not None and integer_limits(clamp, of, *of.limits) is None:
+        return False
+    return view.producer(name if clamp is None else clamp.inputs[0], "conv") is not None
+
+
 def _is_only_dequantized(name: str, view: View) -> bool:
     return all(user.kind in DEQUANTIZERS for user in view.users(name))
 
@@ -124,7 +143,10 @@ def unread_reason(operator: Operator, graph: Graph) -> str:
         return "its scale is computed; expected a constant"
     block = operator.attributes.get("block_size", 0)
     parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    return only_at_an_end(replace(of, quantization=parts)) + "; others only go from an input of the model to an output"
+    of = replace(of, quantization=parts)
+    if of.dtype in INTEGERS and not block:
+        return f"{only_at_an_end(of)}, or a Conv before it and an output of the model after it, and one zero point"
+    return f"{only_at_an_end(of)}; others only go from an input of the model to an output"
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:

@@ -50,8 +50,8 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
     computing = [o for o in region.operators if o.kind != "dequantize"]
     if len(computing) < 2 and not any(o.kind in FUNCTIONS for o in computing):
         return None
-    source = view.type(leaf)
-    if source.quantization is None or source.quantization.axis is not None:
+    source, result = view.type(leaf), view.type(operator.outputs[0])
+    if any(of.quantization is None or of.quantization.axis is not None for of in (source, result)):
         return None
     if source.shape != view.type(operator.outputs[0]).shape:
         return None

@@ -24,7 +24,7 @@ from isa.loader import load_machine, shipped_machines
 from isa.numeric import parse_integer_type
 from isa.program import place_regions
 from simulator.interpreter import interpret
-from tests.compiler.models import ModelBuilder
+from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.pipelines import base16, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
 from tilewright.host import dram_image, host_dtype, read_outputs
@@ -34,7 +34,8 @@ TYPES = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16")
 GRAINS = {"one scale": (0, 0, 0), "channels": (1, 0, 1), "last dimension": (1, 0, -1), "blocks": (2, 2, 1)}
 """Words → 1 for scales along an axis, 2 for blocks; elements in a block; the axis."""
 
-OTHERS = "others only go from an input of the model to an output"
+OTHERS = "; others only go from an input of the model to an output"
+CHANNELS = ", or a Conv before it and an output of the model after it, and one zero point"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -175,23 +176,23 @@ def inner_model(integers: str, count: int, after: str = "Relu", **attributes: in
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (inner_model("int8", 4), "an activation has a scale for each channel; expected one scale"),
-        (inner_model("int4", 1), "an activation is int4; expected int8 or uint8"),
-        (inner_model("uint16", 1), "an activation is uint16; expected int8 or uint8"),
+        (inner_model("int8", 4), f"an activation has a scale for each channel; expected one scale{CHANNELS}"),
+        (inner_model("int4", 1), f"an activation is int4; expected int8 or uint8{OTHERS}"),
+        (inner_model("uint16", 1), f"an activation is uint16; expected int8 or uint8{OTHERS}"),
     ],
 )
 def test_operators_take_int8_of_one_scale(model: onnx.ModelProto, why: str) -> None:
     with pytest.raises(CompileError) as caught:
         simplified(model)
-    assert str(caught.value) == f"node 'dq' (DequantizeLinear): {why}; {OTHERS}"
+    assert str(caught.value) == f"node 'dq' (DequantizeLinear): {why}"
 
 
 @pytest.mark.parametrize(
     ("node", "why"),
     [
         ("y = QuantizeLinear <axis = 1, output_dtype = 3> (r, scales)",
-         "an activation has a scale for each channel; expected one scale"),
-        ("y = QuantizeLinear <output_dtype = 22> (r, one)", "an activation is int4; expected int8 or uint8"),
+         f"an activation has a scale for each channel; expected one scale{CHANNELS}"),
+        ("y = QuantizeLinear <output_dtype = 22> (r, one)", f"an activation is int4; expected int8 or uint8{OTHERS}"),
     ],
 )  # fmt: skip
 def test_what_operators_make_is_int8_of_one_scale(node: str, why: str) -> None:
@@ -203,7 +204,7 @@ def test_what_operators_make_is_int8_of_one_scale(node: str, why: str) -> None:
     )
     with pytest.raises(CompileError) as caught:
         simplified(model)
-    assert str(caught.value) == f"node 'node' (QuantizeLinear): {why}; {OTHERS}"
+    assert str(caught.value) == f"node 'node' (QuantizeLinear): {why}"
 
 
 def test_sums_are_not_dequantised_with_another_scale() -> None:
@@ -225,6 +226,59 @@ def test_integers_of_channels_go_nowhere_else() -> None:
         "{ [dq] y = DequantizeLinear(x, s) z = Reshape(x, shape) }"
     )
     with pytest.raises(CompileError, match=r"^node 'dq' \(DequantizeLinear\): an activation has a scale for each"):
+        simplified(model)
+
+
+# -- channels of a convolution -----------------------------------------------------------------------------------------
+
+
+def conv_model(
+    limits: tuple[float, float] | None, scales: list[float], zeros: list[int], is_real: bool, activation: type = np.int8
+) -> onnx.ModelProto:
+    """x → Conv → Clip → QuantizeLinear with a scale for each channel → DequantizeLinear, if `is_real`."""
+    builder = ModelBuilder(np.random.default_rng(0), activation=activation)
+    x = builder.quantize(builder.input("x", [2, 3, 6, 6]), 0.05)
+    weights, _ = builder.weights("w", [len(scales), 3, 3, 3])
+    y = builder.node("Conv", [x, weights], name="conv", pads=[1, 1, 1, 1])
+    if limits is not None:
+        ends = [builder.constant(name, np.float32(value)) for name, value in zip("ab", limits, strict=True)]
+        y = builder.node("Clip", [y, *ends], name="clip")
+    scale = builder.constant("s", np.array(scales, np.float32))
+    zero = builder.constant("z", np.array(zeros, activation))
+    q = builder.node("QuantizeLinear", [y, scale, zero], name="q")
+    if is_real:
+        builder.output(builder.node("DequantizeLinear", [q, scale, zero], name="dq"))
+    else:
+        builder.output(q, element=helper.np_dtype_to_tensor_dtype(np.dtype(activation)))
+    return builder.build()
+
+
+@pytest.mark.parametrize("activation", [np.int8, np.uint8])
+@pytest.mark.parametrize("is_real", [True, False])
+@pytest.mark.parametrize("limits", [None, (0.0, np.inf), (-0.0001, 1e9)])
+def test_a_convolution_may_end_in_channels(limits: tuple[float, float] | None, is_real: bool, activation: type) -> None:
+    scales = [0.02, 0.05, 0.1, 0.013, 0.2]
+    model = conv_model(limits, scales, [7] * 5, is_real, activation)
+    inputs = {"x": np.random.default_rng(1).normal(0, 3, (2, 3, 6, 6)).astype(np.float32)}
+    expected = run_onnx(model, inputs)["result"]
+    result = simulated(compile_model(model, base16()), inputs)["result"]
+    assert result.dtype == expected.dtype
+    of_channels = np.array(scales).reshape(1, 5, 1, 1) if is_real else 1
+    apart = np.rint((result.astype(np.float64) - expected) / of_channels)
+    assert np.abs(apart).max() <= 1
+    assert np.mean(apart == 0) > 0.99
+    assert len(np.unique(result)) > 20
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        conv_model(None, [0.02, 0.05], [7, 8], True),
+        conv_model((0.0, 6.0), [0.5, 0.05], [7, 7], True),  # 12 steps in one channel, 120 in the other
+    ],
+)
+def test_channels_that_one_requantisation_cannot_make_are_refused(model: onnx.ModelProto) -> None:
+    with pytest.raises(CompileError, match=r"^node 'q' \(QuantizeLinear\): an activation has a scale for each channel"):
         simplified(model)
 
 

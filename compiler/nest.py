@@ -75,7 +75,7 @@ class Nest:
 
     The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction (across
     lanes also one inside another, each over all its iterations). `lanes_sum` and `lanes_max` are their argument: they
-    say that the reduction in it runs over channels, which lie in lanes. A `lut(t, x)` looks up in the read t, a constant
+    say that the reduction in it is over channels, which lie in lanes. A `lut(t, x)` looks up in the read t, a constant
     [C or 1, entries] whose access indexes all but the last dimension; its first entry is for -entries / 2, or for the
     least value of the type that x is wrapped to.
     Every node's `range` holds for all inputs (weights are known, so a `sum` has its true bound).

@@ -31,7 +31,13 @@ from tilewright.host import dram_image, host_dtype, read_outputs
 
 TYPES = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16")
 
-GRAINS = {"one scale": (0, 0, 0), "channels": (1, 0, 1), "last dimension": (1, 0, -1), "blocks": (2, 2, 1)}
+GRAINS = {
+    "one scale": (0, 0, 0),
+    "channels": (1, 0, 1),
+    "last dimension": (1, 0, -1),
+    "blocks": (2, 2, 1),
+    "blocks of one": (2, 1, 1),
+}
 """Words → 1 for scales along an axis, 2 for blocks; elements in a block; the axis."""
 
 OTHERS = "; others only go from an input of the model to an output"

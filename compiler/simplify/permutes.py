@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.element_order import ElementOrder, effort, same_order
+from compiler.element_order import ElementOrder, effort, order_of, same_order
 from compiler.errors import RAISING, Blame
 from compiler.graph import Graph, Operator, TensorType, stored_shape
 from compiler.simplify.rewrite import drop_dead_code
@@ -52,6 +52,7 @@ class _Permutes:
         self._outputs: dict[str, str] = dict(graph.outputs)
         self._moved = {name: _Moved(name, name, same_order(graph.tensors[name].shape)) for name in graph.inputs}
         self._stored: dict[str, tuple[int, int, int, int]] = {}  # by root: how operators compute or read it
+        self._by_host: set[str] = set()  # results of transpositions that the host makes
         self._made: dict[tuple[str, ElementOrder, tuple[int, ...]], str] = {}
 
     def graph(self) -> Graph:
@@ -71,6 +72,9 @@ class _Permutes:
 
     def _with_operands(self, operator: Operator) -> Operator:
         match operator.kind:
+            case "transpose" if self._is_ordered_by_host(operator):
+                x = operator.inputs[0]
+                return replace(operator, inputs=(self._shaped(x, self._moved[x]),))
             case "reshape" | "transpose":
                 return operator
             case "quantize" | "dequantize":
@@ -87,15 +91,14 @@ class _Permutes:
             return replace(moved, source=y) if moved.order.is_same else _Moved(y, y, same_order(self._shape(y)))
         if operator.kind == "reshape":
             return replace(moved, by=(*moved.by, operator))
-        if moved.order.is_same and is_at_an_end(operator, self._before):
-            return replace(moved, source=y)
+        if operator.outputs[0] in self._by_host:
+            return replace(moved, source=y, by=())
         axes = operator.attributes["axes"]
         order = moved.order.transposed(self._shape(x), axes)
         if order is not None:
             return replace(moved, order=order, by=(*moved.by, operator))
-        between = self._moved[self._settled(x)]
-        order = between.order.transposed(self._shape(x), axes)
-        assert order is not None
+        order = order_of(self._shape(x), axes)
+        between = self._moved[self._settled(x, order)]
         return replace(between, order=order, by=(operator,))
 
     def _read(self, name: str) -> str:
@@ -106,13 +109,25 @@ class _Permutes:
             return self._shaped(name, moved)
         return self._permuted(name, moved, shape)
 
-    def _settled(self, name: str) -> str:
-        """The tensor for the host, or to go on with: its elements in the order in which they are stored."""
+    def _is_ordered_by_host(self, transpose: Operator) -> bool:
+        """Whether a transposition is at an end of the graph, and nothing has moved elements there before."""
+        moved = self._moved.get(transpose.inputs[0])
+        is_host = moved is not None and moved.order.is_same and is_at_an_end(transpose, self._before)
+        self._by_host |= set(transpose.outputs) if is_host else set()
+        return is_host
+
+    def _settled(self, name: str, following: ElementOrder | None = None) -> str:
+        """The tensor for the host, or to go on with: its elements in the order in which they are stored.
+
+        The shape in which they are is the best for this move, and the one that follows it.
+        """
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
             return name if moved is None else self._shaped(name, moved)
         source = self._stored.get(moved.root) or stored_shape(_four(self._shape(moved.source)))
         shapes = [_four(self._shape(name)), *_views(moved.order.result_sizes)]
+        if following is not None:
+            shapes = [shape for shape in shapes if following.cut_as_source(stored_shape(shape)) is not None] or shapes
         shape = min(shapes, key=lambda shape: effort(moved.order, source, stored_shape(shape)))
         stored = self._permuted(name, moved, shape)
         if self._shape(stored) == self._shape(name):

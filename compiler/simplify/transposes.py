@@ -84,7 +84,7 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
         else:
             turned_already = (o.outputs[0] for o in view.users(name) if o.kind == "transpose")
             found = next((o for o in turned_already if _turned_by(o, back, view)), None)
-            if found is None:
+            if found is None or not _is_for_one(operator, axes, view):
                 return None
             inputs.append(found)
     result = operator.outputs[0]
@@ -94,6 +94,11 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
     made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
     after = replace(before, inputs=(middle,), outputs=(result,))
     return Replacement((made, after), types, constants)
+
+
+def _is_for_one(operator: Operator, axes: tuple[int, ...], view: View) -> bool:
+    """Whether the transposes of an operator's operands go when it does not read them: others would bring it back."""
+    return all(view.is_read_once(name) for name in operator.inputs if _turned_by(name, axes, view))
 
 
 def _turned_by(name: str, axes: tuple[int, ...], view: View) -> bool:

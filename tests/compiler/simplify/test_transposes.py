@@ -173,3 +173,16 @@ def test_the_host_orders_elements_once(build: Callable[[ModelBuilder], None]) ->
     program, compiled = lowered(model), compile_model(model, base16())
     for run in (lambda inputs: simulated(compiled, inputs), lambda inputs: run_nests(program, inputs)):
         assert distances(model, run).max() <= 1
+
+
+def test_two_tensors_that_both_are_read_in_both_orders() -> None:
+    """Either order of the sum would do: none is taken in place of the other again and again."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = start(builder, 1, 6, 8)
+    weight, _ = builder.weights("matrix", [8, 8], axis=1)
+    y = builder.quantize(builder.node("MatMul", [x, weight]), 1.0)
+    builder.output(builder.quantize(builder.node("Add", [y, x]), 1.0))
+    scores = builder.node("MatMul", [y, builder.node("Transpose", [y], perm=[0, 2, 1])])
+    builder.output(builder.quantize(scores, 1.0), "scores")
+    model = rescaled(builder.build())
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1

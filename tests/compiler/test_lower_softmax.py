@@ -14,18 +14,21 @@ from compiler.errors import CompileError
 from compiler.evaluate import evaluate
 from compiler.lower import lower
 from compiler.lower_softmax import UNIT, reciprocal_of
-from compiler.lower_tiles import select
+from compiler.lower_tiles import select, select_and_tile
 from compiler.nest_expressions import source
 from compiler.nest_interpreter import run_nests
 from compiler.nest_text import parse_nests, print_nests
 from compiler.pipeline import Options, compile_model, resume
+from compiler.tile_interpreter import interpret_tiles
 from compiler.tiling import TilingOptions
 from isa.elf_writer import to_bytes
 from isa.loader import load_machine
 from isa.machine import Machine
 from isa.numeric import Interval, Rounding
 from tests.compiler.models import ModelBuilder, run_onnx
+from tests.compiler.nests import from_region
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
+from tests.compiler.test_tile_interpreter import run_binary
 
 EXACT_SHARE = 0.999
 """Of results that are those of ONNX Runtime; no other is more than one step away."""
@@ -113,6 +116,20 @@ def test_lanes_beyond_the_channels_count_as_nothing(channels: int) -> None:
     apart = compiled_distances(builder.build("conv"), "vector16")
     assert apart.max() <= 1
     assert (apart == 0).mean() >= 0.99  # a result of the convolution may be a step away
+
+
+def test_tiles_mean_what_binaries_do_whatever_is_beyond_the_channels() -> None:
+    machine, shape = load_machine("vector16"), (1, 21, 3, 5)
+    tiles = select_and_tile(lower(simplified(softmax_model(shape)), machine), machine)
+    rng = np.random.default_rng(0)
+    regions = [np.frombuffer(rng.bytes(tiles.input_bytes), np.int8).copy() for _ in range(2)]
+    lanes = [region[tiles.inputs[0].offset :][: 2 * 15 * 16].reshape(2, 15, 16) for region in regions]
+    lanes[1][0], lanes[1][1, :, :5] = lanes[0][0], lanes[0][1, :, :5]
+    assert not np.array_equal(lanes[0], lanes[1])
+    outputs = [interpret_tiles(tiles, region.tobytes()) for region in regions]
+    first, second = (from_region(tiles.outputs[0], output) for output in outputs)
+    assert np.array_equal(first, second)
+    assert outputs[0] == run_binary(tiles, regions[0].tobytes())
 
 
 @pytest.mark.parametrize("channels", [2, 5])

@@ -84,7 +84,7 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
         else:
             turned_already = (o.outputs[0] for o in view.users(name) if o.kind == "transpose")
             found = next((o for o in turned_already if _turned_by(o, back, view)), None)
-            if found is None or not _is_for_one(operator, axes, view):
+            if found is None or found in operator.inputs or not _is_for_one(operator, axes, view):
                 return None
             inputs.append(found)
     result = operator.outputs[0]

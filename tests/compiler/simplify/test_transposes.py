@@ -186,3 +186,12 @@ def test_two_tensors_that_both_are_read_in_both_orders() -> None:
     builder.output(builder.quantize(scores, 1.0), "scores")
     model = rescaled(builder.build())
     assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1
+
+
+def test_a_matrix_and_its_transpose() -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.node("Relu", [start(builder, 1, 6, 6)]), 1.0)
+    total = builder.node("Add", [builder.node("Transpose", [x], perm=[0, 2, 1]), x])
+    builder.output(builder.quantize(total, 1.0))
+    model = rescaled(builder.build())
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1

@@ -29,7 +29,9 @@ class Known:
 class RandomNetwork:
     """Grows a network step by step; every step reads tensors that are there already."""
 
-    def __init__(self, seed: int, attempt: int) -> None:
+    def __init__(self, seed: int, attempt: int, kinds: Kinds, has_softmax: bool) -> None:
+        self.kinds = kinds
+        self.has_softmax = has_softmax
         self.rng = np.random.default_rng([seed, attempt, 0xD1CE])
         activation = np.int8 if self.rng.random() < 0.7 else np.uint8
         self.builder = ModelBuilder(self.rng, activation=activation)
@@ -40,7 +42,7 @@ class RandomNetwork:
 
     def model(self) -> onnx.ModelProto:
         for _ in range(int(self.rng.choice(STEPS))):
-            step = STEP_KINDS[int(self.rng.integers(len(STEP_KINDS)))]
+            step = self.kinds[int(self.rng.integers(len(self.kinds)))]
             made = step(self)
             if made is not None:
                 self.known.append(made)
@@ -69,6 +71,9 @@ class RandomNetwork:
 
     def constant(self, values: object) -> str:
         return self.builder.constant(self.name("c"), np.array(values))
+
+
+Kinds = tuple[Callable[[RandomNetwork], Known | None], ...]
 
 
 def conv(net: RandomNetwork) -> Known | None:
@@ -188,15 +193,59 @@ def shuffle(net: RandomNetwork) -> Known | None:
     return net.rounded(net.node("Reshape", turned, net.constant(np.array(x.shape, np.int64))), x.shape)
 
 
-STEP_KINDS: tuple[Callable[[RandomNetwork], Known | None], ...] = (
+def turn(net: RandomNetwork) -> Known | None:
+    """Any exchange of dimensions."""
+    x = net.any()
+    axes = [int(axis) for axis in net.rng.permutation(4)]
+    return net.rounded(net.node("Transpose", x.name, perm=axes), tuple(x.shape[axis] for axis in axes))
+
+
+def reshaped(net: RandomNetwork) -> Known | None:
+    """The same elements in other dimensions; rows and columns in any, channels as wholes."""
+    x = net.any()
+    n, c, h, w = x.shape
+    shapes = [(n, c, w, h), (n, c, 1, h * w), (n, 1, c * h, w), (n, c * h, w, 1), (1, n * c, h, w), (n, c, h * w, 1)]
+    shape = shapes[int(net.rng.integers(len(shapes)))]
+    return net.rounded(net.node("Reshape", x.name, net.constant(np.array(shape, np.int64))), shape)
+
+
+def attend(net: RandomNetwork) -> Known | None:
+    """Attention over positions: each head's products of queries and keys, a function of them, and the values."""
+    queries = net.any()
+    n, c, h, w = queries.shape
+    others = [t for t in net.known if t.shape == queries.shape]
+    keys, values = (others[int(net.rng.integers(len(others)))] for _ in range(2))
+    heads = int(net.rng.choice([heads for heads in (1, 2, 4) if c % heads == 0]))
+    split = net.constant(np.array([n, heads, c // heads, h * w], np.int64))
+    q, k, v = (net.node("Reshape", t.name, split) for t in (queries, keys, values))
+    by_position = (n, heads, h * w, h * w)
+    scores = net.rounded(net.node("MatMul", net.node("Transpose", q, perm=[0, 1, 3, 2]), k), by_position)
+    if scores is None:
+        return None
+    function = net.node("Softmax", scores.name, axis=3) if net.has_softmax else net.node("Sigmoid", scores.name)
+    weights = net.rounded(function, by_position)
+    assert weights is not None
+    mixed = net.node("MatMul", v, net.node("Transpose", weights.name, perm=[0, 1, 3, 2]))
+    rounded = net.rounded(mixed, (n, heads, c // heads, h * w))
+    assert rounded is not None
+    whole = net.constant(np.array(queries.shape, np.int64))
+    return net.rounded(net.node("Reshape", rounded.name, whole), queries.shape)
+
+
+STEP_KINDS: Kinds = (
     conv, conv, conv, binary, binary, by_channel, function, pool, concat, concat, cut, enlarge, pad, blocks, shuffle,
 )  # fmt: skip
 
 
-def random_network(seed: int) -> onnx.ModelProto:
+TRANSPOSING_KINDS = (*STEP_KINDS, turn, reshaped, attend, attend, attend)
+"""For machines whose array reads tiles of tensors, straight and transposed."""
+
+
+def random_network(seed: int, *, transposes: bool = False, has_softmax: bool = False) -> onnx.ModelProto:
     """The network of a seed; one with a tensor that is zero for all inputs, as x - x, is drawn again."""
+    kinds = TRANSPOSING_KINDS if transposes else STEP_KINDS
     for attempt in range(100):
-        model = RandomNetwork(seed, attempt).model()
+        model = RandomNetwork(seed, attempt, kinds, has_softmax).model()
         if min(_scales(model)) > SMALLEST_SCALE:
             return model
     raise AssertionError(f"seed {seed}: no network")

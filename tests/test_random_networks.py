@@ -13,11 +13,15 @@ from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated, steps_apart
 from tests.random_networks import random_network
 
-MACHINES = (
-    ("base16", ()),
-    ("base16", ("memories.act.kib=16", "memories.acc.kib=32", "memories.wgt.kib=16")),  # tensors leave the chip
-    ("rect", ()),
-    ("tiny8", ()),
+SMALL = ("memories.act.kib=16", "memories.acc.kib=32", "memories.wgt.kib=16")
+"""Tensors leave the chip."""
+
+MACHINES: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
+    ("base16", (), {}),
+    ("base16", SMALL, {"transposes": True}),
+    ("rect", (), {}),
+    ("tiny8", (), {"transposes": True}),
+    ("vector16", (), {"transposes": True, "has_softmax": True}),
 )
 
 FEW, MANY = 12, 120
@@ -25,9 +29,9 @@ FEW, MANY = 12, 120
 
 def check(seed: int) -> None:
     """One network on one machine; failures name both."""
-    name, overrides = MACHINES[seed % len(MACHINES)]
+    name, overrides, kinds = MACHINES[seed % len(MACHINES)]
     machine = load_machine(name, overrides)
-    model = random_network(seed)
+    model = random_network(seed, **kinds)
     where = f"seed {seed} on {name} {' '.join(overrides)}"
     nests = lower(simplified(model), machine)
     program = compile_model(model, machine)
@@ -37,7 +41,7 @@ def check(seed: int) -> None:
         np.testing.assert_array_equal(by_tiles[tensor.name], by_nests[tensor.name], err_msg=where)
         # Each layer may be one step away, and the next one carries that on.
         apart = steps_apart(by_nests[tensor.name], expected[tensor.name], tensor)
-        assert (apart <= 2).mean() >= 0.98 and np.median(apart) == 0, f"{where}: {tensor.name} is {apart.max()} away"
+        assert (apart <= 2).mean() >= 0.98 and np.median(apart) <= 1, f"{where}: {tensor.name} is {apart.max()} away"
 
 
 @pytest.mark.parametrize("seed", range(FEW))

@@ -126,6 +126,14 @@ class Builder:
         weight = self._normal(f"{name}.weight", (features, fan_in), gain, fan_in)
         return self._node("Gemm", name, [source.name, weight, self._bias(name, features)], (1, features), transB=1)
 
+    def matmul(self, name: str, left: Value, right: Value) -> Value:
+        """Products of the matrices in the last two dimensions, [.., M, K] · [.., K, N]."""
+        return self._node("MatMul", name, [left.name, right.name], (*left.shape[:-1], right.shape[-1]))
+
+    def parameter(self, name: str, shape: tuple[int, ...], *, gain: float) -> Value:
+        """Numbers that training finds and that no layer multiplies by."""
+        return Value(self._normal(name, shape, gain, 1), shape)
+
     # -- element by element --------------------------------------------------------------------------------------------
 
     def relu(self, source: Value) -> Value:
@@ -145,9 +153,8 @@ class Builder:
         """relu6(x + 3) / 6."""
         return self._unary("HardSigmoid", "hardsigmoid", source, alpha=1 / 6, beta=0.5)
 
-    def softmax(self, name: str, source: Value) -> Value:
-        """Over the features of [1, features]."""
-        return self._node("Softmax", name, [source.name], source.shape, axis=1)
+    def softmax(self, name: str, source: Value, axis: int = 1) -> Value:
+        return self._node("Softmax", name, [source.name], source.shape, axis=axis)
 
     def sigmoid(self, source: Value) -> Value:
         return self._unary("Sigmoid", "sigmoid", source)
@@ -158,6 +165,9 @@ class Builder:
     def mul(self, name: str, left: Value, right: Value) -> Value:
         """A product; `right` may be [1, channels, 1, 1], the same for all positions."""
         return self._node("Mul", name, [left.name, right.name], left.shape)
+
+    def scaled(self, name: str, source: Value, factor: float) -> Value:
+        return self._node("Mul", name, [source.name, self._scalar(f"{name}.factor", factor)], source.shape)
 
     def batch_norm(self, name: str, source: Value) -> Value:
         """A batch normalisation that stays a node, with statistics near those of a trained one."""
@@ -197,6 +207,15 @@ class Builder:
     def flatten(self, source: Value) -> Value:
         return self._node("Flatten", f"{source.name}.flat", [source.name], (1, int(np.prod(source.shape[1:]))))
 
+    def reshape(self, name: str, source: Value, shape: tuple[int, ...]) -> Value:
+        sizes = self._keep_integers(f"{name}.shape", shape)
+        return self._node("Reshape", name, [source.name, sizes], shape)
+
+    def transpose(self, name: str, source: Value, axes: tuple[int, ...]) -> Value:
+        """Dimension i of the result is dimension axes[i] of the source."""
+        shape = tuple(source.shape[axis] for axis in axes)
+        return self._node("Transpose", name, [source.name], shape, perm=list(axes))
+
     def concat(self, name: str, *sources: Value) -> Value:
         """Channels one after another."""
         channels = sum(source.channels for source in sources)
@@ -233,6 +252,10 @@ class Builder:
 
     def _keep(self, name: str, values: NDArray[Any]) -> str:
         self._weights[name] = values.astype(np.float32)
+        return name
+
+    def _keep_integers(self, name: str, values: tuple[int, ...]) -> str:
+        self._weights[name] = np.array(values, np.int64)
         return name
 
     def _random(self, name: str) -> np.random.Generator:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import onnx
 
+from programs.networks.botnet import botnet50
 from programs.networks.builder import Builder
 from programs.networks.efficientnet_lite import efficientnet_lite0
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
@@ -21,6 +22,7 @@ from programs.networks.yolo import yolov3_tiny
 
 NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "autoencoder": autoencoder,
+    "botnet50": botnet50,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
     "mobilenetv1": mobilenet_v1,

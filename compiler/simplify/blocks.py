@@ -83,13 +83,13 @@ def _moves(
             yield "take", {}, channels
     elif after[2] > h:
         block = isqrt(c // after[1])
-        if after == (n, c // block**2, h * block, w * block):
+        if block and after == (n, c // block**2, h * block, w * block):
             for order in ("DCR", "CRD"):
                 if np.array_equal(_to_space(image, block, order), moved):
                     yield "depth_to_space", {"block": block, "order": order}, np.arange(c)
     elif after[2] < h:
         block = isqrt(after[1] // c)
-        if after == (n, c * block**2, h // block, w // block):
+        if block and after == (n, c * block**2, h // block, w // block):
             spread = _to_depth(image, block)
             channels = np.searchsorted(np.sort(spread[0, :, 0, 0]), moved[0, :, 0, 0])
             channels = np.argsort(spread[0, :, 0, 0])[np.minimum(channels, len(channels) - 1)]

@@ -61,3 +61,15 @@ def test_a_chain_is_one_move(model: onnx.ModelProto, kind: str) -> None:
     assert kind in found
     assert not {"transpose", "reshape"} & set(found)
     assert compiled_distances(model, "base16").max() == 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        chain((1, 2, 2, 48), (1, 2, 2, 4, 12), (0, 1, 3, 2, 4), (1, 4, 8, 6)),
+        chain((1, 8, 8, 3), (1, 4, 2, 8, 3), (0, 2, 1, 3, 4), (1, 4, 4, 12)),
+    ],
+)
+def test_a_chain_of_other_shapes_moves_elements(model: onnx.ModelProto) -> None:
+    assert "permute" in kinds(simplified(model))
+    assert compiled_distances(model, "base16").max() == 0

@@ -37,9 +37,27 @@ def test_shows_engines_with_their_reach() -> None:
     assert rows_of("base16", "Engines")["mma"] == ("systolic", 8, "act, wgt", "acc")
 
 
-def test_shows_instructions_with_opcode_bits_loops_and_statement() -> None:
+def test_shows_instructions_with_opcode_bits_and_loops() -> None:
     # 8 opcode, 4 · 16 waits, 30 trip counts, 2 · (14 base, 3 · 15 strides)
-    assert rows_of("base16", "Instructions")["copy"] == (12, 220, "i10 j10 k10", "y = a")
+    assert rows_of("base16", "Instructions")["copy"] == (12, 220, "i10 j10 k10")
+
+
+def test_shows_the_statement_of_every_instruction() -> None:
+    statements = rows_of("base16", "Statements")
+
+    assert statements["copy"] == ("y = a",)
+    assert list(statements) == list(rows_of("base16", "Instructions"))
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_no_statement_takes_more_than_two_lines_of_80_columns(name: str) -> None:
+    table = next(t for t in tables(load_machine(name)) if t.title == "Statements")
+
+    lines = printed_in_80_columns(table).splitlines()
+
+    # The line after one that continues a statement begins with the next instruction.
+    continues = [line.startswith(" ") for line in lines]
+    assert not any(a and b for a, b in zip(continues, continues[1:], strict=False))
 
 
 def test_shows_peak_rates_and_the_ridge_point() -> None:
@@ -71,16 +89,19 @@ def test_every_row_has_a_cell_for_each_column() -> None:
     assert all(len(row) == len(table.columns) for table in every_table() for row in table.rows)
 
 
-@pytest.mark.parametrize("table", every_table(), ids=lambda table: table.title)
-def test_fits_80_columns_without_breaking_a_word(table: Table) -> None:
+def printed_in_80_columns(table: Table) -> str:
     rich_table = RichTable(*table.columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for row in table.rows:
         rich_table.add_row(*map(str, row))
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-
     console.print(rich_table)
+    return console.export_text()
 
-    printed = console.export_text()
+
+@pytest.mark.parametrize("table", every_table(), ids=lambda table: table.title)
+def test_fits_80_columns_without_breaking_a_word(table: Table) -> None:
+    printed = printed_in_80_columns(table)
+
     assert max(map(len, printed.splitlines())) <= 80
     words = {word for row in table.rows for cell in row for word in str(cell).split()}
     assert {word for word in words if word not in printed} == set()

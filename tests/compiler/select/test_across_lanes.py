@@ -73,3 +73,15 @@ def test_a_value_of_each_channel_is_not_read_by_all() -> None:
     assert refusal(replace(first, nests=(replace(nest, expr=one, reads=reads),))) == (
         "node: no instruction of vector16 computes `max(act, b)`; add one to the machine's instructions"
     )
+
+
+def test_a_reduction_takes_no_computed_value_of_each_channel() -> None:
+    """It would be one word for all of the blocks that the reduction runs over."""
+    both = make(Op.MAX_OVER, make(Op.MAX, source("a", INT8.interval), source("b", INT8.interval)))
+    access = Access("x", (BATCH, SUMMED, ROW, COLUMN))
+    largest = program(across_lanes(Op.LANES_MAX, both), access, 32)
+    (nest,) = largest.nests
+    assert refusal(replace(largest, nests=(replace(nest, reads={"a": access, "b": access}),))) == (
+        "node: no instruction of vector16 computes `lanes_max(max_over(max(a, b)))`; add one to the machine's "
+        "instructions"
+    )

@@ -75,13 +75,12 @@ def test_a_value_of_each_channel_is_not_read_by_all() -> None:
     )
 
 
-def test_a_reduction_takes_no_computed_value_of_each_channel() -> None:
-    """It would be one word for all of the blocks that the reduction runs over."""
+def test_a_reduction_takes_no_value_that_is_computed_for_each_of_its_iterations() -> None:
+    """An instruction before it would leave one word for all of them."""
     both = make(Op.MAX_OVER, make(Op.MAX, source("a", INT8.interval), source("b", INT8.interval)))
-    access = Access("x", (BATCH, SUMMED, ROW, COLUMN))
-    largest = program(across_lanes(Op.LANES_MAX, both), access, 32)
+    window = Access("x", (BATCH, CHANNEL, axis(("y", 1), ("i", 1)), COLUMN), 0)
+    largest = program(both, window, 3, channels=32)
     (nest,) = largest.nests
-    assert refusal(replace(largest, nests=(replace(nest, reads={"a": access, "b": access}),))) == (
-        "node: no instruction of vector16 computes `lanes_max(max_over(max(a, b)))`; add one to the machine's "
-        "instructions"
+    assert refusal(replace(largest, nests=(replace(nest, reads={"a": window, "b": window}),))) == (
+        "node: no instruction of vector16 computes `max_over(max(a, b))`; add one to the machine's instructions"
     )

@@ -444,8 +444,9 @@ class _Search:
         """The expression with every part that instructions do compute replaced by the memory that it would be in."""
 
         def rename(node: Expr) -> Expr:
-            for memory in self.machine.memories:
-                if node is not expr and node.args and self.best(node, memory) is not None:
+            is_value = node is not expr and node.args and not loops_of(node, self.nest) & set(self.space.reduce)
+            for memory in self.machine.memories if is_value else ():
+                if self.best(node, memory) is not None:
                     return Expr(Op.SOURCE, node.range, name=memory)
             return Expr(
                 node.op, node.range, tuple(map(rename, node.args)), node.name, node.field, node.value, node.type,

@@ -31,7 +31,7 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What computes one quantised tensor from others: `model` has int8 tensors as its inputs and its output."""
+    """What computes one quantised tensor from others: `model` has quantised tensors as its inputs and its output."""
 
     kind: str
     name: str
@@ -87,7 +87,7 @@ def agreement(layer: Layer, program: tilewright.Program | str, tensors: Tensors)
     if isinstance(program, str):
         return Agreement(layer.kind, layer.name, 0, 0, 0, program)
     result = program.run({name: tensors[name] for name in layer.inputs}).outputs[layer.output]
-    distance = np.abs(result.astype(np.int64) - tensors[layer.output])
+    distance = np.abs(result.astype(np.int64) - tensors[layer.output].astype(np.int64))
     return Agreement(layer.kind, layer.name, distance.size, int((distance > 0).sum()), int(distance.max(initial=0)))
 
 
@@ -97,7 +97,7 @@ def quantised_tensors(model: onnx.ModelProto, feed: Tensors) -> dict[str, NDArra
     exposed.CopyFrom(model)
     names = [node.output[0] for node in model.graph.node if node.op_type == QUANTIZE]
     del exposed.graph.output[:]
-    exposed.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.INT8, None) for name in names)
+    exposed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     return dict(zip(names, plain_session(exposed).run(names, dict(feed)), strict=True))
 
 
@@ -131,8 +131,8 @@ def _layer(
     graph = helper.make_graph(
         nodes,
         output,
-        [helper.make_tensor_value_info(name, onnx.TensorProto.INT8, tensors[name].shape) for name in inputs],
-        [helper.make_tensor_value_info(output, onnx.TensorProto.INT8, tensors[output].shape)],
+        [_value_info(name, tensors) for name in inputs],
+        [_value_info(output, tensors)],
         [tensor for tensor in model.graph.initializer if tensor.name in needed],
     )
     opsets = model.opset_import
@@ -140,6 +140,11 @@ def _layer(
     kind = " + ".join(_kind(node, graph) for node in operators) or "requantisation"
     part = helper.make_model(graph, opset_imports=opsets, ir_version=model.ir_version)
     return Layer(kind, operators[-1].name if operators else quantize.name, part, tuple(inputs), output)
+
+
+def _value_info(name: str, tensors: Tensors) -> onnx.ValueInfoProto:
+    element = helper.np_dtype_to_tensor_dtype(tensors[name].dtype)
+    return helper.make_tensor_value_info(name, element, tensors[name].shape)
 
 
 def _kind(node: onnx.NodeProto, graph: onnx.GraphProto) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from compiler.pipeline import compile_model
 from isa.loader import load_machine
-from isa.program import place_regions
-from programs.networks.quantise import random_inputs
+from isa.program import Program, place_regions
+from programs.networks.botnet import attention
+from programs.networks.builder import Builder, Value
+from programs.networks.quantise import quantise, random_inputs
 from programs.networks.registry import int8_network
 from rtl.run import run_rtl_many
 from simulator.cycles import simulate_cycles
@@ -17,6 +20,13 @@ from tests.compiler.models import random_inputs as network_inputs
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright import host
+
+
+class Gated(Builder):
+    """Attention whose weights are each score's sigmoid, for machines that have no softmax."""
+
+    def softmax(self, name: str, source: Value, axis: int = 1) -> Value:
+        return self.sigmoid(source)
 
 
 @pytest.mark.slow
@@ -36,8 +46,55 @@ def test_the_whole_network_is_the_simulators(name: str) -> None:
 @pytest.mark.slow
 def test_random_networks_are_the_simulators() -> None:
     """Lookups, products of tensors, sums, strided results: whatever random networks select."""
-    machine = load_machine("base16")
-    models = [random_network(seed) for seed in range(20)]
+    programs = require_the_simulators("base16", [random_network(seed) for seed in range(20)])
+
+    assert {"lookup", "mul", "sum", "maximum"} <= mnemonics(programs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("machine", "has_softmax", "selected"),
+    [
+        ("base16", False, {"mma_transposed", "lookup", "copy"}),
+        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize", "copy"}),
+    ],
+)
+def test_random_networks_with_transpositions_are_the_simulators(
+    machine: str, has_softmax: bool, selected: set[str]
+) -> None:
+    """Products of computed tensors, transposed tiles, moves of elements between lanes, rows and pixels."""
+    models = [random_network(seed, transposes=True, has_softmax=has_softmax) for seed in range(16)]
+    programs = require_the_simulators(machine, models)
+
+    assert selected <= mnemonics(programs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("machine", "builder", "selected"),
+    [
+        ("base16", Gated, {"mma_transposed", "lookup"}),
+        ("vector16", Builder, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize"}),
+    ],
+)
+def test_attention_is_the_simulators(machine: str, builder: type[Builder], selected: set[str]) -> None:
+    """Heads of 16 channels, which fill the lanes, and of 10, which do not; 30 positions, which never do."""
+    models = [attention_network(builder, channels) for channels in (64, 40)]
+    programs = require_the_simulators(machine, models)
+
+    assert selected <= mnemonics(programs)
+
+
+def attention_network(builder: type[Builder], channels: int) -> onnx.ModelProto:
+    """Attention of four heads between two convolutions, int8."""
+    net = builder("attention")
+    x = net.relu(net.conv("before", net.input("image", channels, 6, 5), channels))
+    return quantise(net.model(y=net.conv("after", attention(net, "attention", x), channels)))
+
+
+def require_the_simulators(name: str, models: list[onnx.ModelProto]) -> list[Program]:
+    """Every model is wholly on the machine, and leaves the simulator's bytes and counters; returns the programs."""
+    machine = load_machine(name)
     programs = [compile_model(model, machine) for model in models]
     drams = [
         host.dram_image(program, network_inputs(model, np.random.default_rng(0)))
@@ -47,8 +104,11 @@ def test_random_networks_are_the_simulators() -> None:
 
     runs = run_rtl_many(machine, jobs)
 
-    mnemonics = {i.mnemonic for program in programs for i in program.instructions}
-    assert {"lookup", "mul", "sum", "maximum"} <= mnemonics
-    for seed, ((program, dram, bases), (state, counters)) in enumerate(zip(jobs, runs, strict=True)):
-        assert_same_bytes(simulate_values(program, dram, bases), state, f"seed {seed}")
-        assert_same_counters(simulate_cycles(program, bases), counters, f"seed {seed}")
+    for place, ((program, dram, bases), (state, counters)) in enumerate(zip(jobs, runs, strict=True)):
+        assert_same_bytes(simulate_values(program, dram, bases), state, f"{name}, model {place}")
+        assert_same_counters(simulate_cycles(program, bases), counters, f"{name}, model {place}")
+    return programs
+
+
+def mnemonics(programs: list[Program]) -> set[str]:
+    return {instruction.mnemonic for program in programs for instruction in program.instructions}

@@ -29,7 +29,7 @@ def botnet50(builder: Builder) -> onnx.ModelProto:
 def _attention_block(builder: Builder, name: str, source: Value, channels: int, stride: int) -> Value:
     """Figure 1, right."""
     x = builder.relu(builder.conv(f"{name}.conv1", source, channels, 1))
-    x = _attention(builder, f"{name}.attention", x)
+    x = attention(builder, f"{name}.attention", x)
     if stride > 1:
         x = builder.average_pool(f"{name}.pool", x, (stride, stride))
     x = builder.conv(f"{name}.conv3", builder.relu(x), 4 * channels, 1, gain=BRANCH_GAIN)
@@ -37,7 +37,7 @@ def _attention_block(builder: Builder, name: str, source: Value, channels: int, 
     return builder.relu(builder.add(f"{name}.add", x, around))
 
 
-def _attention(builder: Builder, name: str, source: Value) -> Value:
+def attention(builder: Builder, name: str, source: Value) -> Value:
     """Figure 4: softmax(q kᵀ + q rᵀ) v for each head, with r the sum of an encoding of the row and one of the column.
 
     q kᵀ + q rᵀ is q (k + r)ᵀ. The normalisation behind it is part of v, as the weights of each position sum to 1.

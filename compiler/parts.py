@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.batches import separate_batches
 from compiler.nest import Access, Affine, Buffer, Nest, NestProgram
 from compiler.residency import index_range
 from compiler.vectors import vector_blocks
@@ -58,6 +59,7 @@ class _Part:
 
 def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
     """The program without the copies that are only a matter of addresses; it computes the same."""
+    program = separate_batches(program)
     merger = _Merger(program, machine)
     position = 0
     while position < len(merger.nests):

@@ -106,10 +106,28 @@ def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: i
 
 
 def _cost(step: Step, lanes: int) -> float:
+    """In words moved; a copy that is only a matter of addresses is likely to go (compiler/parts.py, batches.py)."""
+    if step.kind == "copy" and (_only_parts_channels(step) or _only_joins_rows(step)):
+        return step.nests
     batches, channels, rows, columns = step.result.shape
     words = batches * rows * columns * -(-channels // lanes)
     times = {"copy": 1, "exchange": 2, "pick": -(-step.source.shape[CHANNEL] // lanes)}[step.kind]
     return step.nests * NEST_COST + words * times
+
+
+def _only_parts_channels(step: Step) -> bool:
+    """Whether nothing moves but between channels and batches."""
+    runs = (*(run for run in step.loops if run is not None), *step.parts)
+    return all(
+        run.source == run.result or {run.source[0], run.result[0]} <= {BATCH, CHANNEL} for run in runs
+    ) and step.source.shape[ROW:] == step.result.shape[ROW:]  # fmt: skip
+
+
+def _only_joins_rows(step: Step) -> bool:
+    """Whether only rows follow each other in one row, or one is cut into rows, by one nest."""
+    return not step.parts and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
+        run.source == run.result or {run.source[0], run.result[0]} == {ROW, COLUMN} for run in step.loops if run
+    )  # fmt: skip
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -229,6 +247,8 @@ def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int
                 taken = {*channels, *columns}
                 for batches, rows in _arrangements(first, last, taken):
                     yield _form((batches, channels, rows, columns), sizes)
+                    if not columns:
+                        yield _form((batches, channels, (), rows), sizes)
     for inner in range(1, len(last[CHANNEL])):
         width = prod(sizes[f] for f in last[CHANNEL][-inner:])
         yield _form(last, sizes, inner, -(-width // lanes) * lanes)

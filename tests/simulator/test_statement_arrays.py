@@ -1,11 +1,12 @@
-"""Fields of stored elements, against Python's integers; statements on arrays are in `tests/test_expressions.py`."""
+"""Fields of stored elements, against Python's integers, and types; values are in `tests/test_expressions.py`."""
 
 import numpy as np
 import pytest
 
 from isa.memory import structured_element
-from isa.numeric import parse_integer_type
-from simulator.statement_arrays import extract
+from isa.numeric import Rounding, parse_integer_type
+from isa.statement import Scope, parse_statement
+from simulator.statement_arrays import extract, working_type
 
 LAYOUTS = (
     {"first": "uint63", "across": "uint2", "last": "uint63"},
@@ -27,3 +28,35 @@ def test_extracts_every_field_of_a_wide_element(types: dict[str, str]) -> None:
         if field.type.is_signed:
             values = [value - (value >> (bits - 1) << bits) for value in values]
         assert extract(stored, element, field.name, np.dtype(np.int64)).tolist() == values, field.name
+
+
+SCOPE = Scope(
+    {name: {"": parse_integer_type(of)} for name, of in {"a": "int8", "b": "uint8"}.items()},
+    immediates={},
+    destination="y",
+    destination_type=parse_integer_type("int63"),
+    reduce_trips=1,
+    dot_length=1,
+    rounding=Rounding.EVEN,
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "bits"),
+    [
+        ("y = a", 8),  # -128 to 127: the ends of eight bits
+        ("y = -1 - a", 8),
+        ("y = 1 - a", 16),  # to 129
+        ("y = a - 1", 16),  # from -129
+        ("y = max(b, a)", 16),  # to 255
+        ("y = a * 256", 16),  # from -32,768, but 256 itself is already wider than eight bits
+        ("y = a * 256 - 1", 32),  # from -32,769
+        ("y = a * 256 + b * 257", 32),  # to 98,047
+        ("y = a * 16777216", 32),  # from -2**31
+        ("y = a * 16777216 - 1", 64),
+        ("y = min(a * 256 - 1, 5)", 32),  # the steps count as well as the result
+        ("y = a >> 1", 64),
+    ],
+)
+def test_works_in_the_narrowest_type_that_holds_every_step(statement: str, bits: int) -> None:
+    assert working_type(parse_statement(statement, SCOPE).expr) == np.dtype(f"int{bits}")

@@ -237,7 +237,7 @@ class Unifier:
 
 def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
     """The forms of `expr` whose arguments may be unified with the pattern's one by one."""
-    if expr.op is pattern.op and expr.rounding is pattern.rounding:
+    if expr.op is pattern.op and (expr.op is not Op.ROUND_SHIFT or expr.rounding is pattern.rounding):
         yield expr
         if pattern.op in COMMUTATIVE:
             yield _swapped(expr)

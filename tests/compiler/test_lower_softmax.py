@@ -94,6 +94,14 @@ def test_types_and_scales(result_scale: float, zero: int, activation: type) -> N
     assert (apart > 0).sum() <= 1
 
 
+@pytest.mark.parametrize("rounding", ["up", "away"])
+def test_other_ways_to_round(rounding: str) -> None:
+    machine = load_machine("vector16", [f"rounding={rounding}"])
+    apart = on_the_machine(softmax_model((1, 20, 5, 5)), machine, scores((1, 20, 5, 5), 2, np.random.default_rng(1)))
+    assert apart.max() <= 1
+    assert (apart > 0).sum() <= 1
+
+
 @pytest.mark.parametrize("scale", [1e-5, 0.004, 0.046, 0.2, 3.0])
 def test_all_distances_count(scale: float) -> None:
     """From the least value of int8 to the greatest, however little or much that is."""

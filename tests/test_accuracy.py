@@ -12,6 +12,7 @@ import tilewright
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.accuracy import Agreement, agreement, compare, compiled, layers, quantised_tensors, table
+from tests.attention_networks import attention_network
 from tests.digits import MODEL, images, plain_session
 
 LARGE = ("resnet20v2", "mobilenetv1-0.25", "mobilenetv2", "squeezenet1.1")
@@ -28,6 +29,15 @@ def test_other_machines_agree_too(isa: str) -> None:
     model = int8_network("ds-cnn")
     found = compare(model, isa, [random_inputs(model, seed=7)])
     require_agreement([one for one in found if one.kind != "Softmax"])
+
+
+@pytest.mark.parametrize(("isa", "has_softmax"), [("base16", False), ("vector16", True)])
+def test_operators_of_attention_agree(isa: str, has_softmax: bool) -> None:
+    """Products of computed tensors, transpositions, reshapes, softmax; five inputs, as the tensors are small."""
+    model = attention_network(64, has_softmax=has_softmax)
+    found = compare(model, isa, [random_inputs(model, seed) for seed in range(7, 12)])
+    assert {"MatMul", "Transpose", "Reshape", "Softmax" if has_softmax else "Sigmoid"} <= {one.kind for one in found}
+    require_agreement(found)
 
 
 def test_the_trained_network_agrees_on_real_images() -> None:

@@ -9,24 +9,16 @@ import pytest
 from compiler.pipeline import compile_model
 from isa.loader import load_machine
 from isa.program import Program, place_regions
-from programs.networks.botnet import attention
-from programs.networks.builder import Builder, Value
-from programs.networks.quantise import quantise, random_inputs
+from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from rtl.run import run_rtl_many
 from simulator.cycles import simulate_cycles
 from simulator.values import simulate_values
+from tests.attention_networks import attention_network
 from tests.compiler.models import random_inputs as network_inputs
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright import host
-
-
-class Gated(Builder):
-    """Attention whose weights are each score's sigmoid, for machines that have no softmax."""
-
-    def softmax(self, name: str, source: Value, axis: int = 1) -> Value:
-        return self.sigmoid(source)
 
 
 @pytest.mark.slow
@@ -71,25 +63,18 @@ def test_random_networks_with_transpositions_are_the_simulators(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("machine", "builder", "selected"),
+    ("machine", "has_softmax", "selected"),
     [
-        ("base16", Gated, {"mma_transposed", "lookup"}),
-        ("vector16", Builder, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize"}),
+        ("base16", False, {"mma_transposed", "lookup"}),
+        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize"}),
     ],
 )
-def test_attention_is_the_simulators(machine: str, builder: type[Builder], selected: set[str]) -> None:
+def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: set[str]) -> None:
     """Heads of 16 channels, which fill the lanes, and of 10, which do not; 30 positions, which never do."""
-    models = [attention_network(builder, channels) for channels in (64, 40)]
+    models = [attention_network(channels, has_softmax=has_softmax) for channels in (64, 40)]
     programs = require_the_simulators(machine, models)
 
     assert selected <= mnemonics(programs)
-
-
-def attention_network(builder: type[Builder], channels: int) -> onnx.ModelProto:
-    """Attention of four heads between two convolutions, int8."""
-    net = builder("attention")
-    x = net.relu(net.conv("before", net.input("image", channels, 6, 5), channels))
-    return quantise(net.model(y=net.conv("after", attention(net, "attention", x), channels)))
 
 
 def require_the_simulators(name: str, models: list[onnx.ModelProto]) -> list[Program]:

@@ -167,6 +167,14 @@ def test_finds_a_block_across_banks() -> None:
     assert [f.code for f in check(program(text, rect)) if f.code is FindingCode.ADDRESS] == [FindingCode.ADDRESS]
 
 
+def test_accepts_a_block_up_to_the_end_of_its_bank() -> None:
+    rect = load_machine("rect")
+    last = rect.memories["acc"].bank_depth - rect.formats["mma"].destination.block
+    starts = [last, last + 1, last + 2]
+    codes = [{f.code for f in check(program(f"mma a=act[0] w=wgt[0] c=acc[{start}]", rect))} for start in starts]
+    assert [FindingCode.ADDRESS in found for found in codes] == [False, True, False]
+
+
 def test_lets_weight_tiles_lie_across_banks() -> None:
     bank = BASE16.memories["wgt"].bank_depth
     text = f"load_wgt loops(k=16) d=inputs[0; k=16] y=wgt[{bank - 8}; k=1]\n" + COPY_IN
@@ -250,6 +258,19 @@ def test_finds_layers_that_are_not_those_of_the_instructions() -> None:
 
 def test_names_the_layer_of_a_finding() -> None:
     assert [f.layer for f in check(program("conv1:\nfill y=act[0]\nconv2:\ncopy a=act[5] y=act[6]"))] == ["conv2"]
+
+
+def test_names_the_layer_by_where_layers_begin_if_instructions_do_not_say() -> None:
+    copies = program("copy a=act[5] y=act[6]\n" * 5)
+    layers = (Layer("conv1", 1, (), 0), Layer("conv2", 3, (), 0))
+    assert [f.layer for f in check(replace(copies, layers=layers))] == ["", "conv1", "conv1", "conv2", "conv2"]
+
+
+def test_names_the_layer_that_an_instruction_says_it_serves() -> None:
+    copies = program("copy a=act[5] y=act[6]\n" * 4)
+    layers = (Layer("conv1", 0, (), 0), Layer("conv2", 1, (), 0))
+    made = replace(copies, layers=layers, provenance=(1, 0, 1, 0))
+    assert [f.layer for f in check(made)] == ["conv2", "conv1", "conv2", "conv1"]
 
 
 def test_require_valid_shows_the_first_findings_and_their_number() -> None:

@@ -424,6 +424,7 @@ class _Search:
     def _uncovered(self, home: str) -> Iterator[Expr]:
         element = self.machine.memories[home].element.type
         reductions = [node for node in walk(self.nest.expr) if node.op in REDUCTIONS]
+        written = {of.format.destination.element.type for of, _ in self._unifiers}
         loops = set(self.space.reduce)
         inside = {
             inner for node in reductions for inner in walk(node) if inner != node and loops & loops_of(inner, self.nest)
@@ -432,8 +433,8 @@ class _Search:
         for node in dict.fromkeys(walk(self.nest.expr)):
             if node in inside:
                 continue  # what a reduction runs over is never a value in a memory
-            is_reduction = node.op in REDUCTIONS | ACROSS_LANES
-            is_cut = is_reduction or (element is not None and element.interval.contains(node.range))
+            is_stored = node.op in REDUCTIONS | ACROSS_LANES or (node.op is Op.WRAP and node.type in written)
+            is_cut = is_stored or (element is not None and element.interval.contains(node.range))
             if node.args and is_cut and not self._is_covered(node):
                 yield node
 

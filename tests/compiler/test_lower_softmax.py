@@ -26,6 +26,7 @@ from isa.elf_writer import to_bytes
 from isa.loader import load_machine
 from isa.machine import Machine
 from isa.numeric import Interval, Rounding
+from tests.compiler.machines import without
 from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.nests import from_region
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
@@ -201,6 +202,22 @@ def test_a_machine_without_the_instructions_says_which() -> None:
     assert str(refused.value) == (
         "softmax (Softmax): no instruction of base16 computes `lanes_max(max_over(min(a, limit)))`; add one to the "
         "machine's instructions"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "statement"),
+    [
+        ("sum_exponentials", "lanes_sum(sum(min(lut(e, wrap(act - a, uint8)), weight)))"),
+        ("correct", "wrap(round_shift(acc * wrap(acc >> 3, uint16), 17), int32)"),
+    ],
+)
+def test_any_instruction_that_is_missing_is_named(missing: str, statement: str) -> None:
+    machine = without(load_machine("vector16"), missing)
+    with pytest.raises(CompileError) as refused:
+        select(lower(simplified(softmax_model((1, 10))), machine), machine)
+    assert str(refused.value) == (
+        f"softmax (Softmax): no instruction of vector16 computes `{statement}`; add one to the machine's instructions"
     )
 
 

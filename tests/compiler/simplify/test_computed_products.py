@@ -216,3 +216,18 @@ def test_attention_with_channels_first_is_the_transposed_product(op_type: str) -
     graph = simplified(model)
     assert [o.attributes["is_transposed"] for o in graph.operators if o.kind == "product"] == [True, False]
     assert all(o.attributes["axes"] == (0,) for o in graph.operators if o.kind == "permute")
+
+
+def test_who_reads_the_result_decides_between_equals() -> None:
+    """qᵀ · k, transposed, times a constant: its channels must be the positions of q, so it is kᵀ · q."""
+    builder = ModelBuilder(np.random.default_rng(1))
+    x = builder.quantize(builder.input("x", (1, 16, 4, 4)), 0.1)
+    flat = builder.constant("flat", np.array([1, 16, 16], np.int64))
+    q, k = (builder.node("Reshape", [add_conv(builder, x, 16, 16, 1, name=name), flat]) for name in "qk")
+    scores = builder.node("MatMul", [builder.node("Transpose", [q], perm=[0, 2, 1]), k], name="scores")
+    turned = builder.node("Transpose", [builder.quantize(scores, 1.0)], perm=[0, 2, 1])
+    weight, _ = builder.weights("last", [16, 5], axis=1)
+    builder.output(builder.quantize(builder.node("MatMul", [turned, weight]), 1.0))
+    model = rescaled(builder.build())
+    assert_computes(model)
+    assert all(o.attributes["axes"] == (0,) for o in simplified(model).operators if o.kind == "permute")

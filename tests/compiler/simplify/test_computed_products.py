@@ -95,7 +95,7 @@ def assert_computes(model: onnx.ModelProto) -> None:
     for run in (lambda inputs: run_graph(graph, inputs), lambda inputs: simulated(program, inputs)):
         apart = distances(model, run, 2)
         assert apart.max() <= 1
-        assert (apart == 0).mean() >= 0.99
+        assert (apart == 0).mean() >= 0.97
 
 
 SHAPES = {

@@ -10,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compiler.errors import CompileError
 from compiler.graph import Operator, TensorType, describe
 from compiler.simplify.attributes import attributes_of
+from compiler.simplify.binary import BINARY
 from compiler.simplify.moves import taken_attributes
 from compiler.simplify.rewrite import Replacement, View, joined
 from compiler.simplify.transposes import turned
 from compiler.simplify.weights import constant_weights, stored_weights
+
+ALONG = ("dequantize", "quantize", "reshape", "transpose", "affine")
+"""What may lie between a product and a factor that moves up to it."""
 
 SAME_STEPS = 0.1
 """Where two scales differ by less than this part of a step over all of a type's values, they round to the same."""
@@ -99,7 +105,7 @@ def factor_before_quantization(operator: Operator, view: View) -> Replacement | 
         return None
     integers = dequantize.inputs[0]
     quantize = view.producer(integers, "quantize", "product")
-    chain = _chain_before(integers, view, "dequantize", "quantize", "reshape", "transpose")
+    chain = _chain_before(integers, view, *ALONG)
     if quantize is None or view.producer(chain[-1].inputs[0] if chain else integers, "product") is None:
         return None
     of = view.type(integers)
@@ -159,15 +165,18 @@ def factor_of_operand_into_product(operator: Operator, view: View) -> Replacemen
 
 
 def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
-    """affine(transpose(product)) → transpose(affine(product)), where all channels have one factor; so for reshapes.
+    """affine(transpose(product)) → transpose(affine(product)), where all channels have one factor and offset.
 
-    Also where a quantisation lies between, affine(dequantize(quantize(transpose(product)))).
+    The same for reshapes, and where a quantisation lies between, affine(dequantize(quantize(transpose(product)))).
     """
     x, *constants = operator.inputs
     between = _chain_before(x, view, "dequantize", "quantize")
     move = view.producer(between[-1].inputs[0] if between else x, "reshape", "transpose")
-    whole = _chain_before(x, view, "dequantize", "quantize", "reshape", "transpose")
-    if move is None or _only_factor(operator, view) is None or view.producer(whole[-1].inputs[0], "product") is None:
+    whole = _chain_before(x, view, *ALONG)
+    known = [value for name in constants if (value := view.constant(name)) is not None]
+    if move is None or len(known) < 2 or any(value.min() != value.max() for value in known):
+        return None
+    if view.producer(whole[-1].inputs[0], "product") is None:
         return None
     source, result = move.inputs[0], operator.outputs[0]
     shape = view.type(source).shape
@@ -182,9 +191,7 @@ def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
         source = unmoved
     scaled = view.fresh(f"{result}.unmoved")
     types[scaled] = replace(view.type(result), shape=shape)
-    for name in constants:
-        value = view.constant(name)
-        assert value is not None
+    for name, value in zip(constants, known, strict=True):
         fresh = view.fresh(f"{name}.unmoved")
         values[fresh] = np.full(shape[1], value.flat[0])
         types[fresh] = replace(view.type(name), shape=values[fresh].shape)
@@ -212,6 +219,52 @@ def _only_factor(affine: Operator, view: View) -> float | None:
     if scale is None or offset is None or offset.any() or scale.min() != scale.max() or scale.flat[0] <= 0:
         return None
     return float(scale.flat[0])
+
+
+# -- sums with constants -----------------------------------------------------------------------------------------------
+
+
+def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
+    """add(reshape(product), constant) → reshape(add(product, constant)), such as a mask of an attention's scores.
+
+    The same for all operators of two operands, and what is computed from a product element by element.
+    """
+    reshapes = [view.producer(name, "reshape") for name in operator.inputs]
+    found = next((position for position, of in enumerate(reshapes) if of is not None), None)
+    if found is None:
+        return None
+    reshape, other, result = reshapes[found], operator.inputs[1 - found], operator.outputs[0]
+    assert reshape is not None
+    value, of = view.constant(other), view.type(other)
+    source, shape = reshape.inputs[0], view.type(result).shape
+    is_plain = of.quantization is None or of.quantization.axis is None
+    if value is None or not is_plain or shape != view.type(reshape.outputs[0]).shape:
+        return None
+    if len(view.type(source).shape) > 4 or not _is_of_product(source, view):
+        return None
+    constant, middle = view.fresh(f"{other}.unshaped"), view.fresh(f"{result}.unshaped")
+    whole = _without_repetition(np.broadcast_to(value, shape).reshape(view.type(source).shape))
+    types = {
+        constant: replace(of, shape=whole.shape), middle: replace(view.type(result), shape=view.type(source).shape)
+    }  # fmt: skip
+    inputs = (source, constant) if found == 0 else (constant, source)
+    made = replace(operator, inputs=inputs, outputs=(middle,))
+    after = replace(reshape, inputs=(middle,), outputs=(result,))
+    return Replacement((made, after), types, {constant: whole})
+
+
+def _is_of_product(name: str, view: View) -> bool:
+    """Whether a product, or a softmax of one, makes a tensor, or what is computed from its elements one by one."""
+    chain = _chain_before(name, view, "rescale", "lookup", "quantize", "dequantize")
+    return view.producer(chain[-1].inputs[0] if chain else name, "product", "softmax", *BINARY) is not None
+
+
+def _without_repetition(values: NDArray[Any]) -> NDArray[Any]:
+    """An array with one index for each dimension along which nothing changes."""
+    for axis in range(values.ndim):
+        first = values.take([0], axis)
+        values = first if np.array_equal(np.broadcast_to(first, values.shape), values) else values
+    return np.ascontiguousarray(values)
 
 
 def last_two_exchanged(rank: int) -> tuple[int, ...]:
@@ -300,4 +353,5 @@ COMPUTED_PRODUCTS = {
     "product": (factor_of_operand_into_product,),
     "affine": (factor_into_product, factor_before_moves, factor_before_quantization),
     "rescale": (rescale_of_same_steps,),
+    **dict.fromkeys(BINARY, (reshape_after_binary,)),
 }

@@ -45,8 +45,13 @@ def left_model(w: Sequence[int], x: Sequence[int], axis: int | None) -> onnx.Mod
     return rescaled(builder.build())
 
 
-def attention_model(batch: int, tokens: int, channels: int, heads: int, scale: str = "scores") -> onnx.ModelProto:
-    """Attention without its softmax, as exporters write it: [B, T, H·D] split into heads, q · kᵀ, · v, joined."""
+def attention_model(
+    batch: int, tokens: int, channels: int, heads: int, scale: str = "scores", mask: Sequence[int] | None = None
+) -> onnx.ModelProto:
+    """Attention without its softmax, as exporters write it: [B, T, H·D] split into heads, q · kᵀ, · v, joined.
+
+    A mask is a constant of a shape, added to the scores.
+    """
     builder = ModelBuilder(np.random.default_rng(1))
     x = builder.quantize(builder.input("x", (batch, tokens, channels)), 0.1)
     shape = builder.constant("split", np.array([batch, tokens, heads, channels // heads], np.int64))
@@ -63,6 +68,9 @@ def attention_model(batch: int, tokens: int, channels: int, heads: int, scale: s
     if scale == "scores":
         scores = builder.node("Mul", [scores, factor])
     scores = builder.quantize(scores, 1.0)
+    if mask is not None:
+        values = builder.constant("mask", (builder.rng.normal(size=tuple(mask)) * 100).astype(np.float32))
+        scores = builder.quantize(builder.node("Add", [scores, builder.quantize(values, 1.0)], name="masked"), 1.0)
     y = builder.quantize(builder.node("MatMul", [scores, projected("v", [0, 2, 1, 3])], name="values"), 1.0)
     joined = builder.constant("join", np.array([batch, tokens, channels], np.int64))
     y = builder.node("Reshape", [builder.node("Transpose", [y], perm=[0, 2, 1, 3]), joined])
@@ -231,3 +239,17 @@ def test_who_reads_the_result_decides_between_equals() -> None:
     model = rescaled(builder.build())
     assert_computes(model)
     assert all(o.attributes["axes"] == (0,) for o in simplified(model).operators if o.kind == "permute")
+
+
+MASKS = {(6, 6): (1, 6, 1, 6), (2, 1, 1, 6): (4, 6, 1, 1), (1, 2, 6, 6): (4, 6, 1, 6), (6,): (1, 6, 1, 1)}
+"""Masks of scores of two times two heads, and what is added to [4, keys, 1, queries]."""
+
+
+@pytest.mark.parametrize("shape", [*MASKS, (1, 1, 1, 1)], ids=str)
+def test_a_mask_is_added_where_the_scores_are(shape: tuple[int, ...]) -> None:
+    model = attention_model(2, 6, 32, 2, mask=shape)
+    assert_computes(model)
+    graph = simplified(model)
+    assert all(o.attributes["axes"] == (0,) for o in graph.operators if o.kind == "permute")
+    constants = [graph.tensors[o.inputs[1]].shape for o in graph.operators if o.kind == "add" and o.name == "masked"]
+    assert constants == ([] if shape == (1, 1, 1, 1) else [MASKS[shape]])

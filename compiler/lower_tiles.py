@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.column_sums import sum_columns
 from compiler.errors import CompileError
 from compiler.layout import DramLayout, WindowLayout, outside_runs
 from compiler.lower_nest import NestLowering
@@ -53,6 +54,7 @@ class Selection:
 def select(nests: NestProgram, machine: Machine) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover."""
     nests = sum_without_weights(nests, Selector(machine, nests).cover)
+    nests = sum_columns(nests, machine)
     nests = separate_windows(nests, Selector(machine, nests).cover)
     selector = Selector(machine, nests)
     return Selection(machine, nests, tuple(selector.cover(nest) for nest in nests.nests))
@@ -344,12 +346,12 @@ class _Lowering:
             )
             windows = next((t.windows for t in self._inputs if t.name == tensor), None)
             layout = self._dram_layout(shape, self._machine.memories[memory].element, windows)
-            self._dram[tensor] = InDram(
+            held = (
                 self._builder.constant(f"{tensor}.data", pack_tensor(values, layout))
                 if values is not None
-                else self._dram_buffer(tensor, layout),
-                layout,
+                else self._dram_buffer(tensor, layout)
             )
+            self._dram[tensor] = InDram(held, layout, memory)
         return self._dram[tensor]
 
     def _dram_buffer(self, tensor: str, layout: DramLayout) -> str:

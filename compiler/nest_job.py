@@ -27,10 +27,11 @@ class Whole:
 
 @dataclass(frozen=True)
 class InDram:
-    """A tensor that lies in DRAM."""
+    """A tensor that lies in DRAM, and the memory that tiles of it go to."""
 
     buffer: str
     layout: DramLayout
+    memory: str
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class OnChip:
         there = common(blocks, range(home.layout.blocks))
         group = self._job.shape.group
         layout = box_layout(group, batch, there, rows, columns)
-        buffer = self._builder.buffer(f"{self._name}.{read}", self._job.home, layout.words, group)
+        buffer = self._builder.buffer(f"{self._name}.{read}", home.memory, layout.words, group)
         outside = outside_runs(layout, inner_rows, inner_columns)
         if outside:
             assert access.outside is not None, f"{self._name}: {read} leaves its bounds"

@@ -20,6 +20,7 @@ instructions:
   lookup: null
   sum: null
   add_bias: null
+  add_sums: null
   fill: {imm: {value: uint5}}
   every_word:
     engine: vec

@@ -33,6 +33,7 @@ instructions:
   mma_transposed: {do: "c = wrap(sum(dot(a, transpose(w))), int20)"}
   sum: null
   add_bias: null
+  add_sums: null
   lookup: {from: {t: "256 * lut[]"}, do: "y = lut(t, wrap(a, int8))"}
   shifts:
     engine: vec

@@ -291,6 +291,7 @@ instructions:
   lookup: null
   sum: null
   add_bias: null
+  add_sums: null
   add: {imm: {zero: uint8, low: uint8, high: uint8}}
   fill: {imm: {value: uint8}}
 """,

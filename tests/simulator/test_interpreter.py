@@ -191,6 +191,7 @@ instructions:
   mma_transposed: null
   sum: null
   add_bias: null
+  add_sums: null
 """
 
 

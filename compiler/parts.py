@@ -126,6 +126,8 @@ class _Merger:
         moving = [loop for index in outer.index for loop, _ in index.terms if trips[loop] > 1]
         if sorted(moving) != sorted(dimension_of) or not self._is_same_walk(steps, shape):
             return None
+        if ROW in steps[COLUMN]:
+            steps[COLUMN] = {COLUMN: 1, **steps[COLUMN]}  # accesses keep their loop over columns, of a single one too
         return _Part(inner.tensor, outer.tensor, tuple(steps), tuple(of.constant for of in outer.index))
 
     def _is_same_walk(self, steps: Sequence[Mapping[int, int]], shape: Sequence[int]) -> bool:
@@ -143,6 +145,8 @@ class _Merger:
         has_reader = len(reads) > is_written
         if part.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
             return False
+        if part.joins_rows and inner.shape[COLUMN] > 1 and any(_walks_rows_as_channels(*of) for of in reads):
+            return False  # pixels that become rows or columns of a matrix follow each other
         if is_written and has_reader and not part.joins_rows and (part.step(ROW), part.step(COLUMN)) != (1, 1):
             return False  # loads take what lies between as well, which may not be written yet
         return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
@@ -177,6 +181,13 @@ class _Merger:
             and (part.step(d), part.firsts[d], inner[d]) != (1, 0, outer[d])
             for d in (0, 2, 3)
         )
+
+
+def _walks_rows_as_channels(nest: Nest, read: Access) -> bool:
+    """Whether rows of a read are channels elsewhere in its nest, as in a transposition."""
+    accesses = [access for access in (*nest.reads.values(), nest.result) if len(access.index) == len(read.index)]
+    channels = {loop for access in accesses for loop, _ in access.index[1].terms}
+    return any(loop in channels for loop, _ in read.index[ROW].terms)
 
 
 def _is_within(indices: Sequence[int], size: int) -> bool:

@@ -248,3 +248,30 @@ def flattened(kernel: int, is_hosted: bool = False) -> onnx.ModelProto:
 def test_rows_are_computed_as_one_row(model: onnx.ModelProto, left: int) -> None:
     assert merged(model) == (1, left)
     assert compiled_distances(model, "base16").max() <= 1
+
+
+def test_a_column_is_computed_as_a_row() -> None:
+    """Also where the tensor before it is not on chip, so that its tiles count what they load."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (8, 20, 30, 3)), 0.1, LOW, name="x.q")
+    column = add_conv(builder, x, 20, 20, 1, stride=[1, 3], name="column")
+    row = builder.node("Reshape", [column, builder.constant("shape", np.array([8, 20, 1, 30]))], name="row")
+    builder.output(add_conv(builder, row, 20, 8, 1, name="of_row"), "of_row")
+    model = builder.build("of_one_column")
+    assert merged(model) == (1, 0)
+    assert compiled_distances(model, "base16", overrides=["memories.act.kib=16"]).max() <= 1
+
+
+def test_rows_that_become_channels_stay_rows() -> None:
+    """One reader wants one row of all pixels, another makes 6 channels of the rows: its tile walks along a column."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (1, 16, 7, 5)), 0.1, LOW, name="x.q")
+    y = builder.node("MaxPool", [x], kernel_shape=[2, 2], strides=[1, 1])
+    y = builder.quantize(y, 0.1, LOW, name="y.q")
+    row = builder.node("Reshape", [y, builder.constant("of_row.shape", np.array([1, 16, 1, 24]))], name="row")
+    builder.output(add_conv(builder, row, 16, 8, 1, name="of_row"), "of_row")
+    images = builder.node("Reshape", [y, builder.constant("of_rows.shape", np.array([16, 6, 4, 1]))], name="images")
+    builder.output(add_conv(builder, images, 6, 8, 1, name="of_rows"), "of_rows")
+    model = builder.build("rows_and_channels")
+    assert merged(model) == (1, 1)
+    assert compiled_distances(model, "base16").max() <= 1

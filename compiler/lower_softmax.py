@@ -2,13 +2,13 @@
 
     m = lanes_max(max_over(a))                          the largest of a pixel's channels
     s = lanes_sum(sum(lut(e, m - a)))                   e[d] = exp(-d · scale), of 16 bits
-    r = lut(guess, s >> shift) << 3                     about K / s, then Newton steps r ← r · (2 - s · r / K):
-    r = (r >> 3) · (2 · k - s · (r >> 3) / 2**12) / 2**17       each squares the relative error
+    r = lut(guess, s >> shift) << 8                     about K / s, then Newton steps r ← r · (2 - s · r / K):
+    r = (r >> 8) · (2 · k - s · (r >> 8) / 2**8) / 2**16        each squares the relative error
     y = clamp(round_shift(r · lut(e, m - a), n) + zero, low, high)
 
 All of it is one nest: what is the same for all channels of a pixel stands in it wherever it is used and is computed
 once. A step multiplies r by a constant as well, so that K becomes what the result's scale asks for:
-K' = (K / 8)² / 2**29.
+K' = (K / 2**8)² / 2**24.
 
 Channels fill whole vectors: lanes beyond them hold anything, and a limit for each channel takes them out.
 """
@@ -37,7 +37,7 @@ from compiler.nest_expressions import across_lanes, clamp, scope_of_rounding, so
 from isa.numeric import IntegerType, Interval, Rounding, round_shift
 from isa.statement import Expr, Op, const, make
 
-ENTRY, FACTOR, RECIPROCAL = IntegerType(16, False), IntegerType(16, False), IntegerType(19, False)
+ENTRY, FACTOR, RECIPROCAL = IntegerType(16, False), IntegerType(16, False), IntegerType(24, False)
 INDEX, WIDE, BIAS = IntegerType(8, False), IntegerType(32, True), IntegerType(32, True)
 UNIT = ENTRY.interval.high
 """What stands for the exponential of 0, and so for the least sum."""
@@ -45,8 +45,8 @@ UNIT = ENTRY.interval.high
 BELOW = RECIPROCAL.bits - FACTOR.bits
 """Bits of a reciprocal that a Newton step leaves out."""
 
-ERROR_SHIFT, STEP_SHIFT = 12, 17
-"""What products of a step lose: s · (r >> 3), of 32 bits, becomes 20; that times r >> 3, of 36 bits, becomes 19."""
+ERROR_SHIFT, STEP_SHIFT = 8, 16
+"""What products of a step lose: s · (r >> 8), of 32 bits, becomes 24; that times r >> 8, of 40 bits, becomes 24."""
 
 TOLERANCE = 1 / 400
 """In steps of the result: Newton steps go on until reciprocals are the cause of no larger error."""
@@ -55,6 +55,12 @@ MAX_STEPS = 8
 
 HEADROOM = 1 - 1 / 64
 """Of the largest reciprocal, so that none before the last Newton step, whose constants are larger, is too large."""
+
+BELOW_TIES = 1 - 2.0**-22
+"""Of the reciprocal, so that what lies a little below the middle between two results stays there.
+
+Example: 1 / 2 with float32's 1 / 255, which is a little too large: 127.49999, so 127.
+"""
 
 MAX_ERROR = 1 / 4
 """In steps of the result: what reciprocals may be off by, together with all roundings never a whole step."""
@@ -149,7 +155,7 @@ class Reciprocal:
 
     first: int  # bits that the table's index leaves out
     guesses: Integers
-    twice: tuple[int, ...]  # by step: 2 · K / 2**15
+    twice: tuple[int, ...]  # by step: 2 · K / 2**16
     shift: int  # the result is e · r / 2**shift
     rounding: Rounding
 
@@ -184,7 +190,7 @@ def reciprocal_of(channels: int, result_scale: float, rounding: Rounding, what: 
     sums = _samples(most, first)
     found: dict[float, Reciprocal] = {}  # by largest error
     for steps in range(MAX_STEPS + 1) if 0 <= shift < 1 << 6 else ():
-        reciprocal = _with_steps(steps, 2.0**shift / result_scale, first, most, shift, rounding)
+        reciprocal = _with_steps(steps, BELOW_TIES * 2.0**shift / result_scale, first, most, shift, rounding)
         relative = np.abs(reciprocal.values(sums) * (sums / 2.0**shift * result_scale) - 1)
         largest = np.minimum(UNIT / (sums * result_scale), ACTIVATION.interval.high - ACTIVATION.interval.low)
         error = float((relative * largest).max())

@@ -13,6 +13,7 @@ from compiler.simplify.blocks import BLOCKS
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import require_integer, require_quantized
 from compiler.simplify.computed_products import COMPUTED_PRODUCTS
+from compiler.simplify.dimensions import join_dimensions
 from compiler.simplify.fold import FOLD
 from compiler.simplify.integer import INTEGER
 from compiler.simplify.layout import LAYOUT
@@ -42,8 +43,8 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     require_quantized(graph)
     graph = merge_equal_operators(graph)
     graph = rewrite(graph, merged(RULES), blame)
-    graph = refold(merge_equal_operators(graph))
-    graph = permute_moves(arrange_products(graph), blame)
+    graph = arrange_products(refold(merge_equal_operators(graph)))
+    graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)
     return graph
 

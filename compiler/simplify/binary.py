@@ -22,6 +22,9 @@ KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "m
 
 BINARY = tuple(KINDS.values())
 
+MOST = 4
+"""Dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins some of more."""
+
 
 def of_two(operator: Operator, view: View) -> Replacement | None:
     """The canonical operator of two operands that broadcast, unless both are constant."""
@@ -104,7 +107,7 @@ def quantized_between(operator: Operator, view: View) -> Replacement | None:
 def spread_channel(operator: Operator, view: View) -> Replacement | None:
     """An operand [N, 1, H, W] beside one of C channels → its product with ones [C, 1, 1, 1], which is exact."""
     result = view.type(operator.outputs[0])
-    if result.quantization is None:
+    if result.quantization is None or len(result.shape) > MOST:
         return None
     channels = stored_shape(result.shape, describe(operator))[1]
     for position, name in enumerate(operator.inputs):

@@ -1,0 +1,58 @@
+"""Elementwise operators on tensors of five dimensions and more: on four, the first ones joined.
+
+Whatever is computed element by element does not care; the machine's tensors are [N, C, H, W].
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.graph import Graph, Operator, TensorType
+from compiler.simplify.binary import BINARY, MOST
+
+ELEMENTWISE = ("rescale", "lookup", *BINARY)
+
+
+def join_dimensions(graph: Graph) -> Graph:
+    """The graph with reshapes around such operators; those whose operands are broadcast stay as they are."""
+    operators: list[Operator] = []
+    tensors, constants = dict(graph.tensors), dict(graph.constants)
+    for operator in graph.operators:
+        operators += _on_four(operator, tensors, constants) or [operator]
+    return replace(graph, operators=tuple(operators), tensors=tensors, constants=constants)
+
+
+def _on_four(
+    operator: Operator, tensors: dict[str, TensorType], constants: dict[str, NDArray[Any]]
+) -> list[Operator] | None:
+    """The operator between reshapes; None if it can be as it is, or cannot be otherwise."""
+    result = operator.outputs[0]
+    shape = tensors[result].shape
+    is_of_channels = operator.kind == "lookup" and operator.attributes["table"].ndim > 1
+    if operator.kind not in ELEMENTWISE or len(shape) <= MOST or is_of_channels:
+        return None
+    if any(tensors[name].shape != shape for name in operator.inputs):
+        return None
+    joined = (prod(shape[: 1 - MOST]), *shape[1 - MOST :])
+    before, inputs = [], []
+    for name in operator.inputs:
+        inputs.append(_fresh(f"{name}.joined", tensors))
+        tensors[inputs[-1]] = replace(tensors[name], shape=joined)
+        if name in constants:
+            constants[inputs[-1]] = constants[name].reshape(joined)
+        else:
+            before.append(Operator(f"{operator.name}.join", "reshape", (name,), (inputs[-1],), {}, operator.nodes))
+    middle = _fresh(f"{result}.joined", tensors)
+    tensors[middle] = replace(tensors[result], shape=joined)
+    made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
+    return [*before, made, Operator(f"{operator.name}.part", "reshape", (middle,), (result,), {}, operator.nodes)]
+
+
+def _fresh(name: str, tensors: dict[str, TensorType]) -> str:
+    while name in tensors:
+        name += "'"
+    return name

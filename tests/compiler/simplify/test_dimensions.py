@@ -1,0 +1,40 @@
+"""Elementwise operators on tensors of more than four dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.errors import CompileError
+from compiler.nest_interpreter import run_nests
+from tests.compiler.models import ModelBuilder, rescaled
+from tests.compiler.pipelines import compiled_distances, distances, lowered, simplified
+from tests.compiler.simplify.graphs import only
+
+SHAPE = (2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Tanh"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_is_computed_on_four(op_type: str, constant: bool) -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    operands = [builder.quantize(builder.input("x", SHAPE), 0.1)]
+    if op_type != "Tanh":
+        other = builder.constant("c", builder.rng.normal(size=SHAPE).astype(np.float32) * 5)
+        operands.append(builder.quantize(other if constant else builder.input("z", SHAPE), 0.1))
+    builder.output(builder.quantize(builder.node(op_type, operands, name="op"), 1.0))
+    model = rescaled(builder.build())
+    kind = {"Tanh": "lookup"}.get(op_type, op_type.lower())
+    graph = simplified(model)
+    assert graph.tensors[only(graph, kind).outputs[0]].shape == (6, 4, 5, 6)
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1
+    assert compiled_distances(model, "base16").max() <= 1
+
+
+def test_one_that_is_broadcast_is_refused() -> None:
+    builder = ModelBuilder(np.random.default_rng(2))
+    x, z = (builder.quantize(builder.input(name, of), 0.1) for name, of in (("x", SHAPE), ("z", (2, 3, 1, 5, 6))))
+    builder.output(builder.quantize(builder.node("Add", [x, z], name="op"), 1.0))
+    with pytest.raises(CompileError) as refused:
+        lowered(rescaled(builder.build()))
+    assert "5 dimensions" in str(refused.value)

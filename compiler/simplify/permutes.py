@@ -79,7 +79,7 @@ class _Permutes:
                 return operator
             case "quantize" | "dequantize":
                 return replace(operator, inputs=tuple(map(self._settled, operator.inputs)))
-        inputs = tuple(self._read(name) if name in self._moved else name for name in operator.inputs)
+        inputs = tuple(self._read(name, operator) if name in self._moved else name for name in operator.inputs)
         for name in operator.outputs:
             self._stored[name] = stored_shape(self._shape(name), f"tensor {name!r}")
         return replace(operator, inputs=inputs)
@@ -101,13 +101,13 @@ class _Permutes:
         between = self._moved[self._settled(x, order)]
         return replace(between, order=order, by=(operator,))
 
-    def _read(self, name: str) -> str:
+    def _read(self, name: str, reader: Operator) -> str:
         """The tensor that an operator reads: the same, if it is stored so, or moved to be."""
         moved, shape = self._moved[name], self._shape(name)
         wanted = stored_shape(shape, f"tensor {name!r}")
         if moved.order.is_same and self._stored.setdefault(moved.root, wanted) == wanted:
             return self._shaped(name, moved)
-        return self._permuted(name, moved, shape)
+        return self._permuted(name, moved if moved.by else replace(moved, by=(reader,)), shape)
 
     def _is_ordered_by_host(self, transpose: Operator) -> bool:
         """Whether a transposition is at an end of the graph, and nothing has moved elements there before."""

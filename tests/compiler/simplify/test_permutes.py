@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from compiler.errors import CompileError
 from compiler.graph import Operator
 from compiler.graph_interpreter import run_graph
 from compiler.nest_interpreter import run_nests
@@ -125,3 +126,19 @@ def test_one_moved_tensor_serves_all_who_read_it() -> None:
     after = permute_moves(refold(graph))
     assert kinds(after).count("permute") == 1
     assert_same(graph, after)
+
+
+def test_a_tensor_that_two_read_in_shapes_without_common_parts_is_refused() -> None:
+    builder = ModelBuilder(np.random.default_rng(1))
+    x = builder.quantize(builder.input("x", (10, 24)), 0.1)
+    shaped = builder.node("Reshape", [x, builder.constant("shape", np.array([4, 60], np.int64))], name="reshape")
+    for name, operand, inputs in (("first", shaped, 60), ("second", x, 24)):
+        weight, _ = builder.weights(name, [inputs, 8], axis=1)
+        builder.output(builder.quantize(builder.node("MatMul", [operand, weight], name=name), 1.0), f"{name}.result")
+    with pytest.raises(CompileError) as refused:
+        lowered(rescaled(builder.build()))
+    assert refused.value.nodes == ("second",)
+    assert str(refused.value) == (
+        "node 'second' (permute): moves the elements of [4, 60, 1, 1] to [10, 24, 1, 1] in a way that the machine has "
+        "no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
+    )

@@ -9,7 +9,7 @@ import pytest
 from isa.assembler import assemble, parse_instruction
 from isa.checker import FindingCode, check, require_valid
 from isa.errors import IsaError
-from isa.loader import load_machine
+from isa.loader import load_machine, load_machine_text
 from isa.machine import Machine
 from isa.program import Layer, Program, Tensor
 from tests.isa import checker_oracle
@@ -80,6 +80,22 @@ def test_knows_that_the_array_keeps_the_order_of_its_sums() -> None:
     )
 
 
+def test_finds_vectors_that_are_sums_of_the_instruction_before() -> None:
+    """The array keeps the order of its sums, not that of the vectors it reads."""
+    machine = load_machine_text(
+        "extends: base16\nengines: {mma: {reads: [acc, wgt]}}\n"
+        "instructions: {mma_transposed: null, mma: {from: {a: 'acc[r, s, k, y, x]'}}}\n",
+        "sums as vectors",
+    )
+    loads = "load_acc d=inputs[0] y=acc[0]\nload_wgt loops(k=16) d=inputs[0; k=16] y=wgt[0; k=1]\n"
+    text = loads + "mma a=acc[0] w=wgt[0] c=acc[1] wait(load=2)\nmma a=acc[1] w=wgt[0] c=acc[2]"
+    assert [str(f) for f in check(program(text, machine))] == [
+        "instruction 3: race: mma: a reads word 0x1 of acc and may overtake instruction 2 (mma), which writes it; "
+        "wait(mma=1) orders them"
+    ]
+    assert check(program(text + " wait(mma=1)", machine)) == ()
+
+
 LOAD_TABLE = "load_lut loops(k=WORDS) d=weights[0] y=lut[8; k=1]\n"
 
 
@@ -135,6 +151,15 @@ def test_finds_a_wait_for_what_is_not_earlier() -> None:
     ]
 
 
+def test_counts_what_is_earlier_on_the_engine_that_is_waited_for() -> None:
+    copies = COPY_IN * 2 + "fill y=act[8]\n"
+    assert messages(copies + "fill y=act[9] wait(load=2)\n" + COPY_IN.replace("act[0", "act[16")) == []
+    assert messages(copies + "fill y=act[9] wait(load=3)\n" + COPY_IN.replace("act[0", "act[16")) == [
+        "instruction 3: wait: fill waits for 3 instructions of load; only 2 are earlier in the program, so it would "
+        "wait for ever"
+    ]
+
+
 def test_finds_dma_outside_its_region() -> None:
     assert messages("load_act loops(k=2) d=inputs[1000; k=16] y=act[0; k=1]") == [
         "instruction 0: region: load_act: d touches bytes 0x3e8 to 0x408 of inputs, which holds 0x400; correct base "
@@ -173,6 +198,14 @@ def test_accepts_a_block_up_to_the_end_of_its_bank() -> None:
     starts = [last, last + 1, last + 2]
     codes = [{f.code for f in check(program(f"mma a=act[0] w=wgt[0] c=acc[{start}]", rect))} for start in starts]
     assert [FindingCode.ADDRESS in found for found in codes] == [False, True, False]
+
+
+def test_finds_the_one_block_of_many_that_lies_across_banks() -> None:
+    rect = load_machine("rect")
+    bank, block = rect.memories["acc"].bank_depth, rect.formats["mma"].destination.block
+    text = f"mma loops(x=2) a=act[0] w=wgt[0] c=acc[{bank - 1 - 2 * block}; x={2 * block}]"
+    found = [f.message for f in check(program(text, rect)) if f.code is FindingCode.ADDRESS]
+    assert len(found) == 1 and f"from {bank - 1:#x} lies across two banks" in found[0]
 
 
 def test_lets_weight_tiles_lie_across_banks() -> None:
@@ -246,6 +279,11 @@ def test_finds_a_tensor_outside_its_region() -> None:
     assert [str(f) for f in check(replace(program(""), inputs=(tensor,)))] == [
         "program: tensor: x takes bytes 0x3fc to 0x40c of inputs, which holds 0x400"
     ]
+
+
+def test_accepts_a_tensor_up_to_the_end_of_its_region() -> None:
+    tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1024 - 16, BASE16.lanes)
+    assert check(replace(program(""), inputs=(tensor,))) == ()
 
 
 def test_finds_layers_that_are_not_those_of_the_instructions() -> None:

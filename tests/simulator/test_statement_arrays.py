@@ -1,5 +1,7 @@
 """Fields of stored elements, against Python's integers, and types; values are in `tests/test_expressions.py`."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -12,16 +14,19 @@ LAYOUTS = (
     {"first": "uint63", "across": "uint2", "last": "uint63"},
     {"low": "int33", "middle": "int62", "high": "uint33"},
     {"whole": "uint1", "rest": "int63", "third": "uint31", "fourth": "int33"},
+    {"one": "uint50", "two": "int50", "three": "uint50", "four": "int50", "five": "uint56"},
 )
-"""Structures of 128 bits: fields that lie across the middle, and that end exactly there or at the end."""
+"""Structures of 128 and 256 bits: fields that lie across parts of 64 bits, and that end exactly there or at the end."""
 
 
 @pytest.mark.parametrize("types", LAYOUTS, ids=str)
 def test_extracts_every_field_of_a_wide_element(types: dict[str, str]) -> None:
     element = structured_element({name: parse_integer_type(of) for name, of in types.items()})
-    raw = [int(f"{seed:x}0123456789abcdef{seed:x}fedcba9876543210"[:32], 16) for seed in range(16)]
-    stored = np.array([[value % (1 << 64), value >> 64] for value in raw], np.uint64)
-    assert element.bits == 128
+    assert element.bits in (128, 256)
+    rng = random.Random(str(types))
+    raw = [rng.getrandbits(element.bits) for _ in range(16)]
+    parts = range(0, element.bits, 64)
+    stored = np.array([[value >> part & (1 << 64) - 1 for part in parts] for value in raw], np.uint64)
     for field in element.fields:
         bits = field.type.bits
         values = [(value >> field.low_bit) % (1 << bits) for value in raw]

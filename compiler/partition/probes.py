@@ -248,7 +248,7 @@ PROBES: Sequence[Probe] = (
     Probe("MatMul", "both computed, one matrix for all", (Activation((2, 3, 4, 8)), Activation((8, 5)))),
     Probe("MatMul", "both computed, one matrix for some", (Activation((2, 3, 4, 8)), Activation((2, 1, 8, 5)))),
     Probe("MatMul", "computed matrix and vector", (Activation((4, 8)), Activation((8,)))),
-    Probe("MatMul", "[B, H, M, K] by a constant [H, K, N]", (Activation((1, 2, 4, 8)), Weights((2, 8, 5), axis=None))),
+    Probe("MatMul", "[B, H, M, K] by a constant [H, K, N]", (Activation((3, 2, 4, 8)), Weights((2, 8, 5), axis=None))),
     *(probe for operator in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu") for probe in _both(operator)),
     Probe("Sum", "three activations", (Activation(), Activation(), Activation())),
     Probe("Max", "three activations", (Activation(), Activation(), Activation())),

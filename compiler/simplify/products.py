@@ -79,7 +79,7 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     rank = len(source.shape)
     if weights is None or not 2 <= rank <= 4 or view.constant(x) is not None:
         return None
-    if weights.values.ndim == rank == 3 and weights.values.shape[0] == source.shape[0] > 1:
+    if rank >= weights.values.ndim > 2 and weights.values.shape[-3] > 1:
         return _batched(operator, weights, view)
     if not 2 <= weights.values.ndim <= rank or max(weights.values.shape[:-2], default=1) > 1:
         return None
@@ -106,14 +106,26 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
 
 
 def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | None:
-    """[B, T, K] · [B, K, N], a matrix for each: a convolution of [1, B · K, T] in B groups."""
+    """[B, T, K] · [B, K, N], a matrix for each: a convolution of [1, B · K, T] in B groups.
+
+    [A, B, T, K] · [B, K, N] is one of [A, B · K, T].
+    """
+    *outer, batch, rows, inner = (1, 1, *view.type(operator.inputs[0]).shape)
+    if weights.values.shape[:-2] not in ((batch,), (1, batch)):
+        return None
     if weights.quantization is not None and weights.quantization.axis is not None:
         return None
     with attributes_of(operator):
         pass
-    (batch, rows, inner), outputs = view.type(operator.inputs[0]).shape, weights.values.shape[2]
-    values = np.ascontiguousarray(weights.values.transpose(0, 2, 1)).reshape(batch * outputs, inner, 1, 1)
-    shapes = [(batch, inner, rows), (1, batch * inner, rows), (1, batch * outputs, rows), (batch, outputs, rows)]
+    rank, outputs, images = len(view.type(operator.inputs[0]).shape), weights.values.shape[-1], outer[-1]
+    matrices = weights.values.reshape(batch, inner, outputs).transpose(0, 2, 1)
+    values = np.ascontiguousarray(matrices).reshape(batch * outputs, inner, 1, 1)
+    first = (images,) * (rank - 3)
+    shapes = [
+        (*first, batch, inner, rows), (images, batch * inner, rows), (images, batch * outputs, rows),
+        (*first, batch, outputs, rows),
+    ]  # fmt: skip
+    axes = (*range(rank - 2), rank - 1, rank - 2)
     names = [view.fresh(f"{operator.name}.{part}") for part in ("turned", "joined", "product", "parted")]
     kinds = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     types = {
@@ -128,11 +140,11 @@ def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | 
     inner_product = replace(operator, inputs=(joint, *operator.inputs[1:]), outputs=(product,))
     change = _convolution(inner_product, replace(weights, values=values), SINGLE, batch, (), view)
     operators = (
-        move("turn", "transpose", operator.inputs[0], turned, axes=(0, 2, 1)),
+        move("turn", "transpose", operator.inputs[0], turned, axes=axes),
         move("join", "reshape", turned, joint),
         *change.operators,
         move("part", "reshape", product, parted),
-        move("back", "transpose", parted, operator.outputs[0], axes=(0, 2, 1)),
+        move("back", "transpose", parted, operator.outputs[0], axes=axes),
     )
     return replace(change, operators=operators, tensors={**change.tensors, **types})
 

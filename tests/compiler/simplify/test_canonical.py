@@ -89,9 +89,9 @@ def test_a_mean_over_the_image_is_an_average_pool() -> None:
             "node 'op' (Hardmax): operator Hardmax has no lowering to the machine; those that have: Add, AveragePool, ",
         ),
         (
-            lambda: one_node("MatMul", [2, 2, 2, 3], np.zeros((2, 3, 4), np.float32)),
-            "node 'op' (MatMul): MatMul of these operands ([2, 2, 2, 3], [2, 3, 4]) has no lowering; expected constant "
-            "weights for products, and equal shapes or one number for each channel otherwise",
+            lambda: one_node("MatMul", [2, 2, 2, 3], np.zeros((2, 1, 3, 4), np.float32)),
+            "node 'op' (MatMul): MatMul of these operands ([2, 2, 2, 3], [2, 1, 3, 4]) has no lowering; expected "
+            "constant weights for products, and equal shapes or one number for each channel otherwise",
         ),
         (
             lambda: gemm_model(np.random.default_rng(1), alpha=-1.0),

@@ -49,11 +49,15 @@ def perceptron(builder: ModelBuilder, x: str) -> str:
     return builder.quantize(builder.node("Add", [product(builder, active, 33, 20, "down"), x]), 1.0)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-def test_a_matrix_for_each_of_the_batch(batch: int) -> None:
+@pytest.mark.parametrize(
+    ("matrices", "shape"),
+    [((1,), (1,)), ((2,), (2,)), ((5,), (5,)), ((2,), (1, 2)), ((2,), (3, 2)), ((1, 2), (3, 2)), ((1, 1), (3, 2))],
+    ids=str,
+)
+def test_a_matrix_for_each_of_the_batch(matrices: tuple[int, ...], shape: tuple[int, ...]) -> None:
     builder = ModelBuilder(np.random.default_rng(3))
-    weight = quantised_constant(builder, "matrices", (batch, 20, 7))
-    x = builder.quantize(builder.input("x", (batch, 6, 20)), 0.1)
+    weight = quantised_constant(builder, "matrices", (*matrices, 20, 7))
+    x = builder.quantize(builder.input("x", (*shape, 6, 20)), 0.1)
     builder.output(builder.quantize(builder.node("MatMul", [x, weight]), 1.0))
     model = rescaled(builder.build())
     program = compile_model(model, base16())

@@ -145,8 +145,8 @@ class _Merger:
         has_reader = len(reads) > is_written
         if part.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
             return False
-        if part.joins_rows and inner.shape[COLUMN] > 1 and any(_walks_rows_as_channels(*of) for of in reads):
-            return False  # pixels that become rows or columns of a matrix follow each other
+        if any(_leaves_out_pixels(nest, part.moved(read, [loop.name for loop in nest.loops])) for nest, read in reads):
+            return False
         if is_written and has_reader and not part.joins_rows and (part.step(ROW), part.step(COLUMN)) != (1, 1):
             return False  # loads take what lies between as well, which may not be written yet
         return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
@@ -183,11 +183,11 @@ class _Merger:
         )
 
 
-def _walks_rows_as_channels(nest: Nest, read: Access) -> bool:
-    """Whether rows of a read are channels elsewhere in its nest, as in a transposition."""
+def _leaves_out_pixels(nest: Nest, read: Access) -> bool:
+    """Whether a read skips pixels that are channels elsewhere in its nest: those of a matrix follow each other."""
     accesses = [access for access in (*nest.reads.values(), nest.result) if len(access.index) == len(read.index)]
     channels = {loop for access in accesses for loop, _ in access.index[1].terms}
-    return any(loop in channels for loop, _ in read.index[ROW].terms)
+    return any(loop in channels and by != 1 for d in (ROW, COLUMN) for loop, by in read.index[d].terms)
 
 
 def _is_within(indices: Sequence[int], size: int) -> bool:

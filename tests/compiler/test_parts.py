@@ -275,3 +275,19 @@ def test_rows_that_become_channels_stay_rows() -> None:
     model = builder.build("rows_and_channels")
     assert merged(model) == (1, 1)
     assert compiled_distances(model, "base16").max() <= 1
+
+
+def test_columns_that_a_matrix_skips_are_gathered() -> None:
+    """Products of every second pixel with every second pixel: those of a matrix follow each other."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (1, 16, 1, 28)), 0.1, LOW, name="x.q")
+    y = builder.node("MaxPool", [x], kernel_shape=[1, 2], strides=[1, 1])
+    y = builder.quantize(y, 0.1, LOW, name="y.q")
+    bounds = [builder.constant(name, np.array([value])) for name, value in (("first", 0), ("end", 27), ("axis", 3))]
+    taken = builder.node("Slice", [y, *bounds, builder.constant("step", np.array([2]))], name="taken")
+    turned = builder.node("Transpose", [taken], perm=[0, 1, 3, 2], name="turned")
+    pixels = builder.node("MatMul", [turned, taken], name="products")
+    builder.output(builder.quantize(pixels, 15.0, LOW, name="products.q"))
+    model = builder.build("every_second_pixel")
+    assert merged(model)[1] > 0
+    assert compiled_distances(model, "base16").max() <= 1

@@ -52,6 +52,7 @@ class _Permutes:
         self._outputs: dict[str, str] = dict(graph.outputs)
         self._moved = {name: _Moved(name, name, same_order(graph.tensors[name].shape)) for name in graph.inputs}
         self._stored: dict[str, tuple[int, int, int, int]] = {}  # by root: how operators compute or read it
+        self._computing = {node for o in graph.operators if o.kind not in NAMING for node in o.nodes}
         self._by_host: set[str] = set()  # results of transpositions that the host makes
         self._made: dict[tuple[str, ElementOrder, tuple[int, ...]], str] = {}
 
@@ -179,9 +180,13 @@ class _Permutes:
         self, kind: str, source: str, result: str, shape: tuple[int, ...], attributes: Mapping[str, object],
         moved: _Moved,
     ) -> None:  # fmt: skip
-        """An operator that is named after the last of those whose place it takes."""
+        """An operator that is named after the last of those whose place it takes.
+
+        It is of the nodes that only move elements, if there are any: the host may do those, and the rest stays here.
+        """
         self._tensors[result] = replace(self._tensors[moved.source], shape=shape)
-        nodes = tuple(dict.fromkeys(node for operator in moved.by for node in operator.nodes))
+        all_nodes = tuple(dict.fromkeys(node for operator in moved.by for node in operator.nodes))
+        nodes = tuple(node for node in all_nodes if node not in self._computing) or all_nodes
         name = next((operator.name for operator in reversed(moved.by)), result)
         while any(operator.name == name and operator.kind == kind for operator in self._operators):
             name += "'"

@@ -142,3 +142,20 @@ def test_a_tensor_that_two_read_in_shapes_without_common_parts_is_refused() -> N
         "node 'second' (permute): moves the elements of [4, 60, 1, 1] to [10, 24, 1, 1] in a way that the machine has "
         "no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
     )
+
+
+def test_a_move_is_of_the_nodes_that_only_move() -> None:
+    """A product's own transposition joins the model's: the host may do these, and the product stays."""
+    builder = ModelBuilder(np.random.default_rng(1))
+    x = builder.quantize(builder.node("Relu", [builder.quantize(builder.input("x", (1, 6, 8)), 0.1)]), 0.1)
+    turned = builder.node("Transpose", [x], name="turn", perm=[0, 2, 1])
+    weight, _ = builder.weights("product", [6, 5], axis=1)
+    product = builder.quantize(builder.node("MatMul", [turned, weight], name="product"), 1.0)
+    own = builder.quantize(builder.node("MaxPool", [x], kernel_shape=[2], strides=[1]), 1.0)
+    last, _ = builder.weights("last", [7, 5], axis=1)
+    builder.output(product)
+    builder.output(builder.quantize(builder.node("MatMul", [own, last], name="last"), 1.0), "second")
+    found = {
+        operator.nodes for operator in simplified(rescaled(builder.build())).operators if operator.kind == "permute"
+    }
+    assert found == {("last",)}

@@ -61,8 +61,8 @@ def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
 def transpose_after_binary(operator: Operator, view: View) -> Replacement | None:
     """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it.
 
-    The same for all operators of two operands. A constant operand is transposed here; of another that is transposed
-    for somebody else already, that transpose serves.
+    The same for all operators of two operands. A constant operand is transposed here, an input by the host; of another
+    that is transposed for somebody else already, that transpose serves.
     """
     before = next((o for name in operator.inputs if (o := view.producer(name, "transpose")) is not None), None)
     if before is None:
@@ -70,6 +70,7 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
     axes = before.attributes["axes"]
     back = tuple(int(axis) for axis in np.argsort(axes))
     inputs: list[str] = []
+    turns: list[Operator] = []
     types, constants = {}, {}
     for name in operator.inputs:
         producer, value = view.producer(name, "transpose"), view.constant(name)
@@ -81,6 +82,14 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
             constants[turned] = np.ascontiguousarray(full.transpose(back))
             types[turned] = replace(view.type(name), shape=constants[turned].shape)
             inputs.append(turned)
+        elif _is_from_host(name, view) and not _is_from_host(before.inputs[0], view):
+            ordered, of = view.fresh(f"{name}.untransposed"), view.type(name)
+            if len(of.shape) != len(axes):
+                return None
+            types[ordered] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+            turns.append(replace(before, name=f"{operator.name}.turn", inputs=(name,), outputs=(ordered,),
+                                 attributes={"axes": back}))  # fmt: skip
+            inputs.append(ordered)
         else:
             turned_already = (o.outputs[0] for o in view.users(name) if o.kind == "transpose")
             found = next((o for o in turned_already if _turned_by(o, back, view)), None)
@@ -93,7 +102,14 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
     types[middle] = replace(of, shape=tuple(of.shape[axis] for axis in back))
     made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
     after = replace(before, inputs=(middle,), outputs=(result,))
-    return Replacement((made, after), types, constants)
+    return Replacement((*turns, made, after), types, constants)
+
+
+def _is_from_host(name: str, view: View) -> bool:
+    """Whether a tensor is an input that only one operator reads: the host may order its elements."""
+    quantize = view.producer(name, "quantize")
+    source = name if quantize is None else quantize.inputs[0]
+    return source in view.inputs and view.is_read_once(name) and view.is_read_once(source)
 
 
 def _is_for_one(operator: Operator, axes: tuple[int, ...], view: View) -> bool:

@@ -195,3 +195,14 @@ def test_a_matrix_and_its_transpose() -> None:
     builder.output(builder.quantize(total, 1.0))
     model = rescaled(builder.build())
     assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1
+
+
+def test_an_input_beside_a_transposed_operand_is_ordered_by_the_host() -> None:
+    builder = ModelBuilder(np.random.default_rng(3))
+    x, z = (builder.quantize(builder.input(name, (1, 6, 20)), 0.1) for name in ("x", "z"))
+    weight, _ = builder.weights("matrix", [20, 20], axis=1)
+    product = builder.quantize(builder.node("MatMul", [x, weight]), 1.0)
+    builder.output(builder.quantize(builder.node("Add", [product, z]), 1.0))
+    model = rescaled(builder.build())
+    assert "permute" not in kinds(simplified(model))
+    assert distances(model, lambda inputs: run_nests(lowered(model), inputs)).max() <= 1

@@ -31,6 +31,12 @@ def test_other_machines_agree_too(isa: str) -> None:
     require_agreement([one for one in found if one.kind != "Softmax"])
 
 
+@pytest.mark.slow
+def test_a_whole_network_with_attention_agrees() -> None:
+    model = int8_network("botnet50")
+    require_agreement(compare(model, "vector16", [random_inputs(model, seed=1000)]))
+
+
 @pytest.mark.parametrize(("isa", "has_softmax"), [("base16", False), ("vector16", True)])
 def test_operators_of_attention_agree(isa: str, has_softmax: bool) -> None:
     """Products of computed tensors, transpositions, reshapes, softmax; five inputs, as the tensors are small."""

@@ -47,8 +47,8 @@ def test_random_networks_are_the_simulators() -> None:
 @pytest.mark.parametrize(
     ("machine", "has_softmax", "selected"),
     [
-        ("base16", False, {"mma_transposed", "lookup", "copy"}),
-        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize", "copy"}),
+        ("base16", False, {"mma_transposed", "lookup", "copy", "add_sums"}),
+        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize", "add_sums"}),
     ],
 )
 def test_random_networks_with_transpositions_are_the_simulators(

@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 import rtl.datapath
 import rtl.operators
 from isa.loader import load_machine
+from isa.machine import Machine
 from isa.numeric import Rounding
 from isa.statement import Expr, Op
 from rtl.datapath import VectorDatapath
@@ -18,12 +19,14 @@ from rtl.proof.netlist import netlist
 from rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
+WITH_SOFTMAX = load_machine("vector16")
+OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
 
 
-def proof_of(mnemonic: str) -> Proof:
-    lane = VectorDatapath(one_lane(MACHINE))
+def proof_of(mnemonic: str, machine: Machine = MACHINE) -> Proof:
+    lane = VectorDatapath(one_lane(machine))
     position = [of.mnemonic for of in lane.formats].index(mnemonic)
-    return prove_format(MACHINE, lane, without_products(netlist(lane)), position)
+    return prove_format(machine, lane, without_products(netlist(lane)), position)
 
 
 @pytest.mark.slow
@@ -35,6 +38,28 @@ def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
 @pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill", "lookup"])
 def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mnemonic", OF_SOFTMAX)
+def test_an_instruction_across_lanes_or_of_softmax_equals_its_statement(mnemonic: str) -> None:
+    assert proof_of(mnemonic, WITH_SOFTMAX).counterexample == ""
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "op", "wrong"),
+    [
+        ("max_lanes", Op.MIN, Op.MAX),
+        ("sum_exponentials", Op.MIN, Op.MAX),
+        ("reciprocal", Op.SHIFT_RIGHT, Op.SUB),
+        ("correct", Op.SHIFT_RIGHT, Op.SUB),
+        ("error", Op.SUB, Op.ADD),
+        ("normalize", Op.SUB, Op.ADD),
+    ],
+)
+def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, mnemonic: str, op: Op, wrong: Op) -> None:
+    monkeypatch.setitem(rtl.operators.COMBINATIONAL, op, rtl.operators.COMBINATIONAL[wrong])  # type: ignore[arg-type]
+    assert proof_of(mnemonic, WITH_SOFTMAX).counterexample.startswith("the value of ")
 
 
 @pytest.mark.parametrize("wrong", [Rounding.UP, Rounding.AWAY])

@@ -20,6 +20,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from compiler.errors import CompileError
 from compiler.partition.source import reads
+from compiler.simplify.binary import BINARIES
 from compiler.simplify.canonical import CANONICALIZE
 from compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
@@ -28,14 +29,19 @@ from tilewright.quantization.reason import first_line
 
 ACTIVATIONS = ("int8", "uint8")
 
-OPERATORS = frozenset(kind.removeprefix("onnx.") for kind in CANONICALIZE if kind not in QUANTIZERS)
+OPERATORS = frozenset(
+    kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARIES) if kind not in QUANTIZERS and "onnx." in kind
+)
 """Operators that are quantised: those that the compiler has a rule for."""
 
 KEEP_PARAMETERS = frozenset(
     ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu")
     + ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization")
 )
-"""Operators whose constants stay float: the compiler takes them into its own, and 8 bits would be fewer."""
+"""Operators whose constants of channels stay float: the compiler takes them into its own, and 8 bits would be fewer."""
+
+OF_TWO = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
+"""Of them, those whose constants may also be of each position: an encoding of positions is quantised like weights."""
 
 PICKS = frozenset(("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile"))
 """Operators whose result holds only elements of their operand, and that ONNX Runtime gives a scale of its own."""
@@ -83,8 +89,9 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
             for node in quantized:
                 if node.op_type in REMOVABLE:
                     quantizer.quantize_activation_tensor(node.input[0])
+            ranks = _ranks(model)
             for node in by_hand:
-                _mark(quantizer, node, constants)
+                _mark(quantizer, node, constants, ranks)
             quantizer.quantize_model()
             return _finished(quantizer.model.model)
         except Exception as error:  # whatever its operators' quantisers raise
@@ -138,8 +145,13 @@ def _clips_around_zero(node: onnx.NodeProto, constants: dict[str, onnx.TensorPro
     return limits[0] <= 0 <= limits[1]
 
 
-def _mark(quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> None:
-    """Quantise a node's activations and leave its constants; what picks elements has one scale."""
+def _mark(
+    quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], ranks: Mapping[str, int]
+) -> None:
+    """Quantise a node's activations and leave its constants of channels; what picks elements has one scale."""
+    for tensor in node.input:
+        if node.op_type in OF_TWO and tensor in constants and not _is_of_channels(constants[tensor], node, ranks):
+            quantizer.quantize_weight_tensor(tensor)
     keeps_scale = node.op_type in PICKS or (node.op_type == "Pad" and _pads_with_its_own(node, constants))
     for tensor in node.input:
         if tensor and tensor not in constants:
@@ -149,6 +161,23 @@ def _mark(quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.Ten
             quantizer.quantize_output_same_as_input(tensor, node.input[0], node.name)
         elif tensor:
             quantizer.quantize_activation_tensor(tensor)
+
+
+def _is_of_channels(constant: onnx.TensorProto, node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
+    """Whether the compiler takes a constant into its own: one value for each index of dimension 1, or one for all."""
+    if node.op_type in ("Max", "Min"):
+        return False
+    rank = max(ranks.get(tensor, 0) for tensor in node.input)
+    shape = (1,) * (rank - len(constant.dims)) + tuple(constant.dims)
+    return all(size == 1 or dimension == 1 for dimension, size in enumerate(shape))
+
+
+def _ranks(model: onnx.ModelProto) -> dict[str, int]:
+    """How many dimensions each tensor has, where that is known."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    values = (*graph.input, *graph.value_info, *graph.output)
+    return ranks | {v.name: len(v.type.tensor_type.shape.dim) for v in values if v.type.tensor_type.HasField("shape")}
 
 
 def _pads_with_its_own(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> bool:

@@ -10,6 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from compiler.errors import CompileError
+from compiler.pipeline import compile_model
+from tests.compiler.pipelines import base16
 from tests.tilewright.quantization.float_networks import (
     CHANNELS,
     FloatBuilder,
@@ -98,6 +100,28 @@ def test_parameters_of_elementwise_operators_stay_float() -> None:
     read = {node.op_type: [tensor in floats for tensor in node.input] for node in result.graph.node}
     assert read["Sub"] == read["Mul"] == [False, True]
     assert read["BatchNormalization"] == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "is_float"),
+    [
+        ("Add", (CHANNELS, 1, 1), True),
+        ("Add", (1,), True),
+        ("Add", (1, CHANNELS, 6, 6), False),
+        ("Sub", (1, 1, 1, 6), False),
+        ("Mul", (6, 6), False),
+        ("Max", (CHANNELS, 6, 1), False),
+        ("Min", (CHANNELS, 1, 1), False),
+        ("Max", (1,), False),
+    ],
+)
+def test_a_constant_of_positions_is_quantised_like_weights(kind: str, shape: tuple[int, ...], is_float: bool) -> None:
+    b = FloatBuilder()
+    x = b.node("MaxPool", "pool", b.input(shape=(1, CHANNELS, 12, 12)), kernel_shape=[2, 2], strides=[2, 2])
+    result = quantized(b, b.node(kind, "with_encoding", x, b.normal("encoding", *shape)))
+    node = next(node for node in result.graph.node if node.op_type == kind)
+    assert (makers(result).get(node.input[1]) is None) == is_float
+    compile_model(result, base16())
 
 
 def test_activations_may_be_unsigned() -> None:

@@ -11,9 +11,11 @@ import pytest
 import tilewright
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
-from tests.accuracy import Agreement, agreement, compare, compiled, layers, quantised_tensors, table
+from tests.accuracy import Agreement, Tensors, agreement, compare, compiled, layers, quantised_tensors, table
 from tests.attention_networks import attention_network
+from tests.compiler.models import random_inputs as network_inputs
 from tests.digits import MODEL, images, plain_session
+from tests.random_networks import random_network
 
 LARGE = ("resnet20v2", "mobilenetv1-0.25", "mobilenetv2", "squeezenet1.1")
 
@@ -54,17 +56,30 @@ def test_the_trained_network_agrees_on_real_images() -> None:
 def test_a_network_gives_the_bits_of_its_operators_one_after_the_other(name: str) -> None:
     """What stays on chip, is fused or overlaps changes no bit."""
     model = int8_network(name)
-    feed = random_inputs(model, seed=7)
+    require_same_bits(model, "base16", random_inputs(model, seed=7))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_random_networks_give_the_bits_of_their_operators_one_after_the_other(seed: int) -> None:
+    """Nor what becomes of moves, transpositions and products of computed tensors, side by side and in each other."""
+    model = random_network(seed, transposes=True, has_softmax=True)
+    require_same_bits(model, "vector16", network_inputs(model, np.random.default_rng(seed)))
+
+
+def require_same_bits(model: onnx.ModelProto, isa: str, feed: Tensors) -> None:
+    """The whole network's outputs are those of its layers, each run on what the ones before it gave."""
     tensors = quantised_tensors(model, feed)
     for layer in layers(model, tensors):
-        program = compiled(layer, "base16")
+        program = compiled(layer, isa)
         assert not isinstance(program, str), program
         tensors[layer.output] = program.run({of: tensors[of] for of in layer.inputs}).outputs[layer.output]
-    (logits,) = tilewright.compile(model, "base16").run(feed).outputs.values()
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    quantised, scale, zero = model.graph.node[-1].input
-    steps = tensors[quantised].astype(np.int32) - constants[zero]
-    assert np.array_equal(logits, steps.astype(np.float32) * constants[scale])
+    sources = {node.output[0]: node.input for node in model.graph.node}
+    for name, values in tilewright.compile(model, isa).run(feed).outputs.items():
+        quantised, scale, zero = sources[name]
+        steps = tensors[quantised].astype(np.int32) - constants[zero]
+        assert np.array_equal(values, steps.astype(np.float32) * constants[scale]), name
 
 
 def require_agreement(found: list[Agreement]) -> None:

@@ -193,7 +193,7 @@ def test_measures_a_network_and_reports_one_that_is_not_there() -> None:
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(lines) == 4
     assert lines[2].split()[0] == "autoencoder" and "264,192" in lines[2].split()
-    assert lines[3].split(maxsplit=1)[1].startswith("no network 'nothing'; there are: autoencoder, ds-cnn")
+    assert lines[3].split(maxsplit=1)[1].startswith(f"no network 'nothing'; there are: {', '.join(NETWORKS)}")
 
 
 def stored_parameters(model: onnx.ModelProto) -> int:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Operator, describe
+from compiler.lower_products import int8_parts
 from compiler.lowering_network import ACTIVATION, Network, activation, affine, identity_index, result_loops, target_of
 from compiler.multiplier import normalized
 from compiler.nest import Access, Affine, Nest
@@ -54,18 +55,9 @@ def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
     x, w = activation("x"), activation("w")
     terms = make(Op.MUL, x, w)
     for leaf, zero in ((x, b_zero), (w, a_zero)):
-        for part in _parts(-zero):
-            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(part)))
+        for part in int8_parts(np.array(-zero)) if zero else ():
+            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(part))))
     return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
-
-
-def _parts(number: int) -> list[int]:
-    """Numbers of int8 whose sum is a number, none if it is 0."""
-    parts = []
-    while number:
-        parts.append(min(max(number, ACTIVATION.interval.low), ACTIVATION.interval.high))
-        number -= parts[-1]
-    return parts
 
 
 def _turned(operator: Operator, network: Network) -> tuple[str, list[Nest]]:

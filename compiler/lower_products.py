@@ -172,7 +172,7 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     """
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
     is_band = group > 1 and weights.shape[0] == group
-    parts = _parts(weights if is_band else _block_diagonal(weights, group))
+    parts = int8_parts(weights if is_band else _block_diagonal(weights, group))
     if len(parts) > 1:
         taps = (affine(("t", 1)), *taps)
     values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
@@ -182,7 +182,7 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 
-def _parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def int8_parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Arrays of int8 whose sum is the weights; one if they fit."""
     parts: list[NDArray[np.int64]] = []
     while not parts or weights.any():

@@ -235,7 +235,7 @@ class _Lowering:
             value: self._fill(nest, value, home)
             for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
         }
-        job = NestJob(shape, choice, homes, result, stored, fills, home, cover.result_memory)
+        job = NestJob(shape, choice, homes, result, stored, fills, cover.result_memory)
         stages = NestLowering(job, self._nests, self._builder, self._weights[position]).stages()
         tiles = next(stages)
         tiles.early[:] = [*first.early, *tiles.early, *following.early]

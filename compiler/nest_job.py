@@ -44,7 +44,6 @@ class NestJob:
     result: Whole | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
-    home: str  # the memory that the tensors that it reads live in
     stored_from: str  # the memory that its result is computed into
 
     @property

@@ -53,7 +53,7 @@ class Selection:
 
 def select(nests: NestProgram, machine: Machine) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover."""
-    nests = sum_without_weights(nests, Selector(machine, nests))
+    nests = sum_without_weights(nests, Selector(machine, nests).cover)
     nests = sum_columns(nests, machine)
     nests = separate_windows(nests, Selector(machine, nests).cover)
     selector = Selector(machine, nests)

@@ -6,9 +6,8 @@ of the image; an instruction `y = sum(a)` streams 49 words. A machine without on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,21 +15,18 @@ from numpy.typing import NDArray
 from compiler.errors import CompileError
 from compiler.nest import Access, Affine, Nest, NestProgram
 from compiler.nest_expressions import with_node
-from compiler.select.cover import Cover, Selector
+from compiler.select.cover import Cover
 from compiler.separate import fits_reduce_loops
 from isa.statement import Op, walk
 
 
-def sum_without_weights(program: NestProgram, selector: Selector) -> NestProgram:
-    """The same program with each product by an identity matrix as a plain sum, where instructions compute it.
-
-    A window that the memory cannot hold stays a product, whose taps a tile may cut.
-    """
-    nests = tuple(_plain(nest, program.constants, selector) for nest in program.nests)
+def sum_without_weights(program: NestProgram, cover: Callable[[Nest], Cover]) -> NestProgram:
+    """The same program with each product by an identity matrix as a plain sum, where instructions compute it."""
+    nests = tuple(_plain(nest, program.constants, cover) for nest in program.nests)
     return replace(program, nests=nests) if nests != program.nests else program
 
 
-def _plain(nest: Nest, constants: Mapping[str, NDArray[Any]], selector: Selector) -> Nest:
+def _plain(nest: Nest, constants: Mapping[str, NDArray[Any]], cover: Callable[[Nest], Cover]) -> Nest:
     product = next((node for node in walk(nest.expr) if node.op is Op.SUM and node.args[0].op is Op.MUL), None)
     if product is None:
         return nest
@@ -53,18 +49,10 @@ def _plain(nest: Nest, constants: Mapping[str, NDArray[Any]], selector: Selector
             expr=with_node(nest.expr, product, replace(product, args=(vector,))),
         )
         try:
-            cover = selector.cover(plain)
-            return plain if fits_reduce_loops(cover, plain) and _fits_memory(cover, selector) else nest
+            return plain if fits_reduce_loops(cover(plain), plain) else nest
         except CompileError:
             return nest
     return nest
-
-
-def _fits_memory(cover: Cover, selector: Selector) -> bool:
-    """Whether the window of one result, a word for each tap, fits the memory that it is read from."""
-    taps = prod(cover.space.trips[loop] for loop in cover.space.reduce)
-    step = next(step for step in cover.steps if step.reduces)
-    return all(taps <= selector.machine.memories[operand.memory].depth for operand in step.format.sources)
 
 
 def _summed_loop(access: Access, nest: Nest, constants: Mapping[str, NDArray[Any]]) -> str:

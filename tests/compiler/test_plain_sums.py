@@ -62,11 +62,3 @@ def test_a_window_that_the_loops_do_not_hold_stays_a_product(machines: tuple[Mac
     model = pool_model(np.random.default_rng(1), "GlobalAveragePool", 20, (9, 9))
     mnemonics = {i.mnemonic for i in compile_model(model, machines[0]).instructions}
     assert "mma" in mnemonics and "window_sum" not in mnemonics
-
-
-def test_a_window_larger_than_its_memory_is_a_product() -> None:
-    machine = load_machine("base16", ["memories.act.kib=2"])
-    model = pool_model(np.random.default_rng(1), op_type="GlobalAveragePool", channels=3, size=(12, 13))
-    program = compile_model(model, machine)
-    assert "sum" not in {i.mnemonic for i in program.instructions}
-    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1

@@ -3,7 +3,6 @@
 SYSTEM_PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
-PACKAGES := isa compiler simulator rtl tilewright
 # Verilator's generated makefiles must not inherit the flags of this one.
 PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
@@ -29,7 +28,7 @@ test-all: test
 
 # That the hardware of the shipped machines does what their files say, by an SMT solver.
 prove: $(STAMP)
-	$(PYTHON) -m rtl.proof
+	$(PYTHON) -m tilewright.rtl.proof
 
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench
@@ -49,7 +48,7 @@ pages: $(STAMP)
 
 lint: $(STAMP)
 	$(PYTHON) -m ruff check .
-	$(PYTHON) -m mypy $(PACKAGES)
+	$(PYTHON) -m mypy tilewright
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis sim_build

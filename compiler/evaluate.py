@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.numeric import round_shift, wrap
-from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, first_index
+from tilewright.isa.language.numeric import round_shift, wrap
+from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, first_index
 
 Values = NDArray[np.int64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from isa.machine import Machine
-from isa.numeric import MAX_INTEGER_BITS, Rounding
-from isa.statement import Expr, Op, walk
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
+from tilewright.isa.language.statement import Expr, Op, walk
+from tilewright.isa.machine.machine import Machine
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)
 

@@ -9,30 +9,30 @@ from typing import Any
 
 import onnx
 
-from compiler.allocate import Placement, allocate
-from compiler.emit import emit
-from compiler.errors import CompileError, DoesNotFit, TooSmall
-from compiler.fuse import fuse
-from compiler.graph import Graph
-from compiler.graph_text import parse_graph, print_graph
-from compiler.input_shapes import Shapes
-from compiler.lower import lower
-from compiler.lower_tiles import select, tile
-from compiler.nest import NestProgram
-from compiler.nest_text import parse_nests, print_nests
-from compiler.onnx_import import import_onnx
-from compiler.parts import merge_parts
-from compiler.remedy import enough, larger_memory
-from compiler.schedule import schedule
-from compiler.simplify import simplify
-from compiler.tile import TileProgram
-from compiler.tile_text import parse_tiles, print_tiles
-from compiler.tiling import TilingOptions
-from compiler.waits import Waits, compute_waits
-from isa.checker import require_valid
-from isa.disassembler import disassemble
-from isa.machine import Machine
-from isa.program import Program
+from tilewright.compiler.emission.allocate import Placement, allocate
+from tilewright.compiler.emission.emit import emit
+from tilewright.compiler.emission.schedule import schedule
+from tilewright.compiler.emission.waits import Waits, compute_waits
+from tilewright.compiler.errors import CompileError, DoesNotFit, TooSmall
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.graph.text import parse_graph, print_graph
+from tilewright.compiler.importers.input_shapes import Shapes
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.text import parse_nests, print_nests
+from tilewright.compiler.remedy import enough, larger_memory
+from tilewright.compiler.simplify import simplify
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.text import parse_tiles, print_tiles
+from tilewright.compiler.tiling.lower_tiles import select, tile
+from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.check.checker import require_valid
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
 
 Model = str | Path | bytes | onnx.ModelProto
 Dump = Callable[[str, str], None]

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import yaml
 
-from compiler.errors import CompileError, TooSmall
-from isa.errors import IsaError
-from isa.loader import build_machine
-from isa.machine import Machine
-from isa.yaml_tree import apply_overrides, parse_yaml
+from tilewright.compiler.errors import CompileError, TooSmall
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import build_machine
+from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
+from tilewright.isa.machine.machine import Machine
 
 MOST_STEPS = 24
 """Enlargements after which there is no hope: from the fourth of a memory on, each adds twice what the last did."""

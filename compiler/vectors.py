@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from isa.encoding import InstructionFormat
-from isa.machine import Machine
-from isa.statement import Op, walk
+from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
 
 
 def vector_blocks(machine: Machine) -> int:

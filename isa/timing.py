@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from isa.encoding import InstructionFormat
-from isa.machine import Machine
-from isa.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 

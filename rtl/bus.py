@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
-from isa.machine import Machine
-from isa.timing import BURST_BEATS
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import BURST_BEATS
 
 ADDRESS_BITS = 64
 """Of a DRAM address on the bus."""

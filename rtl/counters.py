@@ -9,9 +9,9 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.machine import ENGINES, Machine
-from rtl.dispatch import HeadStatus
-from rtl.interfaces import Activity
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.rtl.dispatch import HeadStatus
+from tilewright.rtl.interfaces import Activity
 
 COUNTER_BITS = 40
 """A run of 2**40 cycles takes half an hour at 500 MHz."""

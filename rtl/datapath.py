@@ -8,15 +8,15 @@ from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.datapath_schedule import Unit, bind, schedule
-from isa.encoding import InstructionFormat
-from isa.machine import Machine
-from isa.memory import Element
-from isa.statement import ACROSS_LANES, Expr, Op
-from isa.timing import statement_stages
-from rtl.lane_tree import LaneTree
-from rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
-from rtl.operators import REDUCING, build_operator
+from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
+from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Element
+from tilewright.isa.timing import statement_stages
+from tilewright.rtl.lane_tree import LaneTree
+from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
+from tilewright.rtl.operators import REDUCING, build_operator
 
 
 class VectorDatapath(wiring.Component):

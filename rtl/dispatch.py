@@ -6,13 +6,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.encoding import OPCODE_BITS
-from isa.faults import FaultCode
-from isa.machine import ENGINES, Machine
-from rtl.bus import ReadBeat
-from rtl.fifo import Fifo
-from rtl.interfaces import INDEX_BITS, FaultSignature, QueuedInstruction, instruction_stream
-from rtl.layout import instruction_view
+from tilewright.isa.machine.encoding import OPCODE_BITS
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.rtl.bus import ReadBeat
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.interfaces import INDEX_BITS, FaultSignature, QueuedInstruction, instruction_stream
+from tilewright.rtl.layout import instruction_view
 
 
 class HeadStatus(data.StructLayout):

@@ -6,10 +6,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.machine import Machine
-from isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
-from rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
-from rtl.fifo import Fifo
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
+from tilewright.rtl.fifo import Fifo
 
 
 class Fetch(wiring.Component):

@@ -6,8 +6,8 @@ from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from isa.machine import Machine
-from isa.memory import Memory
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
 
 INDEX_BITS = 32
 """Width of an instruction's index in the program."""

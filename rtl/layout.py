@@ -5,9 +5,9 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Const, Shape, Value, ValueLike, signed, unsigned
 from amaranth.lib import data
 
-from isa.encoding import InstructionFormat
-from isa.memory import Element, Memory
-from isa.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.memory import Element, Memory
 
 PLAIN = "value"
 """The name, in layouts, of the one integer of an element that is not a structure."""

@@ -6,14 +6,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.faults import FaultCode
-from isa.machine import Machine
-from isa.timing import BURST_QUEUE, LOAD_CONTEXTS
-from rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
-from rtl.fifo import Fifo
-from rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, WriteSignature, engine_members
-from rtl.nest import NestWalker, Walk
-from rtl.runs import (
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import BURST_QUEUE, LOAD_CONTEXTS
+from tilewright.rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, WriteSignature, engine_members
+from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.runs import (
     BeatCursor,
     BurstBytes,
     Bursts,

@@ -10,11 +10,11 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Storage
 from amaranth.lib.wiring import In, Out
 
-from isa.machine import Machine
-from isa.memory import Memory
-from isa.templates import systolic_activations
-from rtl.arbiter import Arbiter
-from rtl.interfaces import ReadSignature, WriteSignature
+from tilewright.isa.engines.templates import systolic_activations
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 
 
 @dataclass(frozen=True, slots=True)

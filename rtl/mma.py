@@ -6,18 +6,18 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.encoding import ACCUMULATE, OPCODE
-from isa.faults import FaultCode
-from isa.machine import Machine
-from isa.memory import Element
-from isa.numeric import IntegerType
-from isa.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
-from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
-from rtl.delay import delayed
-from rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
-from rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
-from rtl.nest import NestWalker, Walk, is_outside
-from rtl.systolic import SystolicArray
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Element
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.rtl.delay import delayed
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
+from tilewright.rtl.nest import NestWalker, Walk, is_outside
+from tilewright.rtl.systolic import SystolicArray
 
 
 class MmaEngine(wiring.Component):

@@ -10,10 +10,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.encoding import OPCODE, InstructionFormat, Loop, Operand
-from isa.machine import Machine
-from isa.memory import DRAM, Memory
-from rtl.layout import instruction_view
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Loop, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.rtl.layout import instruction_view
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,21 +9,21 @@ from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, PureInterface
 
-from isa.machine import ENGINES, Machine
-from isa.memory import Memory
-from isa.templates import systolic_activations, systolic_weights
-from rtl.bus import ReadChannel, axi_signature
-from rtl.counters import Counters
-from rtl.dispatch import Dispatch
-from rtl.fetch import Fetch
-from rtl.interfaces import FAULT_LAYOUT
-from rtl.load import LoadEngine
-from rtl.memory import BankedMemory, Requester
-from rtl.mma import MmaEngine
-from rtl.registers import Registers, host_signature
-from rtl.store import StoreEngine
-from rtl.table_memory import TableMemory
-from rtl.vector import VectorEngine
+from tilewright.isa.engines.templates import systolic_activations, systolic_weights
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.bus import ReadChannel, axi_signature
+from tilewright.rtl.counters import Counters
+from tilewright.rtl.dispatch import Dispatch
+from tilewright.rtl.fetch import Fetch
+from tilewright.rtl.interfaces import FAULT_LAYOUT
+from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.memory import BankedMemory, Requester
+from tilewright.rtl.mma import MmaEngine
+from tilewright.rtl.registers import Registers, host_signature
+from tilewright.rtl.store import StoreEngine
+from tilewright.rtl.table_memory import TableMemory
+from tilewright.rtl.vector import VectorEngine
 
 
 class Npu(wiring.Component):

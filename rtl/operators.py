@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
-from isa.numeric import Rounding
-from isa.statement import Op
+from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.language.statement import Op
 
 
 def _minimum(a: Value, b: Value) -> Value:

@@ -8,13 +8,13 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, Signature
 
-from isa.machine import Machine
-from isa.memory import REGIONS
-from isa.program import REGION_ALIGNMENT_BYTES
-from rtl.bus import axi_lite_signature
-from rtl.counters import CounterValues, counter_names
-from rtl.interfaces import FAULT_LAYOUT
-from rtl.runs import RegionTable
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES
+from tilewright.rtl.bus import axi_lite_signature
+from tilewright.rtl.counters import CounterValues, counter_names
+from tilewright.rtl.interfaces import FAULT_LAYOUT
+from tilewright.rtl.runs import RegionTable
 
 WORD_BYTES = 4
 ID = int.from_bytes(b"TWNP", "big")

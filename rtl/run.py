@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.machine import Machine
-from isa.program import Program
-from isa.state import MachineState, RunCounters
-from rtl.simulation.session import Job, RtlSession
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.state import MachineState, RunCounters
+from tilewright.rtl.simulation.session import Job, RtlSession
 
 
 def run_rtl(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> tuple[MachineState, RunCounters]:

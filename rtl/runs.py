@@ -9,15 +9,15 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigne
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.encoding import OPCODE, InstructionFormat, Operand
-from isa.faults import FaultCode
-from isa.machine import Machine
-from isa.memory import DRAM, REGIONS
-from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from rtl.bus import ADDRESS_BITS, BurstRequest
-from rtl.interfaces import FAULT_ADDRESS_BITS, INDEX_BITS, QueuedInstruction
-from rtl.layout import instruction_view
-from rtl.nest import NestWalker, Walk
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, REGIONS
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
+from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
+from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, INDEX_BITS, QueuedInstruction
+from tilewright.rtl.layout import instruction_view
+from tilewright.rtl.nest import NestWalker, Walk
 
 
 class RegionTable(data.StructLayout):

@@ -6,14 +6,14 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.faults import FaultCode
-from isa.machine import Machine
-from isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
-from rtl.bus import INCREMENTING, AddressRegister, axi_signature
-from rtl.fifo import Fifo
-from rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
-from rtl.nest import NestWalker, Walk
-from rtl.runs import (
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
+from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
+from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.runs import (
     BeatCursor,
     BurstBytes,
     Bursts,

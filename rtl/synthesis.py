@@ -1,6 +1,6 @@
 """Counts the cells of the vector datapath and of the array, with what they share and without.
 
-python -m rtl.synthesis base16
+python -m tilewright.rtl.synthesis base16
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 from amaranth.lib import wiring
 
-from isa.datapath_schedule import Operation, Unit, bind, schedule
-from isa.encoding import InstructionFormat
-from isa.errors import IsaError
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.statement import Op, walk
-from isa.templates import is_transposing
-from rtl.datapath import VectorDatapath
-from rtl.mma import systolic_array
-from rtl.yosys import run_yosys
+from tilewright.isa.engines.datapath_schedule import Operation, Unit, bind, schedule
+from tilewright.isa.engines.templates import is_transposing
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.mma import systolic_array
+from tilewright.rtl.yosys import run_yosys
 
 FINE = "synth -flatten -noabc -noshare\ntee -o out stat -json"
 COARSE = "proc\nflatten\nopt -full\ntee -o out stat -json"
@@ -106,7 +106,7 @@ def table(title: str, rows: Sequence[Area]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the tables of the machine that is named."""
-    parser = argparse.ArgumentParser(prog="python -m rtl.synthesis", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tilewright.rtl.synthesis", description=__doc__)
     parser.add_argument("machine", help="a shipped machine or a YAML file")
     try:
         machine = load_machine(parser.parse_args(arguments).machine)

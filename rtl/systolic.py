@@ -6,9 +6,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from isa.numeric import IntegerType, Interval
-from rtl.delay import delayed
-from rtl.layout import integer_shape
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.rtl.delay import delayed
+from tilewright.rtl.layout import integer_shape
 
 
 class SystolicArray(wiring.Component):

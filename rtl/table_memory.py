@@ -9,10 +9,10 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory as Storage
 from amaranth.lib.wiring import In
 
-from isa.memory import Memory
-from rtl.arbiter import Arbiter
-from rtl.interfaces import LookupSignature, WriteSignature
-from rtl.memory import Requester
+from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.interfaces import LookupSignature, WriteSignature
+from tilewright.rtl.memory import Requester
 
 
 class TableMemory(wiring.Component):

@@ -8,11 +8,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from isa.encoding import OPCODE, Operand
-from isa.faults import FaultCode
-from isa.machine import Machine
-from isa.timing import VEC_OPERANDS, statement_stages, vec_results, vec_stages
-from rtl.datapath import (
+from tilewright.isa.machine.encoding import OPCODE, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import VEC_OPERANDS, statement_stages, vec_results, vec_stages
+from tilewright.rtl.datapath import (
     VectorDatapath,
     formats_by_stages,
     immediates_bits,
@@ -21,8 +21,8 @@ from rtl.datapath import (
     source_bits,
     table_address_bits,
 )
-from rtl.delay import delayed
-from rtl.interfaces import (
+from tilewright.rtl.delay import delayed
+from tilewright.rtl.interfaces import (
     INDEX_BITS,
     Activity,
     LookupSignature,
@@ -30,9 +30,9 @@ from rtl.interfaces import (
     WriteSignature,
     engine_members,
 )
-from rtl.layout import immediates_layout, instruction_view
-from rtl.nest import NestWalker, whole_walk
-from rtl.results import ResultQueue
+from tilewright.rtl.layout import immediates_layout, instruction_view
+from tilewright.rtl.nest import NestWalker, whole_walk
+from tilewright.rtl.results import ResultQueue
 
 
 class VectorEngine(wiring.Component):

@@ -6,8 +6,8 @@ import re
 
 from amaranth.back import verilog
 
-from isa.machine import Machine
-from rtl.npu import Npu
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.npu import Npu
 
 TOP = "npu"
 """The name of the top module."""

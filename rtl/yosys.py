@@ -17,7 +17,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from rtl.cache import cache_folder, kept
+from tilewright.rtl.cache import cache_folder, kept
 
 TOP = "top"
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.encoding import Instruction, Operand
-from isa.faults import Fault, FaultCode
-from isa.machine import Machine
-from isa.memory import DRAM, Memory
-from isa.templates import systolic_weights
-from isa.timing import first_burst
-from simulator.nest import Walk, walk_of
-from simulator.regions import Region, region
+from tilewright.isa.engines.templates import systolic_weights
+from tilewright.isa.machine.encoding import Instruction, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.timing import first_burst
+from tilewright.simulator.nest import Walk, walk_of
+from tilewright.simulator.regions import Region, region
 
 Found = tuple[int, int, FaultCode, int]
 """Iteration, operand's position, code and address: the smallest is the first."""

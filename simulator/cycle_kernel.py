@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 LOAD, MMA, VEC, STORE = range(4)
-"""Positions in isa.machine.ENGINES."""
+"""Positions in tilewright.isa.machine.machine.ENGINES."""
 
 BUSY, WAIT, STALL_PORT, STALL_DRAM, STALL_WEIGHTS, IDLE, COUNTERS = 0, 1, 5, 6, 7, 8, 9
 """Columns of an engine's counters; the wait for engine e is WAIT + e."""
@@ -145,7 +145,7 @@ def port_of(p, q, word):
 
 @step
 def burst_bytes(p, address, left):
-    """isa.timing.first_burst: the size of the next burst of a run."""
+    """tilewright.isa.timing.first_burst: the size of the next burst of a run."""
     to_boundary = p.burst_boundary - address % p.burst_boundary
     to_longest = p.burst_beats * p.bus_bytes - address % p.bus_bytes
     return min(left, to_boundary, to_longest)

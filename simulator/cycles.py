@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa import timing
-from isa.faults import Fault, FaultCode
-from isa.machine import ENGINES, Machine
-from isa.memory import DRAM
-from isa.program import Program
-from isa.state import STALLS, EngineCounters, RunCounters
-from simulator.cycle_kernel import (
+from tilewright.isa import timing
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
+from tilewright.simulator.cycle_kernel import (
     BUSY,
     COUNTERS,
     DONE,
@@ -31,8 +31,8 @@ from simulator.cycle_kernel import (
     WALKERS,
     run_cycles,
 )
-from simulator.errors import SimulatorError
-from simulator.instruction_table import (
+from tilewright.simulator.errors import SimulatorError
+from tilewright.simulator.instruction_table import (
     bank_of_words,
     instruction_columns,
     instruction_table,

@@ -1,4 +1,4 @@
-"""The exception of the simulator; a fault of the machine itself is `isa.faults.MachineFault`."""
+"""The exception of the simulator; a fault of the machine itself is `isa.program.faults.MachineFault`."""
 
 
 class SimulatorError(Exception):

@@ -9,13 +9,13 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.encoding import ACCUMULATE, Instruction, Operand
-from isa.machine import ENGINES, Machine
-from isa.memory import DRAM
-from isa.program import Program
-from isa.templates import systolic_activations, systolic_weights, tile_loops
-from isa.timing import vec_write
-from simulator.cycle_kernel import (
+from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
+from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.program import Program
+from tilewright.isa.timing import vec_write
+from tilewright.simulator.cycle_kernel import (
     ACCUMULATES,
     ENGINE,
     FIRST_INNER,
@@ -29,7 +29,7 @@ from simulator.cycle_kernel import (
     WAITS,
     WORD_BYTES,
 )
-from simulator.regions import Region, region, regions_of
+from tilewright.simulator.regions import Region, region, regions_of
 
 
 def vec_sources(machine: Machine) -> int:

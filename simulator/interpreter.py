@@ -2,7 +2,7 @@
 
 For every index of the loops, in order: read a block of words of each source at `base + Σ index·stride`, evaluate the
 statement in each lane with Python's integers, write the destination at its own `base + Σ index·stride`. Nothing here is
-fast, and nothing is shared with the fast simulator except the number rules of `isa.numeric`.
+fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.encoding import ACCUMULATE, Instruction, Operand
-from isa.faults import Fault, FaultCode, MachineFault
-from isa.machine import Machine
-from isa.memory import DRAM, Element
-from isa.numeric import IntegerType, round_shift, wrap
-from isa.program import Program
-from isa.state import MachineState, initial_state
-from isa.statement import ACROSS_LANES, Expr, Op, walk
-from isa.templates import is_transposing, systolic_activations, systolic_weights
-from simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.numeric import IntegerType, round_shift, wrap
+from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.simulator.regions import Region, bursts_of, check_burst, check_dram_size, region, regions_of
 
 
 def interpret(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> MachineState:

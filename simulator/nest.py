@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.encoding import Instruction, Operand
+from tilewright.isa.machine.encoding import Instruction, Operand
 
 ENUMERATED = 1 << 18
 """Addresses that are looked at one by one; larger nests are cut along their outer loops first."""

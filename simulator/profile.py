@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.encoding import Instruction
-from isa.machine import ENGINES, Machine
-from isa.memory import DRAM
-from isa.program import Layer, Program
-from isa.state import RunCounters
-from isa.templates import tile_loops
-from simulator.nest import Walk, walk_of
+from tilewright.isa.engines.templates import tile_loops
+from tilewright.isa.machine.encoding import Instruction
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.program import Layer, Program
+from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.nest import Walk, walk_of
 
 BOUNDS = ("compute", "dram", "vector", "weights")
 """What may bound a program from below; of equal ones the first counts."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from isa.faults import Fault, FaultCode, MachineFault
-from isa.memory import REGIONS
-from isa.program import REGION_ALIGNMENT_BYTES, Program
-from isa.timing import Burst, first_burst
-from simulator.errors import SimulatorError
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program
+from tilewright.isa.timing import Burst, first_burst
+from tilewright.simulator.errors import SimulatorError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.memory import Element
-from isa.numeric import Interval, round_shift, wrap
-from isa.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.numeric import Interval, round_shift, wrap
+from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.machine.memory import Element
 
 Leaf = tuple[str, str, bool]
 """An operand's name, its field, and whether it stands inside the reduction."""

@@ -13,18 +13,18 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from isa.encoding import ACCUMULATE, Instruction, Operand
-from isa.faults import Fault, MachineFault
-from isa.memory import DRAM, Element
-from isa.numeric import IntegerType, wrap
-from isa.program import Program
-from isa.state import MachineState, initial_state
-from isa.templates import is_transposing, systolic_activations, systolic_weights
-from simulator.access_faults import access_fault, wait_fault
-from simulator.interpreter import interpret_instruction
-from simulator.nest import Walk, last_writers, reads_its_writes, walk_of
-from simulator.regions import check_dram_size, region, regions_of, required_bytes
-from simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.numeric import IntegerType, wrap
+from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.program.faults import Fault, MachineFault
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.simulator.access_faults import access_fault, wait_fault
+from tilewright.simulator.interpreter import interpret_instruction
+from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
+from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
+from tilewright.simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
 
 Step = Callable[[], None]
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import tilewright
-from compiler.errors import CompileError
 from tests.digits import plain_session
+from tilewright.compiler.errors import CompileError
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -10,15 +10,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from compiler.pipeline import compile_model
-from isa.elf_writer import to_bytes
-from isa.loader import load_machine
-from isa.program import place_regions
-from rtl.run import run_rtl, run_rtl_many
-from simulator.cycles import simulate_cycles
-from simulator.values import PreparedProgram
 from tests.digits import MODEL, images
+from tilewright.compiler.pipeline import compile_model
 from tilewright.host import dram_image
+from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import place_regions
+from tilewright.rtl.run import run_rtl, run_rtl_many
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import PreparedProgram
 
 RTL_RUNS = 400
 """Runs of the digits network in one hardware simulation, so that start-up is a small part."""

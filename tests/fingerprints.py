@@ -25,8 +25,8 @@ ERRORS = "error"
 
 def main() -> None:
     """Print the fingerprints of the networks and machines named, or of all."""
-    from isa.loader import shipped_machines
     from programs.networks.registry import NETWORKS
+    from tilewright.isa.files.loader import shipped_machines
 
     networks, machines = ["digits", *NETWORKS], list(shipped_machines())
     parser = argparse.ArgumentParser(prog="python -m tests.fingerprints", description="Hashes of emitted programs.")
@@ -54,11 +54,11 @@ def _fingerprints(job: tuple[str, Sequence[str], Path, bool]) -> list[str]:
 
 
 def _of_machine(name: str, model: Path, machine: str, texts: bool) -> Iterator[str]:
-    from compiler.errors import CompileError
-    from compiler.partition.compile import compile_partitioned
-    from isa.errors import IsaError
-    from isa.loader import load_machine
-    from isa.partitioned_elf import save_any
+    from tilewright.compiler.errors import CompileError
+    from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.isa.binary.partitioned_elf import save_any
+    from tilewright.isa.errors import IsaError
+    from tilewright.isa.files.loader import load_machine
 
     dumps: dict[str, list[str]] = {}
 

@@ -13,21 +13,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.pipeline import compile_model
-from isa.assembler import assemble
-from isa.checker import check
-from isa.disassembler import disassemble
-from isa.elf import from_bytes
-from isa.elf_writer import to_bytes
-from isa.encoding import decode, encode
-from isa.loader import build_machine, load_machine_text
-from isa.machine import Machine
-from isa.manual import manual
-from isa.program import Program, place_regions
-from isa.yaml_tree import apply_overrides, parse_yaml
-from simulator.interpreter import interpret
-from simulator.values import PreparedProgram
 from tests.compiler.models import (
     conv_model,
     flatten_gemm_model,
@@ -39,7 +24,22 @@ from tests.compiler.models import (
     small_cnn,
 )
 from tests.isa.random_instructions import random_instruction
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.pipeline import compile_model
 from tilewright.host import dram_image, read_outputs
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.binary.elf import from_bytes
+from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.check.checker import check
+from tilewright.isa.files.loader import build_machine, load_machine_text
+from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
+from tilewright.isa.machine.encoding import decode, encode
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.pages.manual import manual
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.interpreter import interpret
+from tilewright.simulator.values import PreparedProgram
 
 Inputs = Mapping[str, NDArray[Any]]
 

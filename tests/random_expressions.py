@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from isa.errors import IsaError
-from isa.numeric import IntegerType, Rounding, parse_integer_type
-from isa.statement import Scope, Statement, parse_statement
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
+from tilewright.isa.language.statement import Scope, Statement, parse_statement
 
 SOURCES: Mapping[str, Mapping[str, str]] = {
     "a": {"": "int8"},

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from isa.loader import load_machine_text
-from isa.machine import Machine
+from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.machine.machine import Machine
 
 OPTIONAL_INSTRUCTIONS = ("load_acc", "store_acc", "copy", "fill")
 """Instructions of base16 without which every small network still compiles."""

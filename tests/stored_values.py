@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.nest import Buffer, NestProgram
+from tilewright.compiler.nest.nest import Buffer, NestProgram
 
 
 def stored_values(quantised: NDArray[Any], program: NestProgram, buffer: Buffer) -> NDArray[np.int64]:

@@ -1,107 +1,152 @@
-"""Laws about the repository as a whole: imports point down, and no file names a package registry's host."""
+"""Laws about the repository as a whole: imports point down, between the packages and between the rooms inside them."""
 
 import ast
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-# A package may import itself and what is listed here, of ours.
-MAY_IMPORT = {
+PACKAGES = {
     "isa": set(),
     "compiler": {"isa"},
     "simulator": {"isa"},
     "rtl": {"isa"},
-    "codesign": {"isa", "compiler", "simulator", "rtl"},
-    "tilewright": {"isa", "compiler", "simulator", "rtl", "codesign"},
+    "tilewright": {"isa", "compiler", "simulator", "rtl"},
 }
-OURS = {*MAY_IMPORT, "programs", "tests"}
+"""A package may import itself and these. `tilewright` stands for the files of the public face."""
 
-# Written in pieces, so that this file passes its own test.
-REGISTRY_HOSTS = [
-    ".".join(parts)
-    for parts in (
-        ("pypi", "org"),
-        ("files", "pythonhosted", "org"),
-        ("registry", "npmjs", "org"),
-        ("deb", "debian", "org"),
-        ("crates", "io"),
-        ("proxy", "golang", "org"),
-    )
-]
+ROOMS = {
+    "isa": (
+        *("errors", "language", "machine", "timing", "engines", "files", "program", "check", "assembly", "binary"),
+        "pages",
+    ),
+    "compiler": (
+        *("errors", "number_format", "vectors", "evaluate", "remedy"),
+        *("text", "graph", "importers", "simplify", "nest", "lower", "select", "tile", "tiling", "emission"),
+        *("pipeline", "partition"),
+    ),
+}
+"""The folders and files at the top of a package, lowest first: one may import those before it."""
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_imports_point_down(repository: Path, package: str) -> None:
-    allowed = MAY_IMPORT[package] | {package}
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_between_packages_point_down(repository: Path, package: str) -> None:
+    allowed = PACKAGES[package] | {package}
     upward = [
-        f"{path.relative_to(repository)}:{line} imports {name}"
-        for path in sorted((repository / package).rglob("*.py"))
-        for line, name in imported_packages(path.read_text(), path.name)
-        if name in OURS and name not in allowed
+        f"{place} imports {name}"
+        for place, _, name in imports(repository, package)
+        if name.split(".")[0] in {*PACKAGES, "programs", "tests"} and name.split(".")[0] not in allowed
     ]
     assert upward == []
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("import isa.timing", [(1, "isa")]),
-        ("import numpy, compiler.graph as g", [(1, "numpy"), (1, "compiler")]),
-        ("from rtl.mac import Mac", [(1, "rtl")]),
-        ("def late():\n    from simulator import run", [(2, "simulator")]),
-        ("from importlib import import_module\nimport_module('rtl.mac')", [(1, "importlib"), (2, "rtl")]),
-        ("__import__('rtl')", [(1, "rtl")]),
-    ],
-)
-def test_finds_every_form_of_import(source: str, found: list[tuple[int, str]]) -> None:
-    assert sorted(imported_packages(source, "example.py")) == sorted(found)
+@pytest.mark.parametrize("package", ROOMS)
+def test_imports_between_rooms_point_down(repository: Path, package: str) -> None:
+    order = ROOMS[package]
+    upward = [
+        f"{place} imports {name}"
+        for place, room, name in imports(repository, package)
+        if name.startswith(f"{package}.") and order.index(name.split(".")[1]) > order.index(room)
+    ]
+    assert upward == []
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_room_has_its_place(repository: Path, package: str) -> None:
+    found = {path.stem for path in (repository / package).iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    assert found - {"__init__", "__pycache__"} == set(ROOMS[package])
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_imports_are_absolute(repository: Path, package: str) -> None:
     relative = [
         f"{path.relative_to(repository)}:{node.lineno}"
-        for path in sorted((repository / package).rglob("*.py"))
+        for path in sources(repository, package)
         for node in ast.walk(ast.parse(path.read_text(), path.name))
         if isinstance(node, ast.ImportFrom) and node.level > 0
     ]
     assert relative == []
 
 
-def test_names_no_registry_host(repository: Path) -> None:
-    naming = [
-        f"{path.relative_to(repository)} names {host}"
-        for path in text_files(repository)
-        for host in REGISTRY_HOSTS
-        if host in path.read_text(errors="ignore")
+def test_nothing_is_imported_by_the_name_of_its_folder(repository: Path) -> None:
+    """`isa` and `tilewright.isa` would be two modules of one file, and only one of them is installed."""
+    folders = [*PACKAGES, "tests", "programs"]
+    bare = [
+        f"{path.relative_to(repository)}:{line} imports {name}"
+        for folder in folders
+        for path in sources(repository, folder)
+        for line, name in imported_modules(path.read_text(), path.name)
+        if name.split(".")[0] in {"isa", "compiler", "simulator", "rtl"}
     ]
-    assert naming == []
+    assert bare == []
 
 
-def imported_packages(source: str, name: str) -> list[tuple[int, str]]:
-    """(line, top-level package) of each import in the source, also of those inside functions or by a literal name."""
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import tilewright.isa.timing", [(1, "tilewright.isa.timing")]),
+        ("import numpy, tilewright.compiler as g", [(1, "numpy"), (1, "tilewright.compiler")]),
+        ("from tilewright.rtl.mac import Mac", [(1, "tilewright.rtl.mac.Mac")]),
+        ("def late():\n    from tilewright.simulator import run", [(2, "tilewright.simulator.run")]),
+        (
+            "from importlib import import_module\nimport_module('tilewright.rtl.mac')",
+            [(1, "importlib.import_module"), (2, "tilewright.rtl.mac")],
+        ),
+        ("__import__('rtl')", [(1, "rtl")]),
+    ],
+)
+def test_finds_every_form_of_import(source: str, found: list[tuple[int, str]]) -> None:
+    assert sorted(imported_modules(source, "example.py")) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("tilewright.isa.timing", "isa.timing"),
+        ("tilewright.api", "tilewright.api"),
+        ("tilewright", "tilewright"),
+        ("tests.digits", "tests.digits"),
+    ],
+)
+def test_a_module_is_of_the_package_whose_folder_it_is_in(module: str, package: str) -> None:
+    assert in_the_repository(module) == package
+
+
+def imports(repository: Path, package: str) -> Iterator[tuple[str, str, str]]:
+    """(file and line, the room that it is in, the module by its folder in the repository) of each import of ours."""
+    for path in sources(repository, package):
+        place = path.relative_to(repository)
+        room = Path(place.parts[1]).stem
+        for line, name in imported_modules(path.read_text(), path.name):
+            yield f"{place}:{line}", room, in_the_repository(name)
+
+
+def in_the_repository(module: str) -> str:
+    """`tilewright.isa.timing` is `isa/timing.py` there; `tilewright.api` is `tilewright/api.py`."""
+    first, _, rest = module.partition(".")
+    return rest if first == "tilewright" and rest.split(".")[0] in PACKAGES else module
+
+
+def sources(repository: Path, folder: str) -> list[Path]:
+    """The Python files of a folder at the top of the repository; links to other such folders are not followed."""
+    return sorted(path for path in (repository / folder).rglob("*.py") if path.resolve() == path.absolute())
+
+
+def imported_modules(source: str, name: str) -> list[tuple[int, str]]:
+    """(line, module) of each import, also of those inside functions or by a literal name.
+
+    `from a.b import c` gives a.b.c: c may be a module, and what is above it is the same in any case.
+    """
     found = []
     for node in ast.walk(ast.parse(source, name)):
         match node:
             case ast.Import(names=aliases):
-                found += [(node.lineno, alias.name.split(".")[0]) for alias in aliases]
-            case ast.ImportFrom(module=str(module), level=0):
-                found.append((node.lineno, module.split(".")[0]))
+                found += [(node.lineno, alias.name) for alias in aliases]
+            case ast.ImportFrom(module=str(module), level=0, names=aliases):
+                found += [(node.lineno, f"{module}.{alias.name}") for alias in aliases]
             case ast.Call(
                 func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
                 args=[ast.Constant(value=str(module)), *_],
             ):
-                found.append((node.lineno, module.split(".")[0]))
+                found.append((node.lineno, module))
     return found
-
-
-def text_files(repository: Path) -> list[Path]:
-    """Every file that git tracks or would track, without binary ones; all files when this is no git checkout."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=repository, capture_output=True, text=True)
-    if listed.returncode == 0:
-        paths = [repository / name for name in listed.stdout.split("\0") if name]
-    else:
-        paths = [path for path in repository.rglob("*") if ".venv" not in path.parts]
-    return [path for path in paths if path.is_file() and b"\0" not in path.read_bytes()[:8192]]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import tilewright
-from compiler.host_values import from_host
-from compiler.lower import lower
-from compiler.nest_interpreter import run_nest
-from compiler.onnx_import import import_onnx
-from compiler.simplify import simplify
-from isa.loader import load_machine, shipped_machines
 from tests.digits import MODEL, images, labels, reference_logits, reference_tensors
 from tests.stored_values import stored_values
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.host_values import from_host
+from tilewright.compiler.nest.interpreter import run_nest
+from tilewright.compiler.simplify import simplify
+from tilewright.isa.files.loader import load_machine, shipped_machines
 
 MACHINES = ("base16", "tiny8", "rect")
 

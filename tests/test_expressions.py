@@ -19,16 +19,6 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from isa.encoding import InstructionFormat
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.numeric import Rounding, parse_integer_type, wrap
-from isa.statement import Op, Statement, walk
-from isa.timing import statement_stages
-from rtl.datapath import VectorDatapath, source_bits
-from simulator import interpreter
-from simulator.interpreter import evaluate
-from simulator.statement_arrays import ArrayStatement, leaves
 from tests.netlist_trace import trace_outputs
 from tests.random_expressions import (
     DESTINATION,
@@ -40,6 +30,16 @@ from tests.random_expressions import (
 )
 from tests.rtl.statements import Evaluator
 from tests.rtl.test_datapath import pack_immediates
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.numeric import Rounding, parse_integer_type, wrap
+from tilewright.isa.language.statement import Op, Statement, walk
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import statement_stages
+from tilewright.rtl.datapath import VectorDatapath, source_bits
+from tilewright.simulator import interpreter
+from tilewright.simulator.interpreter import evaluate
+from tilewright.simulator.statement_arrays import ArrayStatement, leaves
 
 Lane = Mapping[tuple[str, str], int]
 """The sources of one lane in one iteration."""

@@ -6,19 +6,19 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.pipeline import compile_model
-from isa.loader import load_machine
-from isa.program import Program, place_regions
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
-from rtl.run import run_rtl_many
-from simulator.cycles import simulate_cycles
-from simulator.values import simulate_values
 from tests.attention_networks import attention_network
 from tests.compiler.models import random_inputs as network_inputs
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright import host
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.rtl.run import run_rtl_many
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import simulate_values
 
 
 @pytest.mark.slow

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import tilewright
-from compiler.errors import CompileError
-from isa.assembler import assemble
-from isa.disassembler import disassemble
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.manual import manual
-from isa.program import place_regions
 from tests.digits import MODEL, images
+from tilewright.compiler.errors import CompileError
 from tilewright.host import dram_image
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.pages.manual import manual
+from tilewright.isa.program.program import place_regions
 
 MNEMONIC = "requantize_add"
 
@@ -63,9 +63,9 @@ def test_the_manual_lists_it(fused: Machine) -> None:
 
 @pytest.mark.slow
 def test_the_hardware_has_it_and_agrees(fused: Machine) -> None:
-    from rtl.run import run_rtl
-    from simulator.cycles import simulate_cycles
-    from simulator.values import simulate_values
+    from tilewright.rtl.run import run_rtl
+    from tilewright.simulator.cycles import simulate_cycles
+    from tilewright.simulator.values import simulate_values
 
     binary = tilewright.compile(MODEL, fused).binary
     bases = place_regions(binary.limits)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import tilewright
-from isa.assembler import assemble
-from isa.loader import load_machine
-from isa.program import dram_image, place_regions
-from rtl.run import run_rtl_many
-from simulator.cycles import simulate_cycles
-from simulator.values import simulate_values
 from tests.digits import MODEL, images
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright import host
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import dram_image, place_regions
+from tilewright.rtl.run import run_rtl_many
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import simulate_values
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
-from isa.loader import load_machine
-from isa.machine import Machine
 from tests.operators.measure import Exactness, exactness
 from tests.quantised_arithmetic import Case, random_case
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 
 EQUAL_SHARE = 0.999
 

@@ -14,15 +14,6 @@ import pytest
 import yaml
 
 import tests.shrink
-from isa.errors import IsaError
-from isa.loader import load_machine_text
-from isa.machine import Machine
-from isa.manual import manual
-from isa.program import place_regions
-from rtl.run import run_rtl_many
-from rtl.verilog import TOP, emit_verilog
-from simulator.cycles import simulate_cycles
-from simulator.values import simulate_values
 from tests import machine_laws
 from tests.machine_laws import (
     MODELS,
@@ -37,6 +28,15 @@ from tests.machine_laws import (
 from tests.random_machines import overlay_text, random_machine, random_machine_text, random_overlay
 from tests.shrink import KEPT, keep, shrink
 from tilewright.host import dram_image
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.pages.manual import manual
+from tilewright.isa.program.program import place_regions
+from tilewright.rtl.run import run_rtl_many
+from tilewright.rtl.verilog import TOP, emit_verilog
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import simulate_values
 
 MACHINES = 100
 VERILOG = range(0, 100, 20)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.lower import lower
-from compiler.nest_interpreter import run_nests
-from compiler.pipeline import compile_model
-from isa.loader import load_machine
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated, steps_apart
 from tests.random_networks import random_network
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
 
 SMALL = ("memories.act.kib=16", "memories.acc.kib=32", "memories.wgt.kib=16")
 """Tensors leave the chip."""

@@ -10,19 +10,19 @@ import random
 import numpy as np
 import pytest
 
-from isa.checker import check
-from isa.encoding import FieldKind, Instruction
-from isa.machine import Machine
-from isa.memory import DRAM
-from isa.program import Program, place_regions
-from simulator.interpreter import interpret
-from simulator.values import simulate_values
 from tests.generators import PROGRAM_LIMITS, program_of, random_dram, random_program
 from tests.isa import checker_oracle
 from tests.isa.random_instructions import overlapping_program
 from tests.random_machines import random_machine
 from tests.test_random_machines import small_machines
 from tests.test_simulator_equals_rtl import assert_equal, random_jobs
+from tilewright.isa.check.checker import check
+from tilewright.isa.machine.encoding import FieldKind, Instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.interpreter import interpret
+from tilewright.simulator.values import simulate_values
 
 LIMITS = {"program": 0, **PROGRAM_LIMITS}
 

@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from compiler.pipeline import compile_model
-from isa.encoding import Instruction
-from isa.faults import Fault
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.memory import DRAM
-from isa.program import Program, place_regions
-from isa.state import MachineState, RunCounters
-from rtl.run import run_rtl_many
-from simulator.cycles import simulate_cycles
-from simulator.values import PreparedProgram, simulate_values
 from tests.compiler.models import ModelBuilder
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
 from tests.tables import TABLES
+from tilewright.compiler.pipeline import compile_model
 from tilewright.host import dram_image
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.encoding import Instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.faults import Fault
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.isa.program.state import MachineState, RunCounters
+from tilewright.rtl.run import run_rtl_many
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import PreparedProgram, simulate_values
 
 Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
 

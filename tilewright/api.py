@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from isa.checker import Finding, check
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.partitioned import HostNode, Partitioned, Value
-from isa.partitioned_elf import load_any, save_any
-from isa.program import Layer, Tensor
-from isa.program import Program as Binary
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
+from tilewright.isa.binary.partitioned_elf import load_any, save_any
+from tilewright.isa.check.checker import Finding, check
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
+from tilewright.isa.program.program import Layer, Tensor
+from tilewright.isa.program.program import Program as Binary
 from tilewright.segments import Segments, zeros
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def compile(  # noqa: A001
     host run even a model of which the machine can do nothing. Raises CompileError, IsaError, or InputError for nodes
     that the host cannot run either.
     """
-    from compiler.partition.compile import compile_partitioned
-    from compiler.pipeline import Options, compile_model
+    from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.compiler.pipeline import Options, compile_model
 
     machine, options = machine_of(isa, overrides), Options(shapes=shapes or {})
     if calibration is not None:

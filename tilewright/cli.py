@@ -34,8 +34,8 @@ from tilewright.options import (
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_command, quantize_summary
 
 if TYPE_CHECKING:
-    from compiler.input_shapes import Shapes
     from tilewright.api import Program
+    from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.quantization.quantize import QuantizedModel
 
 app = typer.Typer(
@@ -89,12 +89,12 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile an ONNX model for a machine; what the machine cannot do runs on the host."""
-    from compiler.input_shapes import parse_shapes
-    from compiler.partition.compile import compile_partitioned
-    from compiler.pipeline import Options, compile_model, pass_names
-    from isa.loader import load_machine
     from tilewright.api import Program
     from tilewright.compile_report import compile_summary, print_compile_summary, write_report
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.compiler.pipeline import Options, compile_model, pass_names
+    from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
 
     wanted = dump_after or []
@@ -242,8 +242,8 @@ def disassemble(
 
     A network with nodes on the host gives the text of each of its programs, under a heading.
     """
-    from isa.disassembler import disassemble as to_text
-    from isa.disassembler import format_instruction
+    from tilewright.isa.assembly.disassembler import disassemble as to_text
+    from tilewright.isa.assembly.disassembler import format_instruction
 
     loaded = _load(program, isa, set)
     binaries = loaded.programs
@@ -265,10 +265,10 @@ def assemble(
     json: Json = None,
 ) -> None:
     """Assemble a text for a machine."""
-    from isa.assembler import assemble as to_program
-    from isa.loader import load_machine
     from tilewright.api import Program
     from tilewright.compile_report import region_sizes
+    from tilewright.isa.assembly.assembler import assemble as to_program
+    from tilewright.isa.files.loader import load_machine
     from tilewright.tables import print_table
 
     machine = load_machine(isa, tuple(set or ()))
@@ -290,8 +290,8 @@ def operators(
     json: Json = None,
 ) -> None:
     """What a machine can do of ONNX's operators, and in which form; the rest runs on the host."""
-    from compiler.partition.support import support_table
-    from isa.loader import load_machine
+    from tilewright.compiler.partition.support import support_table
+    from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.tables import print_table
 
@@ -312,11 +312,11 @@ def operators(
 @app.command()
 def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """Write the machine's hardware as Verilog, with the host's register map in its head."""
-    from isa.loader import load_machine
-    from rtl.registers import register_map_markdown
-    from rtl.verilog import TOP, emit_verilog
     from tilewright.files import write_file
+    from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
+    from tilewright.rtl.registers import register_map_markdown
+    from tilewright.rtl.verilog import TOP, emit_verilog
     from tilewright.tables import print_table
 
     machine = load_machine(isa, tuple(set or ()))
@@ -330,8 +330,8 @@ def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  
 
 
 def _load(path: Path, isa: str | None, overrides: list[str] | None) -> Program:
-    from isa.loader import load_machine
     from tilewright.api import Program
+    from tilewright.isa.files.loader import load_machine
 
     if isa is None:
         if overrides:

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from isa.machine import ENGINES
-from isa.memory import REGIONS
-from isa.program import Program as Binary
 from tilewright.api import Program
 from tilewright.files import write_file, write_json
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.program import Program as Binary
 from tilewright.tables import print_table, print_tables
 
 

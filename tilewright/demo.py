@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.machine import ENGINES
-from isa.program import Program as Binary
-from isa.program import place_regions
-from isa.state import MachineState
-from rtl.run import run_rtl
-from simulator.cycles import simulate_cycles
-from simulator.values import PreparedProgram
 from tilewright.api import Program, compile
 from tilewright.errors import USER_ERRORS, InputError, describe
 from tilewright.host import dram_image, read_outputs
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.program.program import Program as Binary
+from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.state import MachineState
+from tilewright.rtl.run import run_rtl
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import PreparedProgram
 from tilewright.tables import print_engines, print_layers
 
 DIGITS = Path(__file__).resolve().parent.parent / "programs" / "digits"

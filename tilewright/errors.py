@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.errors import CompileError
-from isa.errors import IsaError
-from isa.faults import MachineFault
-from rtl.simulation.tools import RtlError
-from simulator.errors import SimulatorError
+from tilewright.compiler.errors import CompileError
+from tilewright.isa.errors import IsaError
+from tilewright.isa.program.faults import MachineFault
+from tilewright.rtl.simulation.tools import RtlError
+from tilewright.simulator.errors import SimulatorError
 
 
 class InputError(Exception):

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.faults import MachineFault
-from isa.program import Program, dram_bytes, place_regions
-from isa.state import MachineState, RunCounters
 from tilewright.errors import InputError
+from tilewright.isa.program.faults import MachineFault
+from tilewright.isa.program.program import Program, dram_bytes, place_regions
+from tilewright.isa.program.state import MachineState, RunCounters
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class SimulatorExecutor:
 
     @cached_property
     def _prepared(self) -> Any:
-        from simulator.values import PreparedProgram
+        from tilewright.simulator.values import PreparedProgram
 
         return PreparedProgram(self._program, self._bases)
 
     @cached_property
     def _profile(self) -> Mapping[str, Any]:
         """Cycles do not depend on data, so one simulation serves every run."""
-        from simulator.cycles import simulate_cycles
+        from tilewright.simulator.cycles import simulate_cycles
 
         return profile_of(self._program, simulate_cycles(self._program, self._bases))
 
@@ -77,7 +77,7 @@ class RtlExecutor:
         self._bases = place_regions(program.limits)
 
     def run(self, image: NDArray[np.uint8]) -> Outcome:
-        from rtl.run import run_rtl
+        from tilewright.rtl.run import run_rtl
 
         state, counters = run_rtl(self._program, image, self._bases)
         if counters.fault is not None:
@@ -99,7 +99,7 @@ class InterpreterExecutor:
         self._program = program
 
     def run(self, image: NDArray[np.uint8]) -> Outcome:
-        from simulator.interpreter import interpret
+        from tilewright.simulator.interpreter import interpret
 
         return Outcome(interpret(self._program, image, place_regions(self._program.limits)), None)
 
@@ -117,6 +117,6 @@ EXECUTORS: Mapping[str, Callable[[Program], Executor]] = {
 
 def profile_of(program: Program, counters: RunCounters) -> Mapping[str, Any]:
     """The profile's one schema, for the simulator's counters and the hardware's alike."""
-    from simulator.profile import profile
+    from tilewright.simulator.profile import profile
 
     return profile(program, counters)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.program import NARROW_DTYPES
-from isa.whole_file import write_whole
 from tilewright.errors import InputError
+from tilewright.isa.binary.whole_file import write_whole
+from tilewright.isa.program.program import NARROW_DTYPES
 
 PLAIN: Mapping[str, str] = {name: "uint8" if name.startswith("u") else "int8" for name in NARROW_DTYPES}
 """ONNX's types that no `.npy` file has → numpy's that hold their values."""

@@ -12,9 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.numeric import IntegerType
-from isa.program import NARROW_DTYPES, Program, Tensor, dram_bytes, element_scales, in_host_order, place_regions
 from tilewright.errors import InputError
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.program.program import (
+    NARROW_DTYPES,
+    Program,
+    Tensor,
+    dram_bytes,
+    element_scales,
+    in_host_order,
+    place_regions,
+)
 
 INT8 = IntegerType(8, True)
 

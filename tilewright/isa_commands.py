@@ -13,7 +13,7 @@ import typer
 from tilewright.options import NARROW, Json, OptionalOutput, Set, report, write_or_print
 
 if TYPE_CHECKING:
-    from isa.show import Table
+    from tilewright.isa.pages.show import Table
 
 isa_app = typer.Typer(help="Machines: names of shipped ones, or YAML files.", no_args_is_help=True)
 
@@ -25,8 +25,8 @@ Name = Annotated[str, typer.Argument(metavar="MACHINE", help=MACHINE)]
 @isa_app.command("list")
 def list_machines(json: Json = None) -> None:
     """The machines that ship with Tilewright."""
-    from isa.loader import load_machine, shipped_machines
-    from isa.show import list_machines as to_table
+    from tilewright.isa.files.loader import load_machine, shipped_machines
+    from tilewright.isa.pages.show import list_machines as to_table
 
     table = to_table([load_machine(name) for name in shipped_machines()])
     _show_tables([table], json, as_rows(table))
@@ -35,8 +35,8 @@ def list_machines(json: Json = None) -> None:
 @isa_app.command()
 def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """A machine's memories, engines, instructions and peak rates."""
-    from isa.loader import load_machine
-    from isa.show import tables
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.pages.show import tables
 
     found = load_machine(machine, tuple(set or ()))
     shown = tables(found)
@@ -48,7 +48,7 @@ def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
 @isa_app.command()
 def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """Check a machine file; all faults at once, each with its line and what would be right."""
-    from isa.lint import lint as find_faults
+    from tilewright.isa.files.lint import lint as find_faults
 
     faults = find_faults(machine, tuple(set or ()))
     if report({"machine": machine, "faults": list(faults)}, json):
@@ -62,8 +62,8 @@ def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
 @isa_app.command()
 def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """The machine's reference manual, in Markdown."""
-    from isa.loader import load_machine
-    from isa.manual import manual as to_text
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.pages.manual import manual as to_text
 
     found = load_machine(machine, tuple(set or ()))
     text = to_text(found)
@@ -79,8 +79,8 @@ def diff(
     json: Json = None,
 ) -> None:
     """What changes from the first machine to the second; --set changes the second one only."""
-    from isa.diff import difference
-    from isa.loader import load_machine
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.pages.diff import difference
 
     lines = difference(load_machine(first), load_machine(second, tuple(set or ())))
     if report({"first": first, "second": second, "differences": list(lines)}, json):
@@ -91,7 +91,7 @@ def diff(
 @isa_app.command()
 def schema(output: OptionalOutput = None) -> None:
     """The JSON Schema of machine files, with which editors complete keys and underline faults."""
-    from isa.schema import schema_text
+    from tilewright.isa.files.schema import schema_text
 
     write_or_print(schema_text(), output)
 

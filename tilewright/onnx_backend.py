@@ -19,12 +19,12 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from compiler.errors import CompileError
-from isa.loader import load_machine, shipped_machines
-from isa.machine import Machine
 from tilewright.api import Program, compile, machine_of
+from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.host_model import HostModel
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.machine.machine import Machine
 
 DEFAULT_ISA = "base16"
 

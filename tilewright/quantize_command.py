@@ -31,7 +31,7 @@ def quantize_command(
     json: Json = None,
 ) -> None:
     """Quantise a float ONNX model to int8 (QDQ form), and show what that does to each layer."""
-    from compiler.input_shapes import parse_shapes
+    from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.progress import progress
     from tilewright.quantization.quantize import quantize
     from tilewright.quantization.ranges import DEFAULT_PERCENTILE

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.machine import ENGINES, Machine
-from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
-from isa.program import Program as Binary
 from tilewright.errors import InputError
 from tilewright.execute import Executor, executor
 from tilewright.host import dram_image, host_dtype, read_outputs
 from tilewright.host_model import HostModel
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.program import Program as Binary
 
 Arrays = Mapping[str, NDArray[Any]]
 

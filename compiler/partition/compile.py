@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import onnx
 
-from compiler.errors import CompileError, DamagedModel
-from compiler.partition.faults import find_faults
-from compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
-from compiler.partition.source import Source, read_source, reads
-from compiler.pipeline import Dump, Model, Options, compile_model
-from isa.machine import Machine
-from isa.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
-from isa.program import Program
+from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
+from tilewright.compiler.partition.source import Source, read_source, reads
+from tilewright.compiler.pipeline import Dump, Model, Options, compile_model
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.program import Program
 
 MOVES = (*QUANTIZERS, "Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""

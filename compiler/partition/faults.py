@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import onnx
 
-from compiler.errors import Blame, CompileError, DamagedModel
-from compiler.fuse import fuse
-from compiler.graph import Graph
-from compiler.lower import lower
-from compiler.lower_tiles import select
-from compiler.onnx_import import import_onnx
-from compiler.parts import merge_parts
-from compiler.select.cover import Selector
-from compiler.simplify import simplify
-from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.check import QUANTIZERS
-from isa.machine import Machine
+from tilewright.compiler.errors import Blame, CompileError, DamagedModel
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.canonical import CANONICALIZE
+from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.compiler.tiling.lower_tiles import select
+from tilewright.isa.machine.machine import Machine
 
 
 def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, CompileError]:

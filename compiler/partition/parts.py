@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from compiler.errors import CompileError
-from compiler.partition.source import Source, reads
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.partition.source import Source, reads
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 

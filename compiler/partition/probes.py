@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from compiler.onnx_microsoft import DOMAIN, with_functions
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, with_functions
 
 OPSET = 21
 IR_VERSION = 10

@@ -17,10 +17,10 @@ import onnx
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
-from compiler.errors import CompileError
-from compiler.graph import TensorType
-from compiler.input_shapes import Shapes
-from compiler.onnx_import import (
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import TensorType
+from tilewright.compiler.importers.input_shapes import Shapes
+from tilewright.compiler.importers.onnx_import import (
     check_node,
     finish_onnx,
     named_nodes,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import onnx
 
-from compiler.errors import CompileError
-from compiler.partition.faults import find_faults
-from compiler.partition.probes import PROBES, Probe, plain_probes, probe_model
-from compiler.pipeline import compile_model
-from isa.machine import Machine
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.partition.probes import PROBES, Probe, plain_probes, probe_model
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.machine.machine import Machine
 
 DTYPES = ("int8", "uint8")
 """Element types of activations that are asked about."""

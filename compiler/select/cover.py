@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from compiler.errors import CompileError
-from compiler.nest import Access, Nest, NestProgram
-from compiler.select.product import (
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import Access, Nest, NestProgram
+from tilewright.compiler.nest.products import (
     Correction,
     is_matrix_of_a_tensor,
     is_matrix_of_constants,
@@ -20,15 +20,15 @@ from compiler.select.product import (
     products_of,
     summed_loop,
 )
-from compiler.select.space import NO_LOOP, NestSpace, describe, is_lane_walk, loops_of, nest_space
-from compiler.select.transfer import Transfers, find_transfers
-from compiler.select.unify import Match, Unifier
-from isa.encoding import InstructionFormat, Operand
-from isa.machine import Machine
-from isa.memory import DRAM
-from isa.numeric import Interval
-from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
-from isa.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.compiler.nest.space import NO_LOOP, NestSpace, describe, is_lane_walk, loops_of, nest_space
+from tilewright.compiler.select.transfer import Transfers, find_transfers
+from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
 
 MATCHES_TRIED = 64
 """Matches of one instruction with one expression that are looked at; the plainest come first."""

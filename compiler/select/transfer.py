@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.errors import CompileError
-from isa.encoding import InstructionFormat
-from isa.machine import Machine
-from isa.memory import DRAM
-from isa.numeric import IntegerType
-from isa.statement import Op
+from tilewright.compiler.errors import CompileError
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.statement import Op
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
 
 
 @dataclass(frozen=True)

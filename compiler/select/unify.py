@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from compiler.select.product import products_of
-from isa.encoding import InstructionFormat
-from isa.numeric import Interval
-from isa.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, const, first_index, walk
+from tilewright.compiler.nest.products import products_of
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, const, first_index, walk
+from tilewright.isa.machine.encoding import InstructionFormat
 
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})
 

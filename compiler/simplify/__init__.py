@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.errors import RAISING, Blame
-from compiler.graph import Graph
-from compiler.simplify.affine import AFFINE
-from compiler.simplify.arrange_products import arrange_products
-from compiler.simplify.binary import BINARIES
-from compiler.simplify.blocks import BLOCKS
-from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.check import require_integer, require_quantized
-from compiler.simplify.computed_products import COMPUTED_PRODUCTS
-from compiler.simplify.dimensions import join_dimensions
-from compiler.simplify.fold import FOLD
-from compiler.simplify.integer import INTEGER
-from compiler.simplify.layout import LAYOUT
-from compiler.simplify.moves import MOVES
-from compiler.simplify.padding import PADDING
-from compiler.simplify.permutes import permute_moves
-from compiler.simplify.refold import refold
-from compiler.simplify.resize import RESIZE
-from compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
-from compiler.simplify.tables import TABLES
-from compiler.simplify.transposes import TRANSPOSES
+from tilewright.compiler.errors import RAISING, Blame
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.simplify.affine import AFFINE
+from tilewright.compiler.simplify.arrange_products import arrange_products
+from tilewright.compiler.simplify.binary import BINARIES
+from tilewright.compiler.simplify.blocks import BLOCKS
+from tilewright.compiler.simplify.canonical import CANONICALIZE
+from tilewright.compiler.simplify.check import require_integer, require_quantized
+from tilewright.compiler.simplify.computed_products import COMPUTED_PRODUCTS
+from tilewright.compiler.simplify.dimensions import join_dimensions
+from tilewright.compiler.simplify.fold import FOLD
+from tilewright.compiler.simplify.integer import INTEGER
+from tilewright.compiler.simplify.layout import LAYOUT
+from tilewright.compiler.simplify.moves import MOVES
+from tilewright.compiler.simplify.padding import PADDING
+from tilewright.compiler.simplify.permutes import permute_moves
+from tilewright.compiler.simplify.refold import refold
+from tilewright.compiler.simplify.resize import RESIZE
+from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
+from tilewright.compiler.simplify.tables import TABLES
+from tilewright.compiler.simplify.transposes import TRANSPOSES
 
 RULES: Sequence[Rules] = (
     FOLD, CANONICALIZE, BINARIES, COMPUTED_PRODUCTS, AFFINE, MOVES, BLOCKS, RESIZE, INTEGER, TABLES, LAYOUT, PADDING,

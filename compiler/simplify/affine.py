@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, Quantization, describe
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, Quantization, describe
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 
 def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:

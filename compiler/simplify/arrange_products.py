@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.element_order import ElementOrder, effort, same_order
-from compiler.graph import Graph, Operator, TensorType, stored_shape
-from compiler.simplify.layout import reshape_after_rescale
-from compiler.simplify.rewrite import rewrite
-from compiler.simplify.transposes import is_at_an_end
+from tilewright.compiler.graph.element_order import ElementOrder, effort, same_order
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.layout import reshape_after_rescale
+from tilewright.compiler.simplify.rewrite import rewrite
+from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
 """Channels and columns in each other's place."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, describe
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, describe
 
 
 class Attributes:

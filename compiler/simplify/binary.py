@@ -11,11 +11,11 @@ from functools import reduce
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, Quantization, TensorType, describe, stored_shape
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe, stored_shape
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
 """ONNX operator → canonical operator of two activations."""

@@ -13,12 +13,12 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe, stored_shape
-from compiler.pixel_blocks import block_channels
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.moves import taken_attributes
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
+from tilewright.compiler.graph.pixel_blocks import block_channels
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.moves import taken_attributes
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 
 def space_to_depth(operator: Operator, view: View) -> Replacement | None:

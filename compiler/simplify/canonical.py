@@ -10,32 +10,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, describe
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.blocks import depth_to_space, space_to_depth
-from compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
-from compiler.simplify.elementwise import (
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
+from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
+from tilewright.compiler.simplify.elementwise import (
     batch_normalization,
     clip,
     combine_with_constant,
     constant_after_all,
     relu,
 )
-from compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
-from compiler.simplify.moves import concat, expand, gather, slice_, split
-from compiler.simplify.padding import pad
-from compiler.simplify.pools import global_pool, pool
-from compiler.simplify.products import conv, gemm, matmul
-from compiler.simplify.qoperators import FORMS, take_apart
-from compiler.simplify.quantizers import dequantize_linear, quantize_linear
-from compiler.simplify.reductions import reduction
-from compiler.simplify.resize import resize
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.softmax import softmax
-from compiler.simplify.transposed_conv import conv_transpose
-from compiler.simplify.transposes import transpose
-from compiler.simplify.weights import constant_weights, stored_weights
+from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
+from tilewright.compiler.simplify.moves import concat, expand, gather, slice_, split
+from tilewright.compiler.simplify.padding import pad
+from tilewright.compiler.simplify.pools import global_pool, pool
+from tilewright.compiler.simplify.products import conv, gemm, matmul
+from tilewright.compiler.simplify.qoperators import FORMS, take_apart
+from tilewright.compiler.simplify.quantizers import dequantize_linear, quantize_linear
+from tilewright.compiler.simplify.reductions import reduction
+from tilewright.compiler.simplify.resize import resize
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.softmax import softmax
+from tilewright.compiler.simplify.transposed_conv import conv_transpose
+from tilewright.compiler.simplify.transposes import transpose
+from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 
 
 def identity(operator: Operator, view: View) -> Replacement | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from compiler.errors import RAISING, Blame, CompileError
-from compiler.graph import Graph, Operator, describe
-from compiler.simplify.binary import BINARY
-from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.integer_products import INTEGER_PRODUCTS
-from compiler.simplify.qoperators import FORMS
-from compiler.simplify.quantizers import ENDS, unread_reason
-from compiler.simplify.transposes import is_at_an_end
+from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.graph.graph import Graph, Operator, describe
+from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.canonical import CANONICALIZE
+from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS
+from tilewright.compiler.simplify.qoperators import FORMS
+from tilewright.compiler.simplify.quantizers import ENDS, unread_reason
+from tilewright.compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.binary import BINARY
-from compiler.simplify.moves import taken_attributes
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.transposes import turned
-from compiler.simplify.weights import constant_weights, stored_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.moves import taken_attributes
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.transposes import turned
+from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 
 ALONG = ("dequantize", "quantize", "reshape", "transpose", "affine")
 """What may lie between a product and a factor that moves up to it."""

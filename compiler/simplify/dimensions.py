@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.graph import Graph, Operator, TensorType
-from compiler.simplify.binary import BINARY, MOST
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.simplify.binary import BINARY, MOST
 
 ELEMENTWISE = ("rescale", "lookup", *BINARY)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import constant_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import constant_weights
 
 
 def relu(operator: Operator, view: View) -> Replacement | None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Operator, TensorType
-from compiler.reference import evaluate_onnx_operator
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.reference import evaluate_onnx_operator
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 KEPT = ("onnx.QuantizeLinear", "onnx.DequantizeLinear")
 """Quantised constants stay quantised."""

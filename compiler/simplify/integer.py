@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Operator, Quantization, TensorType
-from compiler.simplify.binary import BINARY
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
+from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, Quantization, TensorType, describe
-from compiler.simplify.quantizers import INTEGERS
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe
+from tilewright.compiler.simplify.quantizers import INTEGERS
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
     "onnx.ConvInteger": ("onnx.Conv", 0),

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Operator, stored_shape
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.graph.graph import Operator, stored_shape
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 
 def drop_reshape_to_same(operator: Operator, view: View) -> Replacement | None:

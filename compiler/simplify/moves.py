@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import TAKEN, Operator, TensorType, describe, stored_axis, stored_shape
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import constant_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, describe, stored_axis, stored_shape
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.weights import constant_weights
 
 EXACT_GRID = 1e-6
 """A constant this close to a multiple of the scale is one."""

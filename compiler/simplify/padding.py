@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe, stored_axis
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
-from compiler.simplify.moves import taken_attributes
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import constant_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_axis
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
+from tilewright.compiler.simplify.moves import taken_attributes
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import constant_weights
 
 REPEATING = ("edge", "reflect", "wrap")
 """Modes that repeat elements of the operand."""

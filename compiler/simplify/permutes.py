@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.element_order import ElementOrder, effort, order_of, same_order
-from compiler.errors import RAISING, Blame
-from compiler.graph import Graph, Operator, TensorType, stored_shape
-from compiler.simplify.rewrite import drop_dead_code
-from compiler.simplify.transposes import is_at_an_end
+from tilewright.compiler.errors import RAISING, Blame
+from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.rewrite import drop_dead_code
+from tilewright.compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize")
 """Operators of the host."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe, stored_shape
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.windows import Window, read_window
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.windows import Window, read_window
 
 
 def pool(operator: Operator, view: View) -> Replacement | None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, describe
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
-from compiler.simplify.windows import Window, read_window
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.windows import Window, read_window
 
 SINGLE = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
 """One element: a matrix product as a convolution."""

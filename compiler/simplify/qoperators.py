@@ -1,7 +1,7 @@
 """QOperator models: each QLinear operator is DequantizeLinear, an operator on reals, and QuantizeLinear in one node.
 
 Taken apart here, it goes the way of QDQ models. The operators are ONNX's QLinearConv and QLinearMatMul, and those of
-`compiler.onnx_microsoft`.
+`compiler.importers.onnx_microsoft`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, TensorType, describe
-from compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError, DamagedModel
-from compiler.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.integer import integer_limits
-from compiler.simplify.rewrite import Replacement, View
-from isa.program import NARROW_DTYPES, WIDE_DTYPES
+from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.integer import integer_limits
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.isa.program.program import NARROW_DTYPES, WIDE_DTYPES
 
 INTEGERS = ("int8", "uint8")
 """Element types of activations and weights."""

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, Quantization, describe, stored_axis, stored_shape
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.pools import pooled
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import Weights, stored_weights
-from compiler.simplify.windows import Window
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, Quantization, describe, stored_axis, stored_shape
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.pools import pooled
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.weights import Weights, stored_weights
+from tilewright.compiler.simplify.windows import Window
 
 HEIGHT, WIDTH, CHANNELS = 2, 3, 1
 

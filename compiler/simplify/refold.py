@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import Graph, Operator, stored_shape
+from tilewright.compiler.graph.graph import Graph, Operator, stored_shape
 
 FREE = ("quantize", "dequantize", "reshape")
 """Operators that give a tensor another name, or lie at the host."""

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, describe, stored_axis, stored_shape
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.moves import taken_attributes
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, describe, stored_axis, stored_shape
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.moves import taken_attributes
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 LARGEST_DENOMINATOR = 128
 """Of weights of a linear resize; beyond it they are no small whole numbers."""

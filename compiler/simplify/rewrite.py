@@ -12,8 +12,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.errors import RAISING, Blame, CompileError
-from compiler.graph import Graph, Operator, TensorType
+from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 
 MAX_SWEEPS = 1000
 """Far more than any graph needs; reached only if two rules undo each other."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from compiler.graph import Operator
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 ALONG_ONE = 13
 """The opset from which on one dimension is meant."""

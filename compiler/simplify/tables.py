@@ -2,7 +2,7 @@
 
 Whatever is computed element by element from one tensor between its DequantizeLinear and a QuantizeLinear, with
 constants for all channels or for each, becomes one `lookup`: Sigmoid, HardSwish as one node or as five, x · sigmoid(x),
-PRelu. The table holds what the operators' own meanings give (compiler/graph_interpreter.py).
+PRelu. The table holds what the operators' own meanings give (compiler/graph/interpreter.py).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Graph, Operator, TensorType
-from compiler.graph_interpreter import run_graph_tensors
-from compiler.simplify.binary import BINARY
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import constant_weights
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.graph.interpreter import run_graph_tensors
+from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import constant_weights
 
 FUNCTIONS = frozenset(
     f"onnx.{name}"

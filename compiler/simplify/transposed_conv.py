@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.errors import CompileError
-from compiler.graph import Operator, Quantization, describe
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.rewrite import Replacement, View, joined
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, Quantization, describe
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Graph, Operator
-from compiler.simplify.attributes import attributes_of
-from compiler.simplify.binary import BINARY
-from compiler.simplify.rewrite import Replacement, View
-from compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.graph.graph import Graph, Operator
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 
 def transpose(operator: Operator, view: View) -> Replacement | None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Operator, Quantization, TensorType, spread_scales
-from compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, spread_scales
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.errors import CompileError
-from compiler.graph import TensorType, describe
-from compiler.simplify.attributes import Attributes
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import TensorType, describe
+from tilewright.compiler.simplify.attributes import Attributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,18 @@
-"""Prints the table of proofs of a machine: python -m rtl.proof [--machine base16]. Ends with 1 if one fails."""
+"""Prints the table of proofs of a machine, and ends with 1 if one fails: python -m tilewright.rtl.proof"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from isa.errors import IsaError
-from isa.loader import load_machine, shipped_machines
-from rtl.proof.all import all_proofs
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.rtl.proof.all import all_proofs
 
 
 def main(arguments: list[str]) -> int:
     """Prove one machine, or all shipped ones: equal hardware once."""
-    parser = argparse.ArgumentParser(prog="python -m rtl.proof", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tilewright.rtl.proof", description=__doc__)
     parser.add_argument("--machine", help="a shipped machine or a YAML file; without it, all shipped machines")
     asked = parser.parse_args(arguments).machine
     try:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from isa.machine import Machine
-from rtl.proof.array import array, reduced_arrays
-from rtl.proof.bursts import bursts_of
-from rtl.proof.bytes import REDUCED_WINDOW, window
-from rtl.proof.datapath import datapath_key, prove_datapath
-from rtl.proof.fetch import fetch, read_channel
-from rtl.proof.load import load_engine
-from rtl.proof.mma import mma_engine
-from rtl.proof.nest import vector_addresses
-from rtl.proof.ports import arbiter, memory_ports, ported_memories
-from rtl.proof.queues import byte_queue, dispatch, dispatch_key, inner_queues, instruction_queues
-from rtl.proof.result import Proof, Subject
-from rtl.proof.store import store_engine
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.proof.array import array, reduced_arrays
+from tilewright.rtl.proof.bursts import bursts_of
+from tilewright.rtl.proof.bytes import REDUCED_WINDOW, window
+from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
+from tilewright.rtl.proof.fetch import fetch, read_channel
+from tilewright.rtl.proof.load import load_engine
+from tilewright.rtl.proof.mma import mma_engine
+from tilewright.rtl.proof.nest import vector_addresses
+from tilewright.rtl.proof.ports import arbiter, memory_ports, ported_memories
+from tilewright.rtl.proof.queues import byte_queue, dispatch, dispatch_key, inner_queues, instruction_queues
+from tilewright.rtl.proof.result import Proof, Subject
+from tilewright.rtl.proof.store import store_engine
 
 Named = tuple[str, Proof]
 

@@ -7,15 +7,15 @@ from itertools import product
 
 import z3
 
-from isa.machine import Machine
-from isa.numeric import IntegerType, Interval
-from isa.templates import is_transposing
-from rtl.proof.datapath import without_products
-from rtl.proof.meaning import as_integer
-from rtl.proof.netlist import Run, netlist
-from rtl.proof.product import PRODUCT
-from rtl.proof.result import Claim, Goal, Subject
-from rtl.systolic import SystolicArray
+from tilewright.isa.engines.templates import is_transposing
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.proof.datapath import without_products
+from tilewright.rtl.proof.meaning import as_integer
+from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.product import PRODUCT
+from tilewright.rtl.proof.result import Claim, Goal, Subject
+from tilewright.rtl.systolic import SystolicArray
 
 Shape = tuple[int, int, bool]
 """Rows, columns, and whether it can transpose tiles."""

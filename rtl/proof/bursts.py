@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import z3
 
-from isa.encoding import OPCODE, InstructionFormat
-from isa.machine import Machine
-from isa.memory import REGIONS
-from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from rtl.proof.engine import INDUCTIVE
-from rtl.proof.nest import walker_claims
-from rtl.proof.netlist import Run, netlist
-from rtl.proof.numbers import natural, number, signed
-from rtl.proof.result import Claim, Goal, Subject
-from rtl.runs import Bursts, chip_operand, dram_operand
+from tilewright.isa.machine.encoding import OPCODE, InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
+from tilewright.rtl.proof.engine import INDUCTIVE
+from tilewright.rtl.proof.nest import walker_claims
+from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.numbers import natural, number, signed
+from tilewright.rtl.proof.result import Claim, Goal, Subject
+from tilewright.rtl.runs import Bursts, chip_operand, dram_operand
 
 
 def bursts_of(machine: Machine, engine: str) -> Subject:

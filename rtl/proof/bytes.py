@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import z3
 
-from rtl.proof.engine import claims_of_whole
-from rtl.proof.netlist import Part, netlist
-from rtl.proof.numbers import number
-from rtl.proof.result import Goal, Subject
-from rtl.runs import Window
+from tilewright.rtl.proof.engine import claims_of_whole
+from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.numbers import number
+from tilewright.rtl.proof.result import Goal, Subject
+from tilewright.rtl.runs import Window
 
 REDUCED_WINDOW = 16
 """Bytes of the window that is proved; those of machines are larger, and tested with random bytes."""

@@ -6,18 +6,18 @@ import dataclasses
 
 import z3
 
-from isa.datapath_schedule import Unit
-from isa.machine import Machine
-from isa.memory import Element
-from isa.numeric import IntegerType, Interval
-from isa.statement import ACROSS_LANES, Expr, Op, walk
-from isa.timing import operator_stages, statement_stages, vec_stages
-from rtl.datapath import VectorDatapath
-from rtl.proof.lane_tree import prove_lane_trees
-from rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
-from rtl.proof.netlist import Netlist, Run, netlist
-from rtl.proof.product import PRODUCT, abstracted
-from rtl.proof.result import Goal, Proof, prove
+from tilewright.isa.engines.datapath_schedule import Unit
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Element
+from tilewright.isa.timing import operator_stages, statement_stages, vec_stages
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.proof.lane_tree import prove_lane_trees
+from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
+from tilewright.rtl.proof.netlist import Netlist, Run, netlist
+from tilewright.rtl.proof.product import PRODUCT, abstracted
+from tilewright.rtl.proof.result import Goal, Proof, prove
 
 LANES = 1
 """Lanes that are proved. Each lane is the same hardware on its own bits of the words; they share control, and the trees

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import z3
 
-from rtl.proof.netlist import Part
-from rtl.proof.numbers import number, one_if
-from rtl.proof.result import Claim, Goal
+from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.numbers import number, one_if
+from tilewright.rtl.proof.result import Claim, Goal
 
 INDUCTIVE = "all inputs, inductive"
 

@@ -7,14 +7,14 @@ from functools import partial
 
 import z3
 
-from isa.machine import Machine
-from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, FETCH_BUFFER_BEATS
-from rtl.bus import READ_CLIENTS, ReadChannel
-from rtl.fetch import Fetch
-from rtl.proof.engine import INDUCTIVE, claims_of_whole
-from rtl.proof.netlist import Part, netlist
-from rtl.proof.numbers import natural, number, one_if
-from rtl.proof.result import Goal, Subject
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, FETCH_BUFFER_BEATS
+from tilewright.rtl.bus import READ_CLIENTS, ReadChannel
+from tilewright.rtl.fetch import Fetch
+from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.numbers import natural, number, one_if
+from tilewright.rtl.proof.result import Goal, Subject
 
 BEATS = f"{INDUCTIVE}, only beats asked for come"
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 
 import z3
 
-from isa.datapath_schedule import Unit, bind, schedule
-from isa.machine import Machine
-from isa.statement import ACROSS_LANES, Op
-from rtl.lane_tree import LaneTree
-from rtl.layout import integer_shape
-from rtl.proof.meaning import as_integer, integer
-from rtl.proof.netlist import Run, netlist
-from rtl.proof.result import Goal, Proof, prove
+from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
+from tilewright.isa.language.statement import ACROSS_LANES, Op
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.lane_tree import LaneTree
+from tilewright.rtl.layout import integer_shape
+from tilewright.rtl.proof.meaning import as_integer, integer
+from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.result import Goal, Proof, prove
 
 COMBINE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
     Op.LANES_SUM: lambda a, b: a + b,

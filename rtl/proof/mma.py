@@ -6,16 +6,16 @@ from functools import partial
 
 import z3
 
-from isa.encoding import ACCUMULATE, OPCODE, InstructionFormat
-from isa.machine import Machine
-from isa.templates import is_transposing
-from isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
-from rtl.mma import MmaEngine
-from rtl.proof.engine import Walking, claims_of_whole, owed_goals
-from rtl.proof.nest import in_one_bank, walker_claims
-from rtl.proof.netlist import Part, netlist
-from rtl.proof.numbers import natural, number, one_if
-from rtl.proof.result import Goal, Subject
+from tilewright.isa.engines.templates import is_transposing
+from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE, InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.rtl.mma import MmaEngine
+from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.nest import in_one_bank, walker_claims
+from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.numbers import natural, number, one_if
+from tilewright.rtl.proof.result import Goal, Subject
 
 
 def mma_engine(machine: Machine) -> Subject:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import z3
 
-from isa.encoding import OPCODE, Loop
-from isa.machine import Machine
-from isa.memory import DRAM, Memory
-from rtl.nest import NestWalker, Walk, whole_walk
-from rtl.proof.netlist import Part, Run, netlist
-from rtl.proof.numbers import number, signed
-from rtl.proof.result import Claim, Goal, Subject
+from tilewright.isa.machine.encoding import OPCODE, Loop
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.rtl.nest import NestWalker, Walk, whole_walk
+from tilewright.rtl.proof.netlist import Part, Run, netlist
+from tilewright.rtl.proof.numbers import number, signed
+from tilewright.rtl.proof.result import Claim, Goal, Subject
 
 SUMS = "all inputs, inductive"
 EXACT = "all inputs, inductive, steps from accesses inside"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import z3
 from amaranth.lib import wiring
 
-from rtl.proof.numbers import natural, signed
-from rtl.yosys import TOP, run_yosys
+from tilewright.rtl.proof.numbers import natural, signed
+from tilewright.rtl.yosys import TOP, run_yosys
 
 SCRIPT = "proc\nflatten\nopt_clean\nmemory_map\nopt_expr\nopt_clean\nwrite_smt2 -wires out"
 

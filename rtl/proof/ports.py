@@ -11,20 +11,20 @@ from functools import partial
 import z3
 from amaranth.hdl import UnusedElaboratable
 
-from isa.machine import ENGINES, Machine
-from isa.memory import Memory, integer_element
-from isa.numeric import IntegerType
-from rtl.arbiter import Arbiter
-from rtl.load import LoadEngine
-from rtl.memory import BankedMemory, Requester
-from rtl.mma import MmaEngine
-from rtl.npu import read_ports, write_ports
-from rtl.proof.engine import INDUCTIVE, claims_of_whole
-from rtl.proof.netlist import Part, netlist
-from rtl.proof.numbers import number
-from rtl.proof.result import Goal, Subject
-from rtl.store import StoreEngine
-from rtl.vector import VectorEngine
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.memory import BankedMemory, Requester
+from tilewright.rtl.mma import MmaEngine
+from tilewright.rtl.npu import read_ports, write_ports
+from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
+from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.numbers import number
+from tilewright.rtl.proof.result import Goal, Subject
+from tilewright.rtl.store import StoreEngine
+from tilewright.rtl.vector import VectorEngine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import z3
 
-from rtl.proof.meaning import WIDTH
+from tilewright.rtl.proof.meaning import WIDTH
 
 _SORT = z3.BitVecSort(WIDTH)
 PRODUCT = z3.Function("product", _SORT, _SORT, _SORT)

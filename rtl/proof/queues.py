@@ -7,15 +7,15 @@ from collections.abc import Hashable, Sequence
 import z3
 from amaranth.hdl import unsigned
 
-from isa.encoding import OPCODE
-from isa.faults import FaultCode
-from isa.machine import ENGINES, Machine
-from isa.timing import BURST_QUEUE, FETCH_BUFFER_BEATS, LOAD_CONTEXTS, STORE_WORDS
-from rtl.dispatch import Dispatch
-from rtl.fifo import Fifo
-from rtl.interfaces import QueuedInstruction
-from rtl.proof.netlist import Run, netlist
-from rtl.proof.result import Claim, Goal, Subject
+from tilewright.isa.machine.encoding import OPCODE
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import BURST_QUEUE, FETCH_BUFFER_BEATS, LOAD_CONTEXTS, STORE_WORDS
+from tilewright.rtl.dispatch import Dispatch
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.interfaces import QueuedInstruction
+from tilewright.rtl.proof.netlist import Run, netlist
+from tilewright.rtl.proof.result import Claim, Goal, Subject
 
 WIDTH = 40
 """Bits in which levels, places and counts are integers."""

@@ -9,7 +9,7 @@ from functools import partial
 
 import z3
 
-from rtl.proof.netlist import Netlist, Run
+from tilewright.rtl.proof.netlist import Netlist, Run
 
 TIMEOUT_SECONDS = 300
 """Of one question; a proof that takes longer has failed."""

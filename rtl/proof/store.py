@@ -6,16 +6,16 @@ from functools import partial
 
 import z3
 
-from isa.machine import Machine
-from isa.timing import STORE_CONTEXTS, STORE_WORDS
-from rtl.proof.bytes import byte, cursor_goals
-from rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole, owed_goals
-from rtl.proof.nest import in_one_bank, walker_claims
-from rtl.proof.netlist import Part, netlist
-from rtl.proof.numbers import number, one_if
-from rtl.proof.result import Goal, Subject
-from rtl.runs import chip_operand, dram_word_bytes
-from rtl.store import PENDING_BITS, StoreEngine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import STORE_CONTEXTS, STORE_WORDS
+from tilewright.rtl.proof.bytes import byte, cursor_goals
+from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.nest import in_one_bank, walker_claims
+from tilewright.rtl.proof.netlist import Part, netlist
+from tilewright.rtl.proof.numbers import number, one_if
+from tilewright.rtl.proof.result import Goal, Subject
+from tilewright.rtl.runs import chip_operand, dram_word_bytes
+from tilewright.rtl.store import PENDING_BITS, StoreEngine
 
 CUT = ("bursts", "former.burst_queue", "former.window")
 """Proved on their own (rtl/proof/bursts.py, queues.py, bytes.py); here, they may do anything."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from amaranth.lib.wiring import In
 
-from isa.machine import ENGINES, Machine
-from isa.memory import Memory
-from rtl.memory import ways_of
-from rtl.registers import host_signature
-from rtl.verilog import TOP
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.memory import ways_of
+from tilewright.rtl.registers import host_signature
+from tilewright.rtl.verilog import TOP
 
 BENCH = "bench"
 """The name of the top module, which also names its control file."""

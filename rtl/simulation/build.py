@@ -11,11 +11,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from isa.machine import Machine
-from rtl.cache import cache_folder, kept
-from rtl.simulation.bench_verilog import BENCH, bench_verilog
-from rtl.simulation.tools import REQUIRED, RtlError, require_tools, verilator_folder
-from rtl.verilog import TOP, emit_verilog
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.cache import cache_folder, kept
+from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
+from tilewright.rtl.simulation.tools import REQUIRED, RtlError, require_tools, verilator_folder
+from tilewright.rtl.verilog import TOP, emit_verilog
 
 NETLIST = "npu.v"
 
@@ -73,12 +73,17 @@ def _write_netlist(machine: Machine, folder: Path) -> Path:
 
 def _hardware_sources() -> list[str]:
     """The text of every file of ours that the hardware is made from: those of rtl/ and what they import."""
-    unread, read = sorted(_repository().glob("rtl/*.py")), {}
+    unread, read = sorted(_package().glob("rtl/*.py")), {}
     while unread:
         path = unread.pop()
         read[path] = path.read_text()
-        imported = re.findall(r"^from (isa\.\w+) import", read[path], re.MULTILINE)
-        paths = [_repository() / f"{name.replace('.', '/')}.py" for name in imported]
+        imported = re.findall(r"^from tilewright\.(isa[\w.]*) import (\w+)", read[path], re.MULTILINE)
+        modules = [_package() / Path(*module.split(".")) for module, _ in imported]
+        names = [name for _, name in imported]
+        paths = [
+            module / f"{name}.py" if module.is_dir() else module.with_suffix(".py")
+            for module, name in zip(modules, names, strict=True)
+        ]
         unread += [path for path in paths if path not in read and path not in unread]
     return [read[path] for path in sorted(read)]
 
@@ -139,5 +144,6 @@ def _bench_cpp() -> Path:
     return Path(__file__).with_name(f"{BENCH}.cpp")
 
 
-def _repository() -> Path:
-    return Path(__file__).resolve().parents[2]
+def _package() -> Path:
+    """The folder `tilewright`, in the repository or where it is installed."""
+    return Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rtl.simulation.tools import RtlError, shared_python
+from tilewright.rtl.simulation.tools import RtlError, shared_python
 
 JOBS = "TILEWRIGHT_JOBS"
 """Environment variable that names the folder in which the test bench finds its work and leaves its results."""
@@ -38,7 +38,7 @@ def _environment(top: str, module: str, folder: Path, results: Path) -> dict[str
     from cocotb_tools import config
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COCOTB_")}
-    repository = str(Path(__file__).resolve().parents[2])
+    beside_package = str(Path(__file__).parents[3])
     return {
         **kept,
         JOBS: str(folder),
@@ -49,5 +49,5 @@ def _environment(top: str, module: str, folder: Path, results: Path) -> dict[str
         "GPI_USERS": f"{shared_python()};{config.pygpi_entry_point()}",
         "TOPLEVEL_LANG": "verilog",
         "PYGPI_PYTHON_BIN": sys.executable,
-        "PYTHONPATH": os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join([beside_package, *filter(None, [os.environ.get("PYTHONPATH")])]),
     }

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.faults import Fault, FaultCode
-from isa.machine import ENGINES, Machine
-from isa.memory import REGIONS
-from isa.program import Program
-from isa.state import STALLS, EngineCounters, MachineState, RunCounters
-from rtl.counters import STALLS_OF
-from rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
-from rtl.simulation.bench_verilog import BENCH
-from rtl.simulation.build import build_simulation
-from rtl.simulation.process import run_cocotb
-from rtl.simulation.tools import RtlError
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.program.program import Program
+from tilewright.isa.program.state import STALLS, EngineCounters, MachineState, RunCounters
+from tilewright.rtl.counters import STALLS_OF
+from tilewright.rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
+from tilewright.rtl.simulation.bench_verilog import BENCH
+from tilewright.rtl.simulation.build import build_simulation
+from tilewright.rtl.simulation.process import run_cocotb
+from tilewright.rtl.simulation.tools import RtlError
 
 MAX_CYCLES = 100_000_000
 
@@ -58,7 +58,7 @@ class RtlSession:
         with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
             folder = Path(name)
             self._write_jobs(folder, jobs)
-            run_cocotb(self.program, BENCH, "rtl.simulation.bench", folder)
+            run_cocotb(self.program, BENCH, "tilewright.rtl.simulation.bench", folder)
             return [self._read_result(folder / str(number), job) for number, job in enumerate(jobs)]
 
     def _write_jobs(self, folder: Path, jobs: Sequence[Job]) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from isa.loader import load_machine
-from isa.machine import Machine
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 
 SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "base16": ("base16", ()),

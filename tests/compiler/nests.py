@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.lower_tiles import select_and_tile
-from compiler.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
-from compiler.tile import TileProgram
-from compiler.tile_interpreter import interpret_tiles
-from compiler.tiling import TilingOptions
-from isa.machine import Machine
-from isa.numeric import IntegerType, Interval, Rounding, round_shift
-from isa.program import Tensor
-from isa.statement import Expr, Op, const, make
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.tile.interpreter import interpret_tiles
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.lower_tiles import select_and_tile
+from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
+from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Tensor
 
 Values = NDArray[np.int64]
 INT8 = IntegerType(8, True)

@@ -11,18 +11,18 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from compiler.graph import Graph
-from compiler.lower import lower
-from compiler.nest import NestProgram
-from compiler.onnx_import import import_onnx
-from compiler.pipeline import compile_model
-from compiler.simplify import simplify
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.program import Program, Tensor, place_regions
-from simulator.values import simulate_values
 from tests.compiler.models import random_inputs, run_onnx
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.simplify import simplify
 from tilewright.host import dram_image, read_outputs
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program, Tensor, place_regions
+from tilewright.simulator.values import simulate_values
 
 DIGITS = Path(__file__).resolve().parents[2] / "programs" / "digits"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.evaluate import evaluate
-from compiler.nest_expressions import source
-from isa.numeric import IntegerType, Interval
-from isa.statement import Expr, Op, const, make
+from tilewright.compiler.evaluate import evaluate
+from tilewright.compiler.nest.expressions import source
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.statement import Expr, Op, const, make
 
 BYTE = Interval(-128, 127)
 

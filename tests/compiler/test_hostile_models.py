@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
-from compiler.errors import CompileError
-from compiler.pipeline import compile_model
-from isa.errors import IsaError
-from isa.loader import load_machine
 from tests.compiler.models import random_inputs, residual_model, run_onnx, small_cnn
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
 
 Change = Callable[[onnx.ModelProto], None]
 

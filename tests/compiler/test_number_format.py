@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler.number_format import NumberFormat, number_format
-from isa.loader import load_machine, load_machine_text
-from isa.numeric import Rounding
+from tilewright.compiler.number_format import NumberFormat, number_format
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.numeric import Rounding
 
 
 @pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])

@@ -8,15 +8,6 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
-from compiler.tile_text import print_tiles
-from compiler.tiling import TilingOptions
-from isa.elf_writer import to_bytes
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.program import Program, place_regions
-from simulator.values import simulate_values
 from tests.compiler.models import (
     conv_model,
     flatten_gemm_model,
@@ -28,7 +19,16 @@ from tests.compiler.models import (
     small_cnn,
 )
 from tests.compiler.tile_programs import TileBuilder
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
+from tilewright.compiler.tile.text import print_tiles
+from tilewright.compiler.tiling.tiling import TilingOptions
 from tilewright.host import dram_image, read_outputs
+from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.values import simulate_values
 
 MODELS = {
     "conv": conv_model,

@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError, TooSmall
-from compiler.pipeline import compile_model
-from compiler.remedy import enough, larger_memory
-from isa.loader import load_machine, load_machine_text, shipped_machines
-from isa.machine import Machine
 from tests.compiler.models import conv_model, pool_model, residual_model
 from tests.digits import MODEL
 from tests.machine_laws import proposed, with_overrides
+from tilewright.compiler.errors import CompileError, TooSmall
+from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.remedy import enough, larger_memory
+from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
+from tilewright.isa.machine.machine import Machine
 
 TEXTS = {
     "kib": "extends: tiny8\n",

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.random import Generator
 
-from compiler.tile import BufferAddress, TileBuffer, TileOperation, TileProgram
-from isa.machine import Machine
-from isa.program import Layer, Tensor
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Layer, Tensor
 
 WORDS = 6
 """Words of each vector buffer."""

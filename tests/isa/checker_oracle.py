@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from isa.encoding import Instruction, Operand
-from isa.memory import DRAM, REGIONS
-from isa.program import Program
+from tilewright.isa.machine.encoding import Instruction, Operand
+from tilewright.isa.machine.memory import DRAM, REGIONS
+from tilewright.isa.program.program import Program
 
 Word = tuple[str, int]  # memory or region, word or byte
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import random
 
-from isa.encoding import FieldKind, Instruction, InstructionField, InstructionFormat, make_instruction
-from isa.machine import ENGINES, Machine
-from isa.memory import REGIONS
+from tilewright.isa.machine.encoding import (
+    FieldKind,
+    Instruction,
+    InstructionField,
+    InstructionFormat,
+    make_instruction,
+)
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.memory import REGIONS
 
 
 def random_instruction(rng: random.Random, machine: Machine) -> Instruction:

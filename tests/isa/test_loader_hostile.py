@@ -8,10 +8,10 @@ import warnings
 
 import pytest
 
-from isa.errors import IsaError
-from isa.loader import SPECS, load_machine_text, shipped_machines
-from isa.statement import WORDS
 from tests.isa.mutations import mutated
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import SPECS, load_machine_text, shipped_machines
+from tilewright.isa.language.statement import WORDS
 
 BASE16 = (SPECS / "base16.yaml").read_text(encoding="utf-8")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from isa.numeric import IntegerType, Rounding
-from isa.statement import Scope, parse_statement
-from isa.timing import operator_starts, statement_stages
+from tilewright.isa.language.numeric import IntegerType, Rounding
+from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.timing import operator_starts, statement_stages
 
 INT8 = IntegerType(8, True)
 SCOPE = Scope({name: {"": INT8} for name in "abcd"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, lanes=5)

@@ -22,18 +22,22 @@ SLOWER = 4
 """A test run that takes longer than this, and than so many faultless ones, has noticed."""
 
 COUNTS: Mapping[str, int] = {
-    "isa/encoding.py": 10,
+    "isa/machine/encoding.py": 10,
     "simulator/statement_arrays.py": 8,
     "rtl/datapath.py": 7,
     "rtl/operators.py": 6,
     "rtl/nest.py": 8,
-    "isa/checker.py": 6,
-    "isa/hazards.py": 5,
+    "isa/check/checker.py": 6,
+    "isa/check/hazards.py": 5,
 }
 """Files, and how many faults each gets."""
 
 TESTS: Mapping[str, tuple[str, ...]] = {
-    "isa/encoding.py": ("tests/isa/test_encoding.py", "tests/isa/test_assembler.py", "tests/isa/test_loader.py"),
+    "isa/machine/encoding.py": (
+        "tests/isa/machine/test_encoding.py",
+        "tests/isa/assembly/test_assembler.py",
+        "tests/isa/files/test_loader.py",
+    ),
     "simulator/statement_arrays.py": (
         "tests/test_expressions.py",
         "tests/simulator/test_statement_arrays.py",
@@ -42,8 +46,8 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "rtl/datapath.py": ("tests/test_expressions.py", "tests/rtl/test_datapath.py"),
     "rtl/operators.py": ("tests/test_expressions.py", "tests/rtl/test_datapath.py"),
     "rtl/nest.py": ("tests/rtl/test_nest.py", "tests/rtl/test_vector.py"),
-    "isa/checker.py": ("tests/isa/test_checker.py", "tests/test_random_programs.py"),
-    "isa/hazards.py": ("tests/isa/test_checker.py", "tests/test_random_programs.py"),
+    "isa/check/checker.py": ("tests/isa/check/test_checker.py", "tests/test_random_programs.py"),
+    "isa/check/hazards.py": ("tests/isa/check/test_checker.py", "tests/test_random_programs.py"),
 }
 """The fast tests of each file, quickest first."""
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from compiler.partition.probes import RESULT_SCALE, Probe, probe_model
-from compiler.partition.support import Support, probe_of
-from isa.machine import Machine
 from tests.compiler.models import random_inputs, rescaled, run_onnx
 from tilewright.api import compile
+from tilewright.compiler.partition.probes import RESULT_SCALE, Probe, probe_model
+from tilewright.compiler.partition.support import Support, probe_of
+from tilewright.isa.machine.machine import Machine
 
 RUNS = 4
 ODD = np.float32(1.01372)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from compiler.partition.support import Support, support_table, unasked_operators
-from isa.loader import load_machine
-from isa.machine import Machine
 from tests.operators.measure import Exactness, measured
+from tilewright.compiler.partition.support import Support, support_table, unasked_operators
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 MACHINE = "base16"

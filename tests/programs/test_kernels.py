@@ -9,14 +9,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from isa.assembler import assemble, disassemble
-from isa.checker import check
-from isa.elf import from_bytes, to_bytes
-from isa.loader import load_machine
-from isa.program import Program, dram_image, place_regions
-from isa.state import MachineState
-from simulator.interpreter import interpret
-from simulator.values import simulate_values
+from tilewright.isa.assembly.assembler import assemble, disassemble
+from tilewright.isa.binary.elf import from_bytes, to_bytes
+from tilewright.isa.check.checker import check
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Program, dram_image, place_regions
+from tilewright.isa.program.state import MachineState
+from tilewright.simulator.interpreter import interpret
+from tilewright.simulator.values import simulate_values
 
 KERNELS = ["gemm", "conv", "requantize", "max_pool", "copy"]
 

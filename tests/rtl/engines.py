@@ -4,9 +4,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from isa.machine import Machine
-from rtl.interfaces import Activity
 from tests.rtl.statements import random_element
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.interfaces import Activity
 
 
 class Words:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import z3
 
-from rtl.proof.netlist import Netlist, Run
-from rtl.proof.result import Goal, Subject, refute
+from tilewright.rtl.proof.netlist import Netlist, Run
+from tilewright.rtl.proof.result import Goal, Subject, refute
 
 
 def unseen(subject: Subject, registers: Sequence[str], outputs: Sequence[str]) -> list[str]:

@@ -4,9 +4,9 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
-from isa.encoding import Instruction, InstructionFormat, Operand, make_instruction
-from isa.machine import Machine
-from isa.memory import DRAM
+from tilewright.isa.machine.encoding import Instruction, InstructionFormat, Operand, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
 
 
 def iterations(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from isa.memory import Element
-from isa.numeric import IntegerType
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import Element
 
 
 def round_to_integer(x: Fraction, rounding: str) -> int:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rtl.arbiter import Arbiter
 from tests.rtl.benches import simulate
+from tilewright.rtl.arbiter import Arbiter
 
 
 @pytest.mark.parametrize(("count", "privileged"), [(1, 0), (1, 1), (2, 0), (3, 0), (4, 1), (5, 2), (3, 3)])

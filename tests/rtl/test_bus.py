@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from isa.loader import load_machine
-from rtl.bus import ReadChannel
 from tests.rtl.benches import simulate
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.bus import ReadChannel
 
 MACHINE = load_machine("tiny8")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rtl.cache import cache_folder, kept
+from tilewright.rtl.cache import cache_folder, kept
 
 PROCESSES = 4
 

@@ -4,11 +4,11 @@ import random
 from collections import Counter
 from typing import Any
 
-from isa.loader import load_machine
-from isa.machine import ENGINES
-from rtl.counters import STALLS_OF, Counters, counter_names
-from rtl.interfaces import Activity
 from tests.rtl.benches import simulate
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.rtl.counters import STALLS_OF, Counters, counter_names
+from tilewright.rtl.interfaces import Activity
 
 MACHINE = load_machine("tiny8")
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
-from isa.encoding import InstructionFormat
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.statement import walk
-from isa.timing import statement_stages
-from rtl.datapath import VectorDatapath
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.statement import walk
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import statement_stages
+from tilewright.rtl.datapath import VectorDatapath
 
 EVERY_WORD = """
 extends: tiny8

@@ -3,12 +3,12 @@
 import random
 from typing import Any
 
-from isa.encoding import OPCODE, Instruction, encode, make_instruction
-from isa.faults import FaultCode
-from isa.loader import load_machine
-from isa.machine import ENGINES, Machine
-from rtl.dispatch import Dispatch
 from tests.rtl.benches import simulate, stream_get, stream_put
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import OPCODE, Instruction, encode, make_instruction
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.rtl.dispatch import Dispatch
 
 MACHINE = load_machine("tiny8")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from isa.loader import load_machine
-from isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
-from rtl.fetch import Fetch
 from tests.rtl.benches import simulate, stream_get
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.rtl.fetch import Fetch
 
 BASE = 0x3000
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rtl.fifo import Fifo
 from tests.rtl.benches import simulate
+from tilewright.rtl.fifo import Fifo
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from amaranth.hdl import signed
 
-from isa.statement import Op
-from rtl.lane_tree import LaneTree
 from tests.rtl.benches import simulate
+from tilewright.isa.language.statement import Op
+from tilewright.rtl.lane_tree import LaneTree
 
 PYTHON: Mapping[Op, Callable[[list[int]], int]] = {Op.LANES_SUM: sum, Op.LANES_MAX: max}
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from isa.faults import FaultCode
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.timing import LOAD_CONTEXTS
-from rtl.load import LoadEngine
-from rtl.runs import chip_operand
 from tests.rtl.benches import simulate, stream_put
 from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_regions, valid_transfers
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import LOAD_CONTEXTS
+from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.runs import chip_operand
 
 
 def a_bus(dut: LoadEngine, dram: bytes, eagerness: float, seed: random.Random, refuses: bool = False) -> Any:

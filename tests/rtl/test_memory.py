@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from isa.loader import load_machine
-from isa.memory import Memory, integer_element
-from isa.numeric import IntegerType
-from rtl.memory import BankedMemory, Requester, ways_of
 from tests.rtl.benches import simulate
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.rtl.memory import BankedMemory, Requester, ways_of
 
 BYTE = integer_element(IntegerType(8, False))
 

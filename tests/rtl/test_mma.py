@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 
-from isa.encoding import Instruction, Operand, encode, make_instruction
-from isa.faults import FaultCode
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
-from isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
-from rtl.interfaces import Activity
-from rtl.mma import MmaEngine
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, iterations, random_instruction
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
+from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.mma import MmaEngine
 
 
 class MmaModel:

@@ -8,13 +8,13 @@ import pytest
 from amaranth.hdl import Module, Signal, signed
 from amaranth.sim import Simulator
 
-from isa.encoding import Instruction, InstructionFormat, Operand, encode
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.memory import Memory, integer_element
-from isa.numeric import IntegerType
-from rtl.nest import NestWalker, Walk, is_outside, whole_walk
 from tests.rtl.nests import is_access_bad, iterations, random_instruction
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.encoding import Instruction, InstructionFormat, Operand, encode
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.rtl.nest import NestWalker, Walk, is_outside, whole_walk
 
 Check = Callable[[Any, Instruction], Iterator[bool]]
 

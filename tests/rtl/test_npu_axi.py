@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isa.encoding import make_instruction
-from isa.faults import FaultCode
-from isa.loader import load_machine
-from isa.memory import REGIONS
-from isa.program import Program, place_regions
-from rtl.registers import register_map
-from rtl.simulation.build import build_bare
-from rtl.simulation.process import run_cocotb
-from simulator.values import simulate_values
 from tests.generators import LIMITS, program_of, random_dram, random_program
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import make_instruction
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.rtl.registers import register_map
+from tilewright.rtl.simulation.build import build_bare
+from tilewright.rtl.simulation.process import run_cocotb
+from tilewright.simulator.values import simulate_values
 
 MACHINE = load_machine("tiny8")
 FIRST_ADDRESS = 0x8000  # of the regions; nothing below may be touched

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isa.loader import load_machine, shipped_machines
-from rtl.proof.all import all_proofs
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.rtl.proof.all import all_proofs
 
 
 @pytest.mark.slow

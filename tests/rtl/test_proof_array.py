@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Module, Value
 
-from rtl.proof.array import array
-from rtl.systolic import SystolicArray
 from tests.rtl.faults import failed_goals, unseen
+from tilewright.rtl.proof.array import array
+from tilewright.rtl.systolic import SystolicArray
 
 
 @pytest.mark.parametrize(("rows", "cols", "can_transpose"), [(2, 3, False), (3, 1, False), (2, 2, True)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import rtl.runs
-from isa.loader import load_machine
-from rtl.proof.bursts import bursts_of
+import tilewright.rtl.runs as rtl_runs
 from tests.rtl.faults import unseen, walker_faults
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.proof.bursts import bursts_of
 
 MACHINE = load_machine("base16")
 
@@ -27,19 +27,19 @@ def test_every_goal_sees_a_fault() -> None:
 
 
 def test_sees_a_boundary_that_is_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl.runs, "BURST_BOUNDARY_BYTES", 2 * rtl.runs.BURST_BOUNDARY_BYTES)
+    monkeypatch.setattr(rtl_runs, "BURST_BOUNDARY_BYTES", 2 * rtl_runs.BURST_BOUNDARY_BYTES)
     legal, *_ = bursts_of(MACHINE, "load").proofs()
     assert legal.counterexample.startswith("boundary: false")
 
 
 def test_sees_a_burst_of_a_beat_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl.runs, "BURST_BEATS", rtl.runs.BURST_BEATS + 1)
+    monkeypatch.setattr(rtl_runs, "BURST_BEATS", rtl_runs.BURST_BEATS + 1)
     legal, *_ = bursts_of(MACHINE, "load").proofs()
     assert "false" in legal.counterexample
 
 
 def test_sees_a_run_of_the_wrong_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.runs.dram_word_bytes
-    monkeypatch.setattr(rtl.runs, "dram_word_bytes", lambda machine, of: 2 * right(machine, of))
+    right = rtl_runs.dram_word_bytes
+    monkeypatch.setattr(rtl_runs, "dram_word_bytes", lambda machine, of: 2 * right(machine, of))
     _, _, cover, *_ = bursts_of(MACHINE, "load").proofs()
     assert cover.counterexample.startswith("start of load_act: false")

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from amaranth.hdl import Module, Mux, Signal, Value
 
-import rtl.datapath
-import rtl.operators
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.numeric import Rounding
-from isa.statement import Expr, Op
-from rtl.datapath import VectorDatapath
-from rtl.proof.datapath import one_lane, prove_format, without_products
-from rtl.proof.netlist import netlist
-from rtl.proof.result import Proof
+import tilewright.rtl.datapath as rtl_datapath
+import tilewright.rtl.operators as rtl_operators
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
+from tilewright.rtl.proof.netlist import netlist
+from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 WITH_SOFTMAX = load_machine("vector16")
@@ -58,66 +58,66 @@ def test_an_instruction_across_lanes_or_of_softmax_equals_its_statement(mnemonic
     ],
 )
 def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, mnemonic: str, op: Op, wrong: Op) -> None:
-    monkeypatch.setitem(rtl.operators.COMBINATIONAL, op, rtl.operators.COMBINATIONAL[wrong])  # type: ignore[arg-type]
+    monkeypatch.setitem(rtl_operators.COMBINATIONAL, op, rtl_operators.COMBINATIONAL[wrong])  # type: ignore[arg-type]
     assert proof_of(mnemonic, WITH_SOFTMAX).counterexample.startswith("the value of ")
 
 
 @pytest.mark.parametrize("wrong", [Rounding.UP, Rounding.AWAY])
 def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> None:
-    right = rtl.operators.build_round_shift
+    right = rtl_operators.build_round_shift
 
     def build(m: Module, x: Value, n: Value, rounding: Rounding, quotient: Signal) -> None:
         right(m, x, n, wrong, quotient)
 
-    monkeypatch.setattr(rtl.operators, "build_round_shift", build)
+    monkeypatch.setattr(rtl_operators, "build_round_shift", build)
     assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift): false")
 
 
 def test_sees_a_product_that_loses_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.operators.build_product
+    right = rtl_operators.build_product
 
     def build(m: Module, a: Value, b: Value, product: Signal) -> None:
         right(m, a, b[:-2], product)  # the highest is a sign that only `mul` needs
 
-    monkeypatch.setattr(rtl.operators, "build_product", build)
+    monkeypatch.setattr(rtl_operators, "build_product", build)
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
 
 
 @pytest.mark.parametrize("reduction", [lambda old, new: Mux(old < new, old, new), lambda old, new: new])
 def test_sees_a_wrong_reduction(monkeypatch: pytest.MonkeyPatch, reduction: Callable[[Value, Value], Value]) -> None:
-    monkeypatch.setitem(rtl.operators.REDUCING, Op.MAX_OVER, reduction)  # type: ignore[arg-type]
+    monkeypatch.setitem(rtl_operators.REDUCING, Op.MAX_OVER, reduction)  # type: ignore[arg-type]
     assert proof_of("max_pool").counterexample.startswith("the value of max_over(a): false")
 
 
 def test_sees_a_shared_unit_that_listens_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The multiplexers in front of the shared multiplier choose by the format of the iteration after."""
-    right = rtl.datapath._Lane.control
+    right = rtl_datapath._Lane.control
 
-    def control(self: rtl.datapath._Lane, name: str, stage: int) -> Value:
+    def control(self: rtl_datapath._Lane, name: str, stage: int) -> Value:
         return right(self, name, 0 if (name, stage) == ("format", 1) else stage)
 
-    monkeypatch.setattr(rtl.datapath._Lane, "control", control)
+    monkeypatch.setattr(rtl_datapath._Lane, "control", control)
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
 
 
 def test_sees_a_lookup_that_forgets_the_least_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lanes read 128 words too low, below where the table begins."""
-    right = rtl.datapath._Lane.value
+    right = rtl_datapath._Lane.value
 
-    def value(self: rtl.datapath._Lane, format_: int, expr: Expr, stage: int) -> Value:
+    def value(self: rtl_datapath._Lane, format_: int, expr: Expr, stage: int) -> Value:
         found = right(self, format_, expr, stage)
         is_index = self.datapath.formats[format_].mnemonic == "lookup" and expr.op is Op.SOURCE
         return found + expr.range.low if is_index else found
 
-    monkeypatch.setattr(rtl.datapath._Lane, "value", value)
+    monkeypatch.setattr(rtl_datapath._Lane, "value", value)
     assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")
 
 
 def test_sees_a_lookup_in_the_table_of_the_iteration_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.datapath._Lane.control
+    right = rtl_datapath._Lane.control
 
-    def control(self: rtl.datapath._Lane, name: str, stage: int) -> Value:
+    def control(self: rtl_datapath._Lane, name: str, stage: int) -> Value:
         return right(self, name, stage + 1 if name.startswith("first_") else stage)
 
-    monkeypatch.setattr(rtl.datapath._Lane, "control", control)
+    monkeypatch.setattr(rtl_datapath._Lane, "control", control)
     assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")

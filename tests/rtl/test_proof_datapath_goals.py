@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import z3
 
-import rtl.proof.datapath
-from isa.loader import load_machine
-from isa.machine import Machine
-from rtl.datapath import VectorDatapath
-from rtl.proof.datapath import one_lane, prove_format, without_products
-from rtl.proof.netlist import Netlist, netlist
-from rtl.proof.result import refute
+import tilewright.rtl.proof.datapath as rtl_proof_datapath
 from tests.rtl.faults import faulty
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
+from tilewright.rtl.proof.netlist import Netlist, netlist
+from tilewright.rtl.proof.result import refute
 
 MACHINE = load_machine("base16")
 README = Path(__file__).parents[2] / "README.md"
@@ -26,7 +26,7 @@ def position_of(lane: VectorDatapath, mnemonic: str) -> int:
 
 
 def refuted(lane: VectorDatapath, of: Netlist, mnemonic: str) -> list[str]:
-    question = rtl.proof.datapath._Question(lane, of, position_of(lane, mnemonic))
+    question = rtl_proof_datapath._Question(lane, of, position_of(lane, mnemonic))
     return [goal.name for goal in question.goals() if refute(goal)]
 
 
@@ -47,12 +47,12 @@ def test_sees_a_result_that_is_not_the_last_value() -> None:
 
 
 def test_sees_factors_outside_their_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.proof.datapath._typed
+    right = rtl_proof_datapath._typed
 
     def typed(*args: object) -> z3.BitVecRef:
         return right(*args) << 8  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rtl.proof.datapath, "_typed", typed)
+    monkeypatch.setattr(rtl_proof_datapath, "_typed", typed)
     lane = VectorDatapath(one_lane(MACHINE))
     assert "the factors of (a - a_zero) * scale" in refuted(lane, without_products(netlist(lane)), "rescale")
 

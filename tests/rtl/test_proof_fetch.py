@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import rtl.fetch
-from isa.loader import load_machine
-from rtl.proof.bytes import window
-from rtl.proof.fetch import fetch, read_channel
-from rtl.runs import Window
+import tilewright.rtl.fetch as rtl_fetch
 from tests.rtl.faults import failed_goals, unseen
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.proof.bytes import window
+from tilewright.rtl.proof.fetch import fetch, read_channel
+from tilewright.rtl.runs import Window
 
 MACHINE = load_machine("tiny8")
 
@@ -38,7 +38,7 @@ def test_every_goal_of_a_window_sees_a_fault() -> None:
 
 def test_sees_a_buffer_that_is_filled_beyond_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = fetch(MACHINE)
-    monkeypatch.setattr(rtl.fetch, "FETCH_BUFFER_BEATS", rtl.fetch.FETCH_BUFFER_BEATS + 1)
+    monkeypatch.setattr(rtl_fetch, "FETCH_BUFFER_BEATS", rtl_fetch.FETCH_BUFFER_BEATS + 1)
     assert "fetch: has room for what it asks for: counts" in failed_goals(fetch(MACHINE))
     assert failed_goals(subject) == []
 

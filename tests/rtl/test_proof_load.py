@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from isa.loader import load_machine
-from rtl.load import Packer, Writer
-from rtl.proof.load import load_engine
 from tests.rtl.faults import failed_goals, unseen, walker_faults
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.load import Packer, Writer
+from tilewright.rtl.proof.load import load_engine
 
 MACHINE = load_machine("tiny8")
 

@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 from amaranth.hdl import Module
 
-from isa.loader import load_machine
-from isa.timing import mma_read, mma_write
-from rtl.mma import VectorIssuer, WeightReader
-from rtl.proof.mma import mma_engine
 from tests.rtl.faults import failed_goals, unseen, walker_faults
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.timing import mma_read, mma_write
+from tilewright.rtl.mma import VectorIssuer, WeightReader
+from tilewright.rtl.proof.mma import mma_engine
 
 MACHINE = load_machine("tiny8")
 
@@ -38,7 +38,7 @@ def test_every_goal_sees_a_fault() -> None:
 
 def test_sees_a_write_that_comes_a_cycle_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain of the claim has a register that the hardware has not."""
-    monkeypatch.setattr("rtl.mma.mma_write", lambda machine: mma_write(machine) - 1)
+    monkeypatch.setattr("tilewright.rtl.mma.mma_write", lambda machine: mma_write(machine) - 1)
     with pytest.raises(KeyError, match=f"at_write_{mma_write(MACHINE) - mma_read(MACHINE)}"):
         failed_goals(mma_engine(MACHINE))
 

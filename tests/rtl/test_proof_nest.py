@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import rtl.nest
-from isa.loader import load_machine
-from rtl.proof.nest import vector_addresses
-from rtl.proof.result import Proof
+import tilewright.rtl.nest as rtl_nest
 from tests.rtl.faults import unseen, walker_faults
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.proof.nest import vector_addresses
+from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 
@@ -28,26 +28,26 @@ def test_every_goal_sees_a_fault() -> None:
 
 
 def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.nest.NestWalker.loop_at
+    right = rtl_nest.NestWalker.loop_at
 
-    def loop_at(self: rtl.nest.NestWalker, walk: rtl.nest.Walk, level: int) -> rtl.nest.Loop | None:
+    def loop_at(self: rtl_nest.NestWalker, walk: rtl_nest.Walk, level: int) -> rtl_nest.Loop | None:
         return right(self, walk, {1: 2, 2: 1}.get(level, level))
 
-    monkeypatch.setattr(rtl.nest.NestWalker, "loop_at", loop_at)
+    monkeypatch.setattr(rtl_nest.NestWalker, "loop_at", loop_at)
     start, *_ = proofs()
     assert "false" in start.counterexample
 
 
 def test_sees_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl.nest._LoopState, "is_last", property(lambda self: self.remaining <= 1))
+    monkeypatch.setattr(rtl_nest._LoopState, "is_last", property(lambda self: self.remaining <= 1))
     _, step, _ = proofs()
     assert "false" in step.counterexample
 
 
 def test_sees_a_register_that_is_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl.nest.NestWalker.slot_shape
+    right = rtl_nest.NestWalker.slot_shape
     monkeypatch.setattr(
-        rtl.nest.NestWalker, "slot_shape", lambda self, slot: rtl.nest.signed(right(self, slot).width - 1)
+        rtl_nest.NestWalker, "slot_shape", lambda self, slot: rtl_nest.signed(right(self, slot).width - 1)
     )
     _, _, exact = proofs()
     assert exact.counterexample.startswith("exact source0, loop 0: false")

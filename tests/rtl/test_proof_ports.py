@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Module
 
-from isa.loader import load_machine
-from rtl.arbiter import Arbiter
-from rtl.memory import BankedMemory
-from rtl.proof.ports import PortedMemory, arbiter, memory_ports, ported_memories
 from tests.rtl.faults import failed_goals, unseen
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.memory import BankedMemory
+from tilewright.rtl.proof.ports import PortedMemory, arbiter, memory_ports, ported_memories
 
 MACHINE = load_machine("tiny8")
 COUNTS = [(1, 0), (1, 1), (2, 0), (3, 1), (5, 2), (7, 0)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Module, Signal, Value
 
-import rtl.fifo
-from isa.loader import load_machine
-from isa.machine import ENGINES
-from rtl.dispatch import Dispatch
-from rtl.fifo import Fifo
-from rtl.proof.queues import byte_queue, dispatch, instruction_queues
-from rtl.proof.result import Proof
+import tilewright.rtl.fifo as rtl_fifo
 from tests.rtl.faults import unseen
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.rtl.dispatch import Dispatch
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.proof.queues import byte_queue, dispatch, instruction_queues
+from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("tiny8")
 
@@ -71,7 +71,7 @@ def test_sees_a_level_that_is_not_decremented(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_sees_a_pointer_that_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl.fifo.Fifo, "after", lambda self, pointer: pointer + 1)
+    monkeypatch.setattr(rtl_fifo.Fifo, "after", lambda self, pointer: pointer + 1)
     assert queue_proof(3).counterexample.startswith("invariant: false")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Module
 
-from isa.loader import load_machine
-from rtl.proof.store import store_engine
-from rtl.store import BeatFormer, Responses
 from tests.rtl.faults import failed_goals, unseen, walker_faults
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.proof.store import store_engine
+from tilewright.rtl.store import BeatFormer, Responses
 
 MACHINE = load_machine("tiny8")
 

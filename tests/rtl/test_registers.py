@@ -3,10 +3,10 @@
 import random
 from typing import Any
 
-from isa.loader import load_machine
-from isa.memory import REGIONS
-from rtl.registers import ID, WORD_BYTES, Registers, isa_hash_word, register_map, register_map_markdown
 from tests.rtl.benches import simulate
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.rtl.registers import ID, WORD_BYTES, Registers, isa_hash_word, register_map, register_map_markdown
 
 MACHINE = load_machine("tiny8")
 OFFSETS = {register.name: register.offset for register in register_map(MACHINE)}

@@ -10,16 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isa.encoding import FieldKind
-from isa.faults import Fault, FaultCode, MachineFault
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.program import Program, place_regions
-from rtl.run import run_rtl, run_rtl_many
-from rtl.simulation.session import Job, RtlSession
-from rtl.simulation.tools import RtlError
-from simulator.cycles import simulate_cycles
-from simulator.values import simulate_values
 from tests.generators import (
     one_instruction_program,
     program_of,
@@ -27,6 +17,16 @@ from tests.generators import (
     random_instruction,
     random_program,
 )
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import FieldKind
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.rtl.run import run_rtl, run_rtl_many
+from tilewright.rtl.simulation.session import Job, RtlSession
+from tilewright.rtl.simulation.tools import RtlError
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.values import simulate_values
 
 Prepared = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from isa.encoding import Instruction, encode
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.memory import REGIONS
-from isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from rtl.runs import BeatCursor, Bursts, Window, chip_operand, dram_operand
 from tests.rtl.benches import simulate
 from tests.rtl.nests import all_iterations, random_instruction
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import Instruction, encode
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
+from tilewright.rtl.runs import BeatCursor, Bursts, Window, chip_operand, dram_operand
 
 BASES = {region: 0x10_0000 * number + 0x4000 for number, region in enumerate(REGIONS)}
 

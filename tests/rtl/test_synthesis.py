@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from isa.datapath_schedule import bind, schedule
-from isa.loader import load_machine
-from isa.machine import Machine
-from rtl.datapath import VectorDatapath
-from rtl.proof.datapath import one_lane
-from rtl.synthesis import COARSE, area, array_areas, cells, most_multipliers, unshared
+from tilewright.isa.engines.datapath_schedule import bind, schedule
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.proof.datapath import one_lane
+from tilewright.rtl.synthesis import COARSE, area, array_areas, cells, most_multipliers, unshared
 
 
 @pytest.fixture(scope="module", params=["base16", "with requantize_add"])

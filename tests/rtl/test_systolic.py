@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from isa.numeric import IntegerType
-from rtl.systolic import SystolicArray
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.rtl.systolic import SystolicArray
 
 
 def random_matrix(type_: IntegerType, shape: tuple[int, int], generator: np.random.Generator) -> np.ndarray:

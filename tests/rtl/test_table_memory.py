@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from isa.memory import Memory, integer_element
-from isa.numeric import IntegerType
-from rtl.memory import Requester
-from rtl.table_memory import TableMemory
 from tests.rtl.benches import simulate
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import Memory, integer_element
+from tilewright.rtl.memory import Requester
+from tilewright.rtl.table_memory import TableMemory
 
 
 @pytest.mark.parametrize(("bits", "width", "depth"), [(8, 4, 64), (16, 3, 37), (8, 1, 5)])

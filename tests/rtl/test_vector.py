@@ -11,20 +11,20 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
-from isa.encoding import Instruction, Operand, encode, make_instruction
-from isa.faults import FaultCode
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.statement import walk
-from isa.timing import vec_results, vec_write
-from rtl.interfaces import Activity
-from rtl.vector import VectorEngine
 from tests.lanes import across_lanes
 from tests.random_machines import random_machine
 from tests.rtl.engines import Cycle, Words
 from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
 from tests.rtl.statements import Evaluator
 from tests.tables import TABLES
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.statement import walk
+from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.faults import FaultCode
+from tilewright.isa.timing import vec_results, vec_write
+from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.vector import VectorEngine
 
 NARROW = ["lanes=2", "array.rows=4", "array.cols=4"]
 

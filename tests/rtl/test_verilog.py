@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from isa.loader import load_machine
-from rtl.simulation.tools import verilator_folder
-from rtl.verilog import TOP, emit_verilog
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.simulation.tools import verilator_folder
+from tilewright.rtl.verilog import TOP, emit_verilog
 
 WAIVED = (
     *("WIDTH", "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE"),  # Amaranth extends and truncates without saying so
@@ -36,7 +36,7 @@ def test_verilator_accepts_it(netlist: str, tmp_path: Path) -> None:
 
 def test_is_the_same_on_every_run(netlist: str, repository: Path) -> None:
     script = (
-        "from isa.loader import load_machine; from rtl.verilog import emit_verilog; "
+        "from tilewright.isa.files.loader import load_machine; from tilewright.rtl.verilog import emit_verilog; "
         "print(emit_verilog(load_machine('tiny8')), end='')"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(repository)}

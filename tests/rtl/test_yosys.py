@@ -12,8 +12,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl import yosys
-from rtl.yosys import YosysError, run_yosys
+from tilewright.rtl import yosys
+from tilewright.rtl.yosys import YosysError, run_yosys
 
 SCRIPT = "proc\nwrite_verilog -noattr out"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isa.encoding import FieldKind, Instruction, InstructionFormat, make_instruction
-from isa.faults import Fault, FaultCode, MachineFault
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.memory import DRAM
-from isa.program import place_regions
-from simulator.access_faults import access_fault
-from simulator.interpreter import interpret_instruction
-from simulator.regions import regions_of
 from tests.generators import LIMITS, program_of, random_instruction, random_state
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.program import place_regions
+from tilewright.simulator.access_faults import access_fault
+from tilewright.simulator.interpreter import interpret_instruction
+from tilewright.simulator.regions import regions_of
 
 
 @pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from isa import timing
-from isa.encoding import Instruction, make_instruction
-from isa.faults import Fault, FaultCode
-from isa.loader import load_machine
-from isa.machine import Machine
-from isa.memory import REGIONS
-from isa.program import place_regions
-from isa.state import RunCounters
-from simulator.cycle_kernel import PARAMETERS, burst_bytes
-from simulator.cycles import simulate_cycles
 from tests.generators import LIMITS, program_of, random_program
+from tilewright.isa import timing
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.faults import Fault, FaultCode
+from tilewright.isa.program.program import place_regions
+from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.cycle_kernel import PARAMETERS, burst_bytes
+from tilewright.simulator.cycles import simulate_cycles
 
 BASE = load_machine("base16")
 LATENCY = BASE.dram.latency_cycles

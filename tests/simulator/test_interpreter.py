@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isa.encoding import Instruction, make_instruction
-from isa.faults import Fault, FaultCode, MachineFault
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.memory import REGIONS
-from isa.program import dram_bytes, place_regions
-from isa.state import MachineState, initial_state
-from simulator.errors import SimulatorError
-from simulator.interpreter import interpret, interpret_instruction
-from simulator.regions import regions_of
 from tests.generators import LIMITS, one_instruction_program, program_of
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
+from tilewright.isa.program.program import dram_bytes, place_regions
+from tilewright.isa.program.state import MachineState, initial_state
+from tilewright.simulator.errors import SimulatorError
+from tilewright.simulator.interpreter import interpret, interpret_instruction
+from tilewright.simulator.regions import regions_of
 
 TINY = load_machine("tiny8")
 BASES = place_regions(LIMITS)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isa.encoding import make_instruction
-from isa.loader import load_machine
-from isa.memory import REGIONS
-from isa.program import Layer, Program, place_regions
-from simulator.cycles import simulate_cycles
-from simulator.profile import profile
 from tests.generators import program_of, random_program
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import make_instruction
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.program import Layer, Program, place_regions
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.profile import profile
 
 
 def layered(program: Program, rng: np.random.Generator) -> Program:

@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from isa.memory import structured_element
-from isa.numeric import Rounding, parse_integer_type
-from isa.statement import Scope, parse_statement
-from simulator.statement_arrays import extract, working_type
+from tilewright.isa.language.numeric import Rounding, parse_integer_type
+from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.machine.memory import structured_element
+from tilewright.simulator.statement_arrays import extract, working_type
 
 LAYOUTS = (
     {"first": "uint63", "across": "uint2", "last": "uint63"},

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isa.encoding import Instruction, make_instruction
-from isa.loader import load_machine, load_machine_text
-from isa.machine import Machine
-from isa.memory import DRAM, REGIONS
-from isa.state import MachineState
-from simulator.interpreter import interpret_instruction
-from simulator.regions import regions_of
-from simulator.values import PreparedProgram
 from tests.generators import one_instruction_program, random_instruction, random_state
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
 from tests.tables import TABLES
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, REGIONS
+from tilewright.isa.program.state import MachineState
+from tilewright.simulator.interpreter import interpret_instruction
+from tilewright.simulator.regions import regions_of
+from tilewright.simulator.values import PreparedProgram
 
 MACHINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("base16", ()),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.allocate import allocate
-from compiler.emit import emit
-from compiler.waits import compute_waits
-from isa.loader import load_machine
-from isa.program import Program
 from tests.compiler.tile_programs import TileBuilder
 from tests.tilewright.command_line import Command, make_command
+from tilewright.compiler.emission.allocate import allocate
+from tilewright.compiler.emission.emit import emit
+from tilewright.compiler.emission.waits import compute_waits
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Program
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright
-from isa.errors import IsaError
-from isa.loader import load_machine
-from isa.program import Program as Binary
 from tests.compiler.models import random_inputs, run_onnx, small_cnn
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Program as Binary
 
 
 @pytest.fixture(scope="module")

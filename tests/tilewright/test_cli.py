@@ -12,12 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from isa.elf import load, save
-from isa.loader import load_machine
-from isa.program import Program
 from tests.compiler.models import conv_model
 from tests.compiler.tile_programs import WORDS
 from tests.tilewright.command_line import Command, Ended
+from tilewright.isa.binary.elf import load, save
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Program
 
 X = np.arange(16 * WORDS, dtype=np.int8).reshape(1, 16, WORDS, 1)
 

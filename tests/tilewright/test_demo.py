@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from isa.checker import check
-from isa.program import Program
 from tilewright.demo import main, repeated
+from tilewright.isa.check.checker import check
+from tilewright.isa.program.program import Program
 
 
 @pytest.mark.slow

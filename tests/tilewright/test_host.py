@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isa.program import Tensor, place_regions
-from isa.scales import Scales
 from tests.compiler.tile_programs import WORDS, TileBuilder
 from tilewright.errors import InputError
 from tilewright.host import dram_image, host_dtype, pack, quantize, read_outputs, unpack
+from tilewright.isa.program.program import Tensor, place_regions
+from tilewright.isa.program.scales import Scales
 
 IMAGE = Tensor("image", (1, 3, 2, 2), (1, 3, 2, 2), "float32", 0.5, -3, 0, 4)
 
@@ -148,10 +148,10 @@ def test_bytes_may_stand_for_integers_of_four_bits() -> None:
 
 
 def small_program() -> Any:
-    from compiler.allocate import allocate
-    from compiler.emit import emit
-    from compiler.waits import compute_waits
-    from isa.loader import load_machine
+    from tilewright.compiler.emission.allocate import allocate
+    from tilewright.compiler.emission.emit import emit
+    from tilewright.compiler.emission.waits import compute_waits
+    from tilewright.isa.files.loader import load_machine
 
     builder = TileBuilder(load_machine("base16"), np.random.default_rng(0))
     builder.store(builder.load_input())

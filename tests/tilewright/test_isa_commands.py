@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isa.schema import machine_schema
 from tests.tilewright.command_line import Command
+from tilewright.isa.files.schema import machine_schema
 from tilewright.isa_commands import grouped
 from tilewright.tables import percent, print_tables
 

@@ -13,11 +13,11 @@ from onnx import numpy_helper, parser
 from onnx.backend.test.case.node import collect_testcases
 
 import tilewright.onnx_backend as backend
-from compiler.errors import CompileError
 from tests.compiler.models import conv_model, random_inputs, run_onnx
 from tests.onnx_backend.page import PAGE, QUANTISED, page, quantised, quantised_count, read_page
 from tests.onnx_backend.results import Outcome, Place, by_name, run_backend_tests
 from tilewright.api import Program
+from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.host_model import HostModel, in_oldest_opset
 

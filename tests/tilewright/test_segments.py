@@ -9,14 +9,14 @@ import onnx
 import pytest
 
 import tilewright
-from compiler.errors import CompileError
-from compiler.partition.parts import cut_into_parts
-from compiler.partition.source import read_source
-from isa.machine import ENGINES
 from tests.compiler.models import conv_model, pool_model, random_inputs, run_onnx
 from tests.mixed_networks import mixed_network, sandwich
 from tests.tilewright.command_line import Command
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.partition.parts import cut_into_parts
+from tilewright.compiler.partition.source import read_source
 from tilewright.errors import InputError
+from tilewright.isa.machine.machine import ENGINES
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from compiler.errors import CompileError
-from compiler.input_shapes import Shapes, dimensions
-from compiler.onnx_import import opset_of
-from compiler.partition.source import read_source
-from compiler.simplify.check import QUANTIZERS
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.input_shapes import Shapes, dimensions
+from tilewright.compiler.importers.onnx_import import opset_of
+from tilewright.compiler.partition.source import read_source
+from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights

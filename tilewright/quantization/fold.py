@@ -16,7 +16,7 @@ from onnx_ir.passes.common import IdentityEliminationPass
 from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
-from compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError
 from tilewright.quantization.reason import first_line
 
 ANY_SIZE = 1 << 40

@@ -18,11 +18,11 @@ import onnx_ir as ir
 from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
-from compiler.errors import CompileError
-from compiler.partition.source import reads
-from compiler.simplify.binary import BINARIES
-from compiler.simplify.canonical import CANONICALIZE
-from compiler.simplify.check import QUANTIZERS
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.partition.source import reads
+from tilewright.compiler.simplify.binary import BINARIES
+from tilewright.compiler.simplify.canonical import CANONICALIZE
+from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.reason import first_line

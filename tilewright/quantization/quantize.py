@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 
-from compiler.errors import CompileError
-from compiler.input_shapes import Shapes
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.quantization.reason import first_line
 from tilewright.quantization.samples import Feed

@@ -7,12 +7,12 @@ import onnx
 import pytest
 from onnx import parser
 
-from compiler.errors import CompileError, DamagedModel
-from compiler.partition.faults import find_faults
-from compiler.pipeline import compile_model
-from isa.machine import Machine
 from tests.compiler.models import ModelBuilder, conv_model
 from tests.compiler.pipelines import base16
+from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.machine.machine import Machine
 
 
 def faults_of(model: onnx.ModelProto, machine: Machine | None = None) -> dict[str, str]:

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import parser
 
-from compiler.partition.parts import Part, cut_into_parts, part_model
-from compiler.partition.source import Source, read_source
 from tests.mixed_networks import mixed_network
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
+from tilewright.compiler.partition.source import Source, read_source
 
 
 def source_of(body: str, inputs: str = "float[1, 4] x", outputs: str = "float[1, 4] y") -> Source:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.partition.probes import Activation, Numbers, Probe, plain_probes
-from compiler.partition.support import Support, support_table, unasked_operators, why_not
 from tests.compiler.pipelines import base16
 from tests.operators.measure import Exactness, measured
 from tests.operators.page import PAGE, page, page_now, places
+from tilewright.compiler.partition.probes import Activation, Numbers, Probe, plain_probes
+from tilewright.compiler.partition.support import Support, support_table, unasked_operators, why_not
 
 
 def test_a_convolution_runs_on_the_machine() -> None:

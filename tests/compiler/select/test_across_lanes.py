@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.errors import CompileError
-from compiler.lower_tiles import select
-from compiler.nest import Access, Buffer, Nest, NestLoop, NestProgram
-from compiler.nest_expressions import across_lanes, source
-from isa.loader import load_machine
-from isa.numeric import IntegerType
-from isa.statement import Expr, Op, make
 from tests.compiler.nests import axis
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.expressions import across_lanes, source
+from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.tiling.lower_tiles import select
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.statement import Expr, Op, make
 
 INT8 = IntegerType(8, True)
 LARGEST = make(Op.MAX_OVER, source("a", INT8.interval))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.errors import CompileError
-from compiler.lower_tiles import select
-from isa.machine import Machine
 from tests.compiler.machines import REQUANTIZE_ADD, machine, with_instructions, without
 from tests.compiler.nests import NetworkByHand, assert_computes, network_for
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.tiling.lower_tiles import select
+from tilewright.isa.machine.machine import Machine
 
 
 def every_kind(of: Machine) -> tuple[NetworkByHand, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.select.unify import Match, Unifier
-from isa.numeric import Interval
-from isa.statement import Expr, Op, const, make
 from tests.compiler.machines import machine
 from tests.compiler.nests import clamp, source
+from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import Expr, Op, const, make
 
 X, Y = source("x", -128, 127), source("y", -128, 127)
 
@@ -74,7 +74,7 @@ def test_multiplies_what_it_does_not_need_by_zero() -> None:
 def test_needs_the_same_rounding() -> None:
     from dataclasses import replace
 
-    from isa.numeric import Rounding
+    from tilewright.isa.language.numeric import Rounding
 
     rounded = replace(rescaled(X, 4, 50000, 15), rounding=Rounding.UP)
     assert matches("rescale", clamp(make(Op.ADD, rounded, const(-3)), -100, 90)) == []

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.graph import Graph, Operator, Quantization, TensorType
-from compiler.graph_interpreter import run_graph
-from compiler.simplify.rewrite import Rules, rewrite
+from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
+from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.compiler.simplify.rewrite import Rules, rewrite
 
 QUANTIZED = Quantization((0.25,), (-5,))
 OTHER = Quantization((0.4,), (11,))

@@ -6,14 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.nest_interpreter import run_nests
-from compiler.onnx_import import import_onnx
-from compiler.simplify import simplify
-from compiler.simplify.affine import affine_to_conv, fold_affine_into_conv, integers_of_one
 from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import distances, lowered
 from tests.compiler.simplify.graphs import GraphBuilder, kinds, only, rewritten
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.affine import affine_to_conv, fold_affine_into_conv, integers_of_one
 
 SCALE = np.array([1.5, -0.3, 0.0, 2.0])
 

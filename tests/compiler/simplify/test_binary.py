@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.nest_interpreter import run_nests
-from compiler.pipeline import compile_model
-from isa.loader import load_machine
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import distances, lowered, simulated
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
 
 FULL = (2, 20, 5, 3)
 SHAPES: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [

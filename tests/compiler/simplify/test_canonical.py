@@ -6,12 +6,12 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.onnx_import import import_onnx
-from compiler.simplify import simplify
 from tests.compiler.models import ModelBuilder, conv_model, gemm_model, pool_model
 from tests.compiler.pipelines import simplified
 from tests.compiler.simplify.graphs import kinds, only
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.simplify import simplify
 
 
 def refusal(model: onnx.ModelProto) -> str:

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
 from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import DIGITS, simplified
+from tilewright.compiler.errors import CompileError
 
 
 def refusal(model: onnx.ModelProto) -> str:

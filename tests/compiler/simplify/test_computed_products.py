@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from compiler.errors import CompileError
-from compiler.graph_interpreter import run_graph
-from compiler.pipeline import compile_model
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tests.compiler.pipelines import base16, distances, simplified, simulated
 from tests.compiler.simplify.graphs import kinds, only
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.compiler.pipeline import compile_model
 
 
 def product_model(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.errors import CompileError
-from compiler.nest_interpreter import run_nests
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import compiled_distances, distances, lowered, simplified
 from tests.compiler.simplify.graphs import only
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.interpreter import run_nests
 
 SHAPE = (2, 3, 4, 5, 6)
 

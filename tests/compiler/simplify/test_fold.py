@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from compiler.nest_interpreter import run_nests
 from tests.compiler.models import ModelBuilder
 from tests.compiler.pipelines import distances, lowered, simplified
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.nest.interpreter import run_nests
 
 
 def test_a_shape_that_is_computed_becomes_constant() -> None:

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from compiler.graph import Quantization
-from compiler.simplify.integer import (
+from tests.compiler.simplify.graphs import OTHER, QUANTIZED, GraphBuilder, kinds, only, rewritten
+from tilewright.compiler.graph.graph import Quantization
+from tilewright.compiler.simplify.integer import (
     before_dequantize,
     clamp_before_dequantize,
     clamp_into_quantize,
@@ -15,7 +16,6 @@ from compiler.simplify.integer import (
     quantize_before,
     requantize,
 )
-from tests.compiler.simplify.graphs import OTHER, QUANTIZED, GraphBuilder, kinds, only, rewritten
 
 
 @pytest.mark.parametrize("kind", ["max_pool", "reshape"])

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
-from compiler.errors import CompileError
-from compiler.nest_interpreter import run_nests
-from compiler.partition.faults import find_faults
-from compiler.pipeline import Options, compile_model
-from compiler.tiling import TilingOptions
-from isa.elf import load, save
-from isa.machine import Machine
 from tests.compiler.machines import machine, without
 from tests.compiler.models import IR_VERSION, OPSET, run_onnx
 from tests.compiler.pipelines import lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.pipeline import Options, compile_model
+from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.isa.binary.elf import load, save
+from tilewright.isa.machine.machine import Machine
 
 MACHINES = ("base16", "array 4x12")
 ELEMENT = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}

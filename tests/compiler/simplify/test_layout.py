@@ -2,9 +2,14 @@
 
 import numpy as np
 
-from compiler.graph import Quantization, TensorType
-from compiler.simplify.layout import drop_reshape_to_same, flatten_into_conv, merge_reshapes, reshape_after_rescale
 from tests.compiler.simplify.graphs import OTHER, GraphBuilder, kinds, only, rewritten
+from tilewright.compiler.graph.graph import Quantization, TensorType
+from tilewright.compiler.simplify.layout import (
+    drop_reshape_to_same,
+    flatten_into_conv,
+    merge_reshapes,
+    reshape_after_rescale,
+)
 
 
 def test_a_reshape_to_the_same_shape_goes() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from compiler.nest_interpreter import run_nests
-from compiler.pipeline import compile_model
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import base16, distances, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.pipeline import compile_model
 
 Build = Callable[[ModelBuilder, str], str]
 

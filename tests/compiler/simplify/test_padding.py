@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.nest_interpreter import run_nests
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tests.compiler.pipelines import distances, lowered, simplified
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.interpreter import run_nests
 
 SCALE = 0.1
 AROUND = [0, 0, 1, 2, 0, 0, 0, 1]  # top 1, left 2, right 1

@@ -9,15 +9,15 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.graph import Operator
-from compiler.graph_interpreter import run_graph
-from compiler.nest_interpreter import run_nests
-from compiler.simplify.permutes import permute_moves
-from compiler.simplify.refold import refold
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import distances, lowered, simplified
 from tests.compiler.simplify.graphs import GraphBuilder, assert_same, kinds
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.simplify.permutes import permute_moves
+from tilewright.compiler.simplify.refold import refold
 
 Moves = list[tuple[str, list[int]]]
 """Transpose with its axes, or Reshape with its shape."""

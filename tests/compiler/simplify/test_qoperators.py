@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from compiler.errors import CompileError
-from compiler.nest_interpreter import run_nests
-from compiler.simplify.qoperators import FORMS
 from tests.compiler.models import OPSET
 from tests.compiler.pipelines import distances, lowered, simplified
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.simplify.qoperators import FORMS
 
 ELEMENT: dict[type, int] = {np.int8: TensorProto.INT8, np.uint8: TensorProto.UINT8}
 MICROSOFT = "com.microsoft"

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from compiler.errors import CompileError, DamagedModel
-from compiler.graph import Quantization, TensorType
-from compiler.graph_interpreter import run_graph
-from compiler.graph_text import parse_graph, parse_type, print_graph, print_type
-from compiler.nest_interpreter import run_nests
-from compiler.nest_text import parse_nests, print_nests
-from compiler.onnx_import import import_onnx
-from compiler.pipeline import compile_model
-from isa.loader import load_machine, shipped_machines
-from isa.numeric import parse_integer_type
-from isa.program import place_regions
-from simulator.interpreter import interpret
 from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.pipelines import base16, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.graph.graph import Quantization, TensorType
+from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.compiler.graph.text import parse_graph, parse_type, print_graph, print_type
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.nest.text import parse_nests, print_nests
+from tilewright.compiler.pipeline import compile_model
 from tilewright.host import dram_image, host_dtype, read_outputs
+from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.language.numeric import parse_integer_type
+from tilewright.isa.program.program import place_regions
+from tilewright.simulator.interpreter import interpret
 
 TYPES = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16")
 

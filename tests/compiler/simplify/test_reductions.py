@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.lower_tiles import select
 from tests.compiler.models import ModelBuilder, rescaled
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.tiling.lower_tiles import select
 
 
 def reduced(op_type: str, axes: Sequence[int], as_operand: bool = False, **attributes: Any) -> onnx.ModelProto:

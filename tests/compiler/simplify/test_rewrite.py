@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compiler.errors import CompileError
-from compiler.graph import Operator
-from compiler.simplify.rewrite import Replacement, View, drop_dead_code, merge_equal_operators, rewrite
 from tests.compiler.simplify.graphs import GraphBuilder, assert_same, kinds
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.simplify.rewrite import Replacement, View, drop_dead_code, merge_equal_operators, rewrite
 
 
 def test_drops_what_no_output_needs() -> None:

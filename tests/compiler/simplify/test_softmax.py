@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.graph_interpreter import run_graph
-from compiler.onnx_import import import_onnx
-from compiler.simplify import simplify
 from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.pipelines import compiled_distances, simplified
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.interpreter import run_graph
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.simplify import simplify
 
 
 def along(

@@ -8,16 +8,16 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.errors import CompileError
-from compiler.lower import lower
-from compiler.nest_interpreter import run_nests
-from compiler.nest_text import parse_nests, print_nests
-from compiler.pipeline import compile_model
-from isa.loader import load_machine
 from tests.compiler.machines import without
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tests.compiler.pipelines import base16, distances, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.nest.text import parse_nests, print_nests
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.files.loader import load_machine
 
 Build = Callable[[ModelBuilder, str], str]
 CHANNELS = 20

@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.nest_interpreter import run_nests
-from compiler.pipeline import compile_model
 from tests.compiler.models import ModelBuilder, add_conv, rescaled
 from tests.compiler.pipelines import base16, distances, lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
+from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.pipeline import compile_model
 
 TO_LAST, TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from isa.loader import load_machine
-from rtl.simulation import build
-from rtl.simulation.tools import RtlError
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.simulation import build
+from tilewright.rtl.simulation.tools import RtlError
 
 
 @pytest.fixture(autouse=True)

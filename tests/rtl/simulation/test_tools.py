@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rtl.simulation.tools import RtlError, require_tools, shared_python
+from tilewright.rtl.simulation.tools import RtlError, require_tools, shared_python
 
 
 def test_names_the_missing_packages_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

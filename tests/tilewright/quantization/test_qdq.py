@@ -9,8 +9,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from compiler.errors import CompileError
-from compiler.pipeline import compile_model
 from tests.compiler.pipelines import base16
 from tests.tilewright.quantization.float_networks import (
     CHANNELS,
@@ -21,6 +19,8 @@ from tests.tilewright.quantization.float_networks import (
     run_all,
     samples,
 )
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.pipeline import compile_model
 from tilewright.quantization import qdq
 from tilewright.quantization.quantize import quantize
 

@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
-from compiler.errors import CompileError
 from tests import digits
 from tests.compiler.models import run_onnx
 from tests.tilewright.quantization.float_networks import (
@@ -27,6 +26,7 @@ from tests.tilewright.quantization.float_networks import (
     run_all,
     samples,
 )
+from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
 from tilewright.quantization.quantize import quantize
 

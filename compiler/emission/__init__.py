@@ -1,0 +1,1 @@
+"""From tile programs to instructions: order, addresses, waits, and the program."""

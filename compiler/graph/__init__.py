@@ -1,0 +1,1 @@
+"""Level 1, graphs: operators on typed tensors, their text, and what they compute."""

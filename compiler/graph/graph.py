@@ -1,0 +1,211 @@
+"""Level 1: operators on typed tensors with quantisation. Frozen; passes make new graphs.
+
+Operators come in two kinds. `onnx.X` is ONNX's operator X with its attributes as the file has them. The others are the
+canonical operators (see CANONICAL), with every attribute present:
+
+    quantize(x) {low, high}     float → integer, as QuantizeLinear; then limited to low … high
+    dequantize(q)               integer → float, as DequantizeLinear
+    conv(x, w[, b]) {strides, pads, dilations, group}     convolution over [N, C, H, W]; w [O, I / group, R, S]
+    add(a, b)    sub(a, b)    mul(a, b)    maximum(a, b)    minimum(a, b)          with broadcasting
+    lookup(q) {table}           integer → integer: the table's entry for each value, from the least on; [C, values] has
+                                one for each channel
+    clamp(x) {low, high}    reshape(x)    affine(x, scale, offset)     per channel: x · scale + offset
+    max_pool(x) {kernel, strides, pads, dilations}
+    average_pool(x) {kernel, strides, pads, dilations, counts_padding}
+    transpose(x) {axes}         dimension i of the result is dimension axes[i] of x
+    pad(x) {pads, value}        value in the units of x: real, or an integer of its type
+    conv_transpose(x, w[, b]) {strides, crops, dilations, group}    w as that of conv; crops: what goes at top and left
+    interpolate(x) {rows, columns}    for each place of the result the first element, its weight, and that of the next
+    space_to_depth(x) {block}    depth_to_space(x) {block, order}    as ONNX's; see pixel_blocks.py
+    refold(x)                   rows joined to one, or one row cut: another height and width, elements in the same order
+    concat(a, b, …) {axis}      along a dimension of [N, C, H, W]
+    take(x) {batches, channels, rows, columns}    the operand's indices along each dimension of [N, C, H, W]; () is all
+    rescale(q) {low, high}      integer → integer of another scale and zero point
+    product(a, b) {is_transposed, factor}    y[n, l, 0, m] = factor · Σ a[n, k, 0, m] · b[n, l, 0, k]; b[n, k, 0, l] if
+                                is_transposed; factor is a positive number
+    softmax(x)                  exp(x) over the sum of exp(x), of the channels of [N, C, H, W]
+    channel_max(x)              the largest of the channels of [N, C, H, W]
+    permute(x) {shape, axes}    x seen as `shape`, of any rank, its elements in order; transposed by `axes`; then seen
+                                as the result's shape
+
+A canonical operator on quantised tensors means: dequantise its operands, compute in real numbers, quantise to the
+result's type, limit to its `low` … `high`. Each tensor's quantisation is in its type. Pads are (top, left, bottom,
+right). Operators on windows see a tensor as [N, C, H, W] whatever its rank (`stored_shape`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.isa.language.numeric import parse_integer_type
+from tilewright.isa.program.scales import Scales
+
+WINDOW = ("kernel", "strides", "pads", "dilations")
+TAKEN = ("batches", "channels", "rows", "columns")
+
+ANY = range(1, 1 << 16)
+"""As many inputs as it has."""
+
+CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
+    "quantize": ((1,), ("low", "high")),
+    "dequantize": ((1,), ()),
+    "conv": ((2, 3), ("strides", "pads", "dilations", "group")),
+    **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum"), ((2,), ())),
+    "lookup": ((1,), ("table",)),
+    "clamp": ((1,), ("low", "high")),
+    "reshape": ((1,), ()),
+    "affine": ((3,), ()),
+    "max_pool": ((1,), WINDOW),
+    "average_pool": ((1,), (*WINDOW, "counts_padding")),
+    "transpose": ((1,), ("axes",)),
+    "pad": ((1,), ("pads", "value")),
+    "rescale": ((1,), ("low", "high")),
+    "conv_transpose": ((2, 3), ("strides", "crops", "dilations", "group")),
+    "interpolate": ((1,), ("rows", "columns")),
+    "space_to_depth": ((1,), ("block",)),
+    "depth_to_space": ((1,), ("block", "order")),
+    "refold": ((1,), ()),
+    "concat": (ANY, ("axis",)),
+    "take": ((1,), TAKEN),
+    "product": ((2,), ("is_transposed", "factor")),
+    "permute": ((1,), ("shape", "axes")),
+    "softmax": ((1,), ()),
+    "channel_max": ((1,), ()),
+}
+"""Canonical operator → how many inputs it may have, and the attributes that it always has."""
+
+Attribute = Any
+"""int, float, str, a tuple of these, or a numpy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """real = scale · (q - zero_point): one scale and zero point for the tensor, or one for each index of `axis`.
+
+    With a `block`, there is one for each so many indices of `axis` and each index of every other dimension, in C order.
+    """
+
+    scales: tuple[float, ...]  # as the model has them, values of float32
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+    block: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The scale of a tensor that has one."""
+        assert self.axis is None
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        assert self.axis is None
+        return self.zero_points[0]
+
+
+def scales_of_parts(quantization: Quantization, shape: Sequence[int]) -> Scales:
+    """Scales and zero points with what they are for: of [1, 3, 8, 8], each channel is a box (1, 1, 8, 8)."""
+    others = [1] * len(shape) if quantization.block else list(shape)
+    box = tuple(max(1, quantization.block) if axis == quantization.axis else of for axis, of in enumerate(others))
+    return Scales(box, quantization.scales, quantization.zero_points)
+
+
+def spread_scales(quantization: Quantization, shape: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scales and zero points as arrays that broadcast against a tensor of a shape."""
+    scales, zeros = scales_of_parts(quantization, shape).spread(shape)
+    return scales.astype(np.float64), zeros.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type (numpy's name), shape, and for quantised tensors what the integers mean."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    quantization: Quantization | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and greatest value of an integer type."""
+        limits = parse_integer_type(self.dtype).interval
+        return limits.low, limits.high
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator; optional inputs that are left out are empty strings."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()  # ONNX nodes that it computes
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network. Operators are in an order that computes each tensor before it is read; `tensors` has every tensor.
+
+    `outputs` maps the host's name of an output to its tensor; inputs have the host's names.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    tensors: Mapping[str, TensorType]
+    constants: Mapping[str, NDArray[Any]]
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    opset: int
+
+    @cached_property
+    def producers(self) -> Mapping[str, Operator]:
+        """The operator that computes a tensor."""
+        return {output: operator for operator in self.operators for output in operator.outputs}
+
+    @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often a tensor is read, as a graph output too; tensors that nobody reads are left out."""
+        counts: dict[str, int] = {}
+        for operator in self.operators:
+            for name in operator.inputs:
+                counts[name] = counts.get(name, 0) + 1
+        for name in self.outputs.values():
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+def describe(operator: Operator) -> str:
+    """How messages name an operator: `node 'conv1' (Conv)`."""
+    kind = operator.kind.removeprefix("onnx.")
+    return f"node {operator.name!r} ({kind})"
+
+
+def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int, int, int]:
+    """A tensor of any rank up to 4 as [N, C, H, W], elements in the same order.
+
+    [N, C, H, W] stays, [N, C, L] → [N, C, 1, L], [N, C] → [N, C, 1, 1], [C] → [1, C, 1, 1], [] → [1, 1, 1, 1].
+    """
+    match shape:
+        case (n, c, h, w):
+            return n, c, h, w
+        case (n, c, length):
+            return n, c, 1, length
+        case (n, c):
+            return n, c, 1, 1
+        case (c,):
+            return 1, c, 1, 1
+        case ():
+            return 1, 1, 1, 1
+    raise CompileError(f"{what} has {len(shape)} dimensions, {list(shape)}; expected at most 4: [N, C, H, W]")
+
+
+def stored_axis(axis: int, rank: int) -> int:
+    """The dimension of [N, C, H, W] that a dimension of a tensor becomes in `stored_shape`."""
+    return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (0, 1), 1: (1,)}[rank][axis]

@@ -1,0 +1,174 @@
+"""Graphs as text and back: level 1 in MLIR's generic syntax, quantised tensors with types of the `quant` dialect.
+
+%y = "graph.conv"(%x, %w) {strides = [1, 1], …, name = "conv1", nodes = ["Conv conv1"]}
+    : (tensor<1x3x8x8x!quant.uniform<i8:f32, 0.05:-3>>, …) -> tensor<1x4x6x6x!quant.uniform<i8:f32, 0.1:5>>
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
+from tilewright.compiler.text.attributes import attribute, entry, strings
+from tilewright.compiler.text.mlir import (
+    ELEMENTS,
+    NUMPY_NAMES,
+    Block,
+    Operation,
+    parse_operation,
+    print_number,
+    print_operation,
+    shaped_type,
+    split_shaped_type,
+)
+from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+
+DIALECT = "graph."
+ONNX = "onnx."
+NETWORK = DIALECT + "network"
+CONSTANT = DIALECT + "constant"
+RETURN = DIALECT + "return"
+LEFT_OUT = "none"
+"""The type of an optional operand or result that is left out."""
+
+
+def print_graph(graph: Graph) -> str:
+    """The graph as text; `parse_graph` gives an equal graph back."""
+    constants = [_print_constant(name, graph) for name in graph.constants]
+    operators = [_print_operator(operator, graph) for operator in graph.operators]
+    tensors = tuple(graph.outputs.values())
+    types = tuple(_type_of(name, graph) for name in tensors)
+    end = Operation(RETURN, tensors, attributes={"outputs": tuple(graph.outputs)}, operand_types=types)
+    arguments = tuple((name, print_type(graph.tensors[name])) for name in graph.inputs)
+    block = Block(arguments, (*constants, *operators, end))
+    return print_operation(Operation(NETWORK, (), (), {"name": graph.name, "opset": graph.opset}, region=block)) + "\n"
+
+
+def parse_graph(text: str) -> Graph:
+    """The graph of a text; raises CompileError for a fault of the text."""
+    whole = parse_operation(text)
+    if whole.name != NETWORK or whole.region is None:
+        raise CompileError(f"expected a {NETWORK!r} with a region, came {whole.name!r}")
+    *inside, end = whole.region.operations or (whole,)
+    if end.name != RETURN:
+        raise CompileError(f"expected {RETURN!r} at the end, came {end.name!r}")
+    tensors = {name: parse_type(of) for name, of in whole.region.arguments}
+    constants, operators = {}, []
+    for operation in inside:
+        for name, of in zip(operation.results, operation.result_types, strict=True):
+            if name:
+                tensors[name] = parse_type(of)
+        if operation.name == CONSTANT and len(operation.results) == 1:
+            constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
+        else:
+            operators.append(_parse_operator(operation, tensors))
+    names = strings(end, "outputs")
+    if len(names) != len(end.operands) or not set(end.operands) <= set(tensors):
+        raise CompileError(f"{RETURN}: {len(names)} names for {len(end.operands)} tensors; expected one for each")
+    return Graph(
+        attribute(whole, "name", str),
+        tuple(operators),
+        tensors,
+        constants,
+        tuple(name for name, _ in whole.region.arguments),
+        dict(zip(names, end.operands, strict=True)),
+        attribute(whole, "opset", int),
+    )
+
+
+# -- operators ---------------------------------------------------------------------------------------------------------
+
+
+def _print_constant(name: str, graph: Graph) -> Operation:
+    value = {"value": graph.constants[name]}
+    return Operation(CONSTANT, results=(name,), attributes=value, result_types=(_type_of(name, graph),))
+
+
+def _print_operator(operator: Operator, graph: Graph) -> Operation:
+    name = operator.kind if operator.kind.startswith(ONNX) else DIALECT + operator.kind
+    attributes = {**operator.attributes, "name": operator.name, "nodes": print_nodes(operator.nodes)}
+    before, after = (tuple(_type_of(n, graph) for n in names) for names in (operator.inputs, operator.outputs))
+    return Operation(name, operator.inputs, operator.outputs, attributes, before, after)
+
+
+def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Operator:
+    kind = operation.name.removeprefix(DIALECT)
+    if kind not in CANONICAL and not kind.startswith(ONNX):
+        raise CompileError(f"unknown operator {operation.name!r}; expected onnx.… or {DIALECT}{'|'.join(CANONICAL)}")
+    for name in operation.operands:
+        if name and name not in tensors:
+            raise CompileError(f"{operation.name}: operand {name!r} is read before it is made")
+    attributes = {name: value for name, value in operation.attributes.items() if name not in ("name", "nodes")}
+    if kind in CANONICAL:
+        counts, required = CANONICAL[kind]
+        if len(operation.operands) not in counts or len(operation.results) != 1:
+            wanted = " or ".join(map(str, counts)) if len(counts) < 4 else f"{counts[0]} or more"
+            raise CompileError(f"{operation.name}: expected {wanted} operands and one result")
+        for attribute_name in required:
+            entry(attributes, attribute_name, object, operation.name)
+    name, nodes = attribute(operation, "name", str), parse_nodes(strings(operation, "nodes"))
+    return Operator(name, kind, operation.operands, operation.results, attributes, nodes)
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def _type_of(name: str, graph: Graph) -> str:
+    return print_type(graph.tensors[name]) if name else LEFT_OUT
+
+
+def print_type(of: TensorType) -> str:
+    """`tensor<1x3xf32>`, or with `!quant.uniform<storage:f32, scale:zero>` as its element.
+
+    Scales for each index of axis 1 are `!quant.uniform<storage:f32:1, {scale:zero, …}>`, those for blocks of two along
+    it `!quant.uniform<storage:f32:{0:1, 1:2}, {{scale:zero, …}, …}>`.
+    """
+    element = ELEMENTS[of.dtype]
+    if of.quantization is not None:
+        pairs = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
+        entries = [f"{print_number(scale)}:{zero}" for scale, zero in pairs]
+        storage = f"u{element.removeprefix('ui')}" if element.startswith("ui") else element
+        element = f"!quant.uniform<{storage}:f32{_print_scales(of.quantization, of.shape, entries)}>"
+    return shaped_type("tensor", of.shape, element)
+
+
+def _print_scales(of: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
+    if of.axis is None:
+        return f", {entries[0]}"
+    if not of.block:
+        return f":{of.axis}, {{{', '.join(entries)}}}"
+    box = scales_of_parts(of, shape).box
+    sizes = ", ".join(f"{axis}:{size}" for axis, size in enumerate(box))
+    for size, in_box in reversed(list(zip(shape, box, strict=True))):
+        count = -(-size // in_box)
+        groups = [entries[first : first + count] for first in range(0, len(entries), count)]
+        entries = [f"{{{', '.join(group)}}}" for group in groups]
+    return f":{{{sizes}}}, {entries[0]}"
+
+
+_QUANTIZED = re.compile(r"!quant\.uniform<([iu])(\d+):f32(?::(\d+)|:\{([\d:, ]*)\})?,\s*([^<>]*)>")
+
+
+def parse_type(text: str) -> TensorType:
+    """The inverse of `print_type`; raises CompileError for any other text."""
+    _, shape, element = split_shaped_type(text)
+    match = _QUANTIZED.fullmatch(element)
+    if match is None:
+        if element not in NUMPY_NAMES:
+            raise CompileError(f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
+        return TensorType(NUMPY_NAMES[element], shape)
+    dtype = f"{'uint' if match[1] == 'u' else 'int'}{match[2]}"
+    try:
+        axis, block = None if match[3] is None else int(match[3]), 0
+        if match[4] is not None:
+            sizes = [int(entry.split(":")[1]) for entry in match[4].split(",")]
+            block = max(sizes)
+            axis = sizes.index(block)
+        pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[5]).split(",")]
+        scales, zeros = tuple(float(scale) for scale, _ in pairs), tuple(int(zero) for _, zero in pairs)
+    except (ValueError, IndexError):
+        raise CompileError(f"{text!r}: expected scale:zero_point pairs of numbers") from None
+    return TensorType(dtype, shape, Quantization(scales, zeros, axis, block))

@@ -1,0 +1,1 @@
+"""From files to graphs: ONNX and TFLite, checked here; what comes out is complete."""

@@ -1,0 +1,294 @@
+"""From an ONNX file to level 1: everything about the file is checked here; what comes out is complete.
+
+Reading, checking and shape inference are the onnx package's. Operators come out as `onnx.X` with the attributes that
+the file gives; what they mean is the business of `compiler.simplify`. A TFLite file becomes an ONNX model first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
+from tilewright.compiler.importers.onnx_links import check_links
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, with_functions
+from tilewright.compiler.importers.tflite.read import is_tflite
+from tilewright.compiler.importers.tflite.translate import translate_tflite
+from tilewright.compiler.text.node_names import OnnxNode
+
+OLDEST_OPSET = 7
+"""What the onnx package's converter starts from."""
+
+OLDEST_READ_OPSET = 11
+"""The oldest whose operators have the form that is read here; models before it are converted."""
+
+CONVERTED_OPSET = 15
+"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+
+TFLITE_SUFFIX = ".tflite"
+"""Of files that must be TFLite; others are if their content says so."""
+
+NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
+
+
+def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
+    """The graph of an ONNX file, given by its path or content, with its open sizes as `shapes` says.
+
+    Raises CompileError for anything that is not right: a damaged file, an opset that is too old or too new, an unknown
+    operator or attribute, a size that is not known.
+    """
+    model, name = read_onnx(source, shapes)
+    opset = opset_of(model)
+    for node_name, node in named_nodes(model):
+        check_node(node_name, node, opset)
+    return _build(*finish_onnx(model, name))
+
+
+def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple[onnx.ModelProto, str]:
+    """A file's model with its open sizes as `shapes` says, and what messages call it. Its operators are not looked at.
+
+    Raises CompileError.
+    """
+    model, name = _read(source)
+    _check_texts(model, name)
+    model = fix_shapes(model, shapes or {}, name)
+    _check_opset(model, name)
+    return model, name
+
+
+def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int]:
+    """A model that `read_onnx` gave, checked, in an opset that is read here, with all shapes; and that opset.
+
+    Raises CompileError.
+    """
+    for value in model.graph.input:
+        require_fixed_shape(value, name)
+    check_links(model, name)
+    _check_model(model, name)
+    opset = opset_of(model)
+    if opset < OLDEST_READ_OPSET:
+        model, opset = _convert(model, name), CONVERTED_OPSET
+    return _infer_shapes(model, name), opset
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators that a model uses."""
+    version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
+    return version
+
+
+def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
+    """The model and what messages call it."""
+    if isinstance(source, bytes):
+        content, name = source, "the TFLite model" if is_tflite(source) else "the ONNX model"
+    else:
+        name = str(source)
+        try:
+            content = Path(source).read_bytes()
+        except OSError as error:
+            raise CompileError(f"{name}: cannot be read: {error.strerror or error}") from error
+    if is_tflite(content) or name.endswith(TFLITE_SUFFIX):
+        return translate_tflite(content, name), name
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError as error:
+        raise CompileError(f"{name}: not an ONNX file, or a truncated or damaged one ({len(content)} bytes)") from error
+    if not model.graph.node or not model.ir_version:
+        raise CompileError(f"{name}: not an ONNX file, or an empty one: it holds no graph with nodes")
+    if not isinstance(source, bytes):
+        _read_external_data(model, name, Path(source).parent)
+    elif any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
+        raise CompileError(f"{name}: keeps weights in other files; compile it by its path, or save it as one file")
+    return model, name
+
+
+def _read_external_data(model: onnx.ModelProto, name: str, folder: Path) -> None:
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise CompileError(f"{name}: weights in another file cannot be read: {_first_line(error)}") from error
+
+
+def _check_texts(model: onnx.ModelProto, name: str) -> None:
+    """Names that are no valid text come out of the reader as bytes."""
+    graph = model.graph
+    texts = [graph.name, *(t.name for t in (*graph.initializer, *graph.input, *graph.output, *graph.value_info))]
+    for node in graph.node:
+        texts += [node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute)]
+    for text in texts:
+        if not isinstance(text, str):
+            raise CompileError(f"{name}: a damaged ONNX file: {text[:20]!r} is not a name")
+
+
+def _check_opset(model: onnx.ModelProto, name: str) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
+    if len(versions) != 1:
+        raise CompileError(f"{name}: expected one version of the ONNX operator set, came {versions or 'none'}")
+    if not OLDEST_OPSET <= versions[0] <= newest:
+        raise CompileError(
+            f"{name}: uses opset {versions[0]}; expected {OLDEST_OPSET} to {newest}. "
+            "Export the model anew with one of these"
+        )
+
+
+def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """Every node with a name of its own: the file's, or one made from its operator and position."""
+    taken: set[str] = set()
+    for position, node in enumerate(model.graph.node):
+        name = node.name or f"{node.op_type}_{position}"
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        yield name, node
+
+
+def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
+    if node.domain == DOMAIN and node.op_type in OPERATORS:
+        return  # no schema; simplify refuses what it does not read
+    if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
+        raise CompileError(
+            f"node {name!r}: unknown operator {node.op_type} of the domain {node.domain!r}; expected operators of ONNX"
+            + (f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else "")
+        )
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
+    except onnx.defs.SchemaError:
+        raise CompileError(
+            f"node {name!r}: unknown operator {node.op_type}; opset {opset} has none of that name"
+        ) from None
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            known = ", ".join(sorted(schema.attributes)) or "none"
+            raise CompileError(f"node {name!r} ({node.op_type}): unknown attribute {attribute.name!r}; it has: {known}")
+        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            raise CompileError(f"node {name!r} ({node.op_type}): control flow has no lowering; unroll or remove it")
+
+
+def _check_model(model: onnx.ModelProto, name: str) -> None:
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise CompileError(f"{name}: not a valid ONNX model: {_first_line(error)}") from error
+
+
+def _convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    try:
+        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
+    except (
+        onnx.version_converter.ConvertError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        raise CompileError(f"{name}: cannot be converted to opset {CONVERTED_OPSET}: {_first_line(error)}") from error
+
+
+def _infer_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    try:
+        return onnx.shape_inference.infer_shapes(
+            with_functions(model), check_type=True, strict_mode=True, data_prop=True
+        )
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        raise CompileError(f"{name}: shapes do not fit: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _build(model: onnx.ModelProto, opset: int) -> Graph:
+    constants = _constants(model)
+    inputs = tuple(value.name for value in model.graph.input if value.name not in constants)
+    types = {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        types.setdefault(value.name, tensor_type(value))
+    operators = []
+    for name, node in named_nodes(model):
+        if node.op_type == "Constant":
+            continue
+        for output in filter(None, node.output):
+            if output not in types:
+                raise CompileError(
+                    f"node {name!r} ({node.op_type}): the shape of its result {output!r} depends on data; expected "
+                    "fixed sizes"
+                )
+        attributes = {a.name: _attribute(a) for a in node.attribute}
+        kind = f"onnx.{node.op_type}"
+        operators.append(
+            Operator(name, kind, tuple(node.input), tuple(node.output), attributes, (OnnxNode(name, node.op_type),))
+        )
+    outputs = {value.name: value.name for value in model.graph.output}
+    named = {*inputs, *outputs, *constants, *(name for o in operators for name in (*o.inputs, *o.outputs))}
+    types = {name: of for name, of in types.items() if name in named}
+    return Graph(model.graph.name or "model", tuple(operators), types, constants, inputs, outputs, opset)
+
+
+def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    """Initialisers and the values of Constant nodes."""
+    if model.graph.sparse_initializer:
+        raise CompileError(f"{model.graph.name}: sparse initialisers have no lowering; save the model with dense ones")
+    constants = {}
+    for tensor in model.graph.initializer:
+        try:
+            constants[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
+        except (ValueError, TypeError, KeyError) as error:
+            raise CompileError(f"initialiser {tensor.name!r} is damaged: {_first_line(error)}") from error
+    for name, node in named_nodes(model):
+        if node.op_type == "Constant":
+            constants[node.output[0]] = _constant_value(name, node.attribute)
+    return constants
+
+
+def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
+    dtypes: Mapping[str, type] = {
+        "value_int": np.int64,
+        "value_ints": np.int64,
+        "value_float": np.float32,
+        "value_floats": np.float32,
+    }
+    match list(attributes):
+        case [attribute] if attribute.name == "value":
+            return np.asarray(numpy_helper.to_array(attribute.t))
+        case [attribute] if attribute.name in dtypes:
+            return np.array(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
+    came = ", ".join(a.name for a in attributes) or "none"
+    raise CompileError(
+        f"node {name!r} (Constant): expected the attribute value or a number or list of numbers, came {came}"
+    )
+
+
+def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
+    """The type of an inferred value; raises CompileError unless it is a tensor of fixed shape."""
+    of = value.type.tensor_type
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
+    except KeyError:
+        raise CompileError(f"{value.name!r} is not a tensor of numbers; expected a tensor") from None
+    if not of.HasField("shape") or not all(d.HasField("dim_value") for d in of.shape.dim):
+        raise CompileError(f"the shape of {value.name!r} depends on data; expected fixed sizes")
+    return TensorType(dtype, tuple(d.dim_value for d in of.shape.dim))
+
+
+def _attribute(attribute: onnx.AttributeProto) -> Any:
+    """Int, float, str, a tuple of these, or an array."""
+    value = onnx.helper.get_attribute_value(attribute)
+    match value:
+        case bytes():
+            return value.decode(errors="replace")
+        case onnx.TensorProto():
+            return np.asarray(numpy_helper.to_array(value))
+        case int() | float() | str():
+            return value
+    return tuple(item.decode(errors="replace") if isinstance(item, bytes) else item for item in value)

@@ -1,0 +1,75 @@
+"""What a model's nodes read: every tensor must come from somewhere before, and constants must be numbers.
+
+The onnx package's checker finds some of this too; here each fault names the node, the tensor and what to do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from tilewright.compiler.errors import DamagedModel
+
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+
+READS_NUMBERS = frozenset(
+    {"BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "QuantizeLinear"}
+)
+"""Operators whose constants must be finite; elsewhere an infinite one may be a limit or a mask."""
+
+
+def check_links(model: onnx.ModelProto, name: str) -> None:
+    """Raise DamagedModel for a tensor that nothing gives, nodes in a cycle or out of order, and constants like NaN."""
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    known = {value.name for value in graph.input} | set(constants) | {t.values.name for t in graph.sparse_initializer}
+    producers = {output: node for node in graph.node for output in node.output if output}
+    for node in graph.node:
+        for tensor in filter(None, node.input):
+            if tensor in known:
+                if tensor in constants:
+                    _check_numbers(constants[tensor], node, name)
+                continue
+            who = f"{name}: {_describe(node)} reads {tensor!r}"
+            if tensor not in producers:
+                raise DamagedModel(
+                    f"{who}, which no node, input or initializer gives; export the model with its weights"
+                )
+            later = _describe(producers[tensor])
+            if _depends_on(producers[tensor], node, producers):
+                raise DamagedModel(f"{who}, the result of {later}, which needs this node's: a cycle; export it anew")
+            raise DamagedModel(f"{who}, the result of {later}, which comes later; sort the nodes topologically")
+        known.update(filter(None, node.output))
+
+
+def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None:
+    if tensor.data_type not in FLOATS or tensor.data_location == TensorProto.EXTERNAL:
+        return
+    try:
+        values = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError):
+        return  # its size and its data differ: the checker says so
+    is_bad = np.isnan(values) if node.op_type not in READS_NUMBERS else ~np.isfinite(values)
+    if is_bad.any():
+        raise DamagedModel(
+            f"{name}: {_describe(node)} reads {tensor.name!r}, which holds NaN or infinity in {int(is_bad.sum())} of "
+            f"{values.size} places; train or export the model anew"
+        )
+
+
+def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> bool:
+    """Whether a node needs, through others, a result of another."""
+    wanted, seen, pending = set(other.output), set(), list(node.input)
+    while pending:
+        tensor = pending.pop()
+        if tensor in wanted:
+            return True
+        if tensor not in seen and tensor in producers:
+            seen.add(tensor)
+            pending += producers[tensor].input
+    return False
+
+
+def _describe(node: onnx.NodeProto) -> str:
+    return f"node {node.name or next(iter(node.output), '')!r} ({node.op_type})"

@@ -1,0 +1,327 @@
+"""Operators that reorder, cut, join, pad or repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
+from tilewright.compiler.importers.tflite.operation import Operation, Row
+
+TO_THE_FRONT = -(2**63)
+"""The end of an ONNX Slice that goes backwards up to its first element."""
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------------
+
+
+def reshape(operation: Operation) -> None:
+    """The elements in the file's order get the shape of the result; the wanted shape is an input or an option."""
+    result = operation.shape(operation.output)
+    listed = operation.list_of_integers("new_shape")
+    if operation.optional(1) is not None:
+        listed = operation.writer.integers(operation.input(1), "a shape")
+    if listed and not _fits(listed, result):
+        raise operation.error(f"wants the shape {list(listed)}; its result is {list(result)}")
+    _reshape(operation)
+
+
+def squeeze(operation: Operation) -> None:
+    shape = operation.shape(operation.input(0))
+    axes = {operation.axis(axis, len(shape)) for axis in operation.list_of_integers("squeeze_dims")}
+    axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
+    expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    _require_result(operation, expected)
+    _reshape(operation)
+
+
+def expand_dims(operation: Operation) -> None:
+    shape = operation.shape(operation.input(0))
+    axes = operation.writer.integers(operation.input(1), "the axis")
+    if len(axes) != 1:
+        raise operation.error(f"names {len(axes)} axes; expected 1")
+    axis = operation.axis(axes[0], len(shape) + 1)
+    _require_result(operation, (*shape[:axis], 1, *shape[axis:]))
+    _reshape(operation)
+
+
+def _reshape(operation: Operation) -> None:
+    """Batch and channels that stay let both layouts stay in order: [1, 4, 4, 8] to [1, 16, 8] and the like."""
+    source, result = operation.input(0), operation.shape(operation.output)
+    shape = operation.shape(source)
+    if prod(shape) != prod(result):
+        raise operation.error(f"has {list(shape)} elements for a result of {list(result)}")
+    keeps_ends = min(len(shape), len(result)) >= 3 and (shape[0], shape[-1]) == (result[0], result[-1])
+    layout = operation.writer.layout_of(source) if keeps_ends else Layout.LAST
+    value = operation.writer.real(source, layout)
+    if shape != result:
+        value = operation.writer.reshape(value, stored(result, layout), operation.tensor(operation.output).name)
+    operation.write(value, layout)
+
+
+def transpose(operation: Operation) -> None:
+    """The result is stored in the layout, if there is one, in which no element moves."""
+    writer, source = operation.writer, operation.input(0)
+    shape, rank = operation.shape(source), len(operation.shape(source))
+    permutation = operation.writer.integers(operation.input(1), "a permutation")
+    if sorted(permutation) != list(range(rank)):
+        raise operation.error(f"its permutation is {list(permutation)}; expected each of {rank} dimensions once")
+    before = writer.layout_of(source)
+    there = stored(shape, before)
+    orders = {
+        after: tuple(to_file(rank, before)[permutation[axis]] for axis in to_stored(rank, after)) for after in Layout
+    }
+    free = [layout for layout, order in orders.items() if keeps_order(there, order)]
+    layout = free[0] if free else Layout.LAST
+    value, base = writer.real(source, before), operation.tensor(operation.output).name
+    if free:
+        value = writer.reshape(value, [there[axis] for axis in orders[layout]], base)
+    else:
+        value = writer.node("Transpose", value, perm=orders[layout], base=base)
+    operation.write(value, layout)
+
+
+def _fits(listed: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a wanted shape, which may have a -1, is this one; the empty one of a scalar is not listed."""
+    return len(listed) == len(shape) and all(a in (-1, b) for a, b in zip(listed, shape, strict=True))
+
+
+def _require_result(operation: Operation, expected: tuple[int, ...]) -> None:
+    result = operation.shape(operation.output)
+    if result != expected:
+        raise operation.error(f"gives {list(expected)}; its result is {list(result)} in the file")
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def slice_(operation: Operation) -> None:
+    """Inputs: elements, first index and size of each dimension; a size of -1 goes to the end."""
+    shape = operation.shape(operation.input(0))
+    first = operation.writer.integers(operation.input(1), "the first indices")
+    sizes = operation.writer.integers(operation.input(2), "the sizes")
+    if len(first) != len(shape) or len(sizes) != len(shape):
+        raise operation.error(f"has {len(first)} first indices and {len(sizes)} sizes for {len(shape)} dimensions")
+    last = tuple(of if size == -1 else begin + size for of, begin, size in zip(shape, first, sizes, strict=True))
+    for of, begin, end in zip(shape, first, last, strict=True):
+        if not 0 <= begin < end <= of:
+            raise operation.error(f"takes {begin} … {end} of a dimension of {of}")
+    _slice(operation, [range(begin, end) for begin, end in zip(first, last, strict=True)])
+
+
+def strided_slice(operation: Operation) -> None:
+    """Inputs: elements, first and last index and step of each dimension; a bit of a mask is of one dimension."""
+    operation.only("ellipsis_mask", 0)
+    operation.only("new_axis_mask", 0)
+    operation.only("offset", False)
+    starts, ends, shrinks = (operation.integer(f"{of}_mask") for of in ("begin", "end", "shrink_axis"))
+    shape = operation.shape(operation.input(0))
+    first, last, steps = (operation.writer.integers(operation.input(i), "the indices") for i in (1, 2, 3))
+    if not len(first) == len(last) == len(steps) <= len(shape) or 0 in steps:
+        raise operation.error(f"has {len(first)}, {len(last)} and {len(steps)} indices for {len(shape)} dimensions")
+    ranges, gone = [], set()
+    for axis, size in enumerate(shape):
+        if axis >= len(first):
+            ranges.append(range(size))
+            continue
+        begin: int | None = None if starts >> axis & 1 else first[axis]
+        end: int | None = None if ends >> axis & 1 else last[axis]
+        step = steps[axis]
+        if shrinks >> axis & 1:
+            gone.add(axis)
+            begin = operation.axis(first[axis], size)
+            end, step = begin + 1, 1
+        ranges.append(range(*slice(begin, end, step).indices(size)))
+        if not ranges[-1]:
+            raise operation.error(f"takes nothing of dimension {axis} of {size}")
+    _slice(operation, ranges, gone)
+
+
+def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None = None) -> None:
+    """The elements at these indices; the dimensions `gone` have one index each and vanish."""
+    writer, source, gone = operation.writer, operation.input(0), gone or set()
+    rank = len(ranges)
+    expected = tuple(len(of) for axis, of in enumerate(ranges) if axis not in gone)
+    _require_result(operation, expected)
+    layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
+    value = writer.real(source, layout)
+    shape = operation.shape(source)
+    cut = [axis for axis in range(rank) if ranges[axis] != range(shape[axis])]
+    if cut:
+        value = writer.node(
+            "Slice",
+            value,
+            writer.int64([ranges[axis].start for axis in cut]),
+            writer.int64([ranges[axis].stop if ranges[axis].stop >= 0 else TO_THE_FRONT for axis in cut]),
+            writer.int64([to_file(rank, layout)[axis] for axis in cut]),
+            writer.int64([ranges[axis].step for axis in cut]),
+        )
+    if gone:
+        value = writer.reshape(value, stored(expected, layout), operation.tensor(operation.output).name)
+    operation.write(value, layout)
+
+
+def split(operation: Operation) -> None:
+    """Inputs: an axis, elements. Equal parts."""
+    count, outputs = operation.positive("num_splits"), operation.operator.outputs
+    axis, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
+    if count != len(outputs):
+        raise operation.error(f"num_splits = {count}, but it has {len(outputs)} outputs")
+    _split(operation, source, axis)
+
+
+def split_v(operation: Operation) -> None:
+    """Inputs: elements, the sizes of the parts, an axis."""
+    count, outputs = operation.positive("num_splits"), operation.operator.outputs
+    sizes = operation.writer.integers(operation.input(1), "the sizes")
+    if not count == len(outputs) == len(sizes):
+        raise operation.error(f"num_splits = {count}, but it has {len(outputs)} outputs and {len(sizes)} sizes")
+    _split(operation, operation.input(0), operation.writer.integers(operation.input(2), "the axis"))
+
+
+def _split(operation: Operation, source: int, axes: tuple[int, ...]) -> None:
+    writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
+    if len(axes) != 1:
+        raise operation.error(f"names {len(axes)} axes; expected 1")
+    axis = operation.axis(axes[0], len(shape))
+    shapes = [operation.shape(output) for output in outputs]
+    if any(len(of) != len(shape) for of in shapes) or sum(of[axis] for of in shapes) != shape[axis]:
+        raise operation.error(
+            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(of)) for of in shapes)}"
+        )
+    layout = writer.layout_of(source)
+    stored_axis = to_file(len(shape), layout)[axis]
+    sizes = writer.int64([of[axis] for of in shapes])
+    base = operation.tensor(source).name
+    values = writer.nodes_outputs("Split", (writer.real(source, layout), sizes), len(outputs), base, axis=stored_axis)
+    for output, value in zip(outputs, values, strict=True):
+        writer.write(output, value, layout)
+
+
+def concatenation(operation: Operation) -> None:
+    writer, rank = operation.writer, len(operation.shape(operation.output))
+    axis = operation.axis(operation.integer("axis"), rank)
+    for index in operation.inputs:
+        operation.require_rank(index, rank)
+    layout = writer.common_layout(operation.inputs)
+    values = [writer.real(index, layout) for index in operation.inputs]
+    operation.write_activated(writer.node("Concat", *values, axis=to_file(rank, layout)[axis]), layout)
+
+
+# -- padding -----------------------------------------------------------------------------------------------------------
+
+
+def pad(operation: Operation) -> None:
+    """Inputs: elements, [before, after] of each dimension. With zeros."""
+    _pad(operation, 0.0)
+
+
+def pad_v2(operation: Operation) -> None:
+    """The same with a constant value, which has the scale of the elements."""
+    index, writer = operation.input(2), operation.writer
+    value = writer.value_of(index, "a padding value")
+    if value.size != 1:
+        raise operation.error(f"is {list(value.shape)}; expected one value", index)
+    number = float(value.ravel()[0])
+    if not writer.is_real(index):
+        by = operation.tensor(index).quantized
+        assert by is not None
+        number = (number - by.zero_points[0]) * by.scale
+    _pad(operation, number)
+
+
+def _pad(operation: Operation, value: float) -> None:
+    writer, source = operation.writer, operation.input(0)
+    rank = len(operation.shape(source))
+    pads = writer.value_of(operation.input(1), "padding")
+    if pads.shape != (rank, 2) or pads.dtype.kind != "i" or pads.min(initial=0) < 0:
+        raise operation.error(f"its padding is {pads.tolist()}; expected two numbers of 0 or more for each dimension")
+    layout = writer.layout_of(source)
+    before, after = (stored([int(of) for of in pads[:, side]], layout) for side in (0, 1))
+    padded = writer.node("Pad", writer.real(source, layout), writer.int64([*before, *after]), writer.number(value))
+    operation.write(padded, layout)
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def space_to_depth(operation: Operation) -> None:
+    _blocks(operation, "SpaceToDepth")
+
+
+def depth_to_space(operation: Operation) -> None:
+    """Channels are [block row, block column, channel], as in ONNX's mode DCR."""
+    _blocks(operation, "DepthToSpace")
+
+
+def _blocks(operation: Operation, op_type: str) -> None:
+    operation.require_rank(operation.input(0), 4)
+    size = operation.positive("block_size")
+    image = operation.writer.real(operation.input(0), Layout.FIRST)
+    operation.write(operation.writer.node(op_type, image, blocksize=size), Layout.FIRST)
+
+
+def resize_nearest_neighbor(operation: Operation) -> None:
+    """Source index: floor(i · scale), with corners aligned round(i · scale), of pixel centres floor((i + ½) · scale).
+
+    ONNX's coordinate of a centre is (i + ½) · scale - ½, which rounded with ties up is the last of these.
+    """
+    nearest = {"asymmetric": "floor", "align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ceil"}
+    mode = _coordinates(operation)
+    _resize(operation, "nearest", mode, nearest_mode=nearest[mode])
+
+
+def resize_bilinear(operation: Operation) -> None:
+    _resize(operation, "linear", _coordinates(operation))
+
+
+def _coordinates(operation: Operation) -> str:
+    """ONNX's name of how results' coordinates map to the image's."""
+    is_aligned, has_centres = operation.flag("align_corners"), operation.flag("half_pixel_centers")
+    if is_aligned and has_centres:
+        raise operation.error("align_corners and half_pixel_centers are both set; expected one of them")
+    return "align_corners" if is_aligned else "half_pixel" if has_centres else "asymmetric"
+
+
+def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str) -> None:
+    """Inputs: image, the result's height and width."""
+    writer, image = operation.writer, operation.input(0)
+    batch, _, _, channels = operation.require_rank(image, 4)
+    size = writer.integers(operation.input(1), "the size")
+    if len(size) != 2 or min(size) < 1:
+        raise operation.error(f"its size is {list(size)}; expected height and width")
+    _require_result(operation, (batch, *size, channels))
+    value = writer.node(
+        "Resize",
+        writer.real(image, Layout.FIRST),
+        "",
+        "",
+        writer.int64([batch, channels, *size]),
+        mode=mode,
+        coordinate_transformation_mode=coordinates,
+        **attributes,
+    )
+    operation.write(value, Layout.FIRST)
+
+
+MOVES = {
+    # shapes
+    "RESHAPE": Row(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
+    "SQUEEZE": Row(squeeze, "SqueezeOptions", keeps_scale=True),
+    "EXPAND_DIMS": Row(expand_dims, "ExpandDimsOptions", (2, 2), keeps_scale=True),
+    "TRANSPOSE": Row(transpose, "TransposeOptions", (2, 2), keeps_scale=True),
+    # parts
+    "SLICE": Row(slice_, "SliceOptions", (3, 3), keeps_scale=True),
+    "STRIDED_SLICE": Row(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
+    "SPLIT": Row(split, "SplitOptions", (2, 2), keeps_scale=True),
+    "SPLIT_V": Row(split_v, "SplitVOptions", (3, 3), keeps_scale=True),
+    "CONCATENATION": Row(concatenation, "ConcatenationOptions", (1, 1024)),
+    # padding
+    "PAD": Row(pad, "PadOptions", (2, 2), keeps_scale=True),
+    "PADV2": Row(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),
+    # images
+    "SPACE_TO_DEPTH": Row(space_to_depth, "SpaceToDepthOptions", keeps_scale=True),
+    "DEPTH_TO_SPACE": Row(depth_to_space, "DepthToSpaceOptions", keeps_scale=True),
+    "RESIZE_NEAREST_NEIGHBOR": Row(resize_nearest_neighbor, "ResizeNearestNeighborOptions", (2, 2), keeps_scale=True),
+    "RESIZE_BILINEAR": Row(resize_bilinear, "ResizeBilinearOptions", (2, 2), keeps_scale=True),
+}

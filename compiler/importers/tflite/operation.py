@@ -1,0 +1,194 @@
+"""One operator of the file as its translation sees it: inputs and options by name, and the model that it goes to.
+
+An option is read, or named as one that changes nothing; what is left over is refused, so that none is overlooked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.tflite.layout import Layout
+from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
+from tilewright.compiler.importers.tflite.read import enumerators
+from tilewright.compiler.importers.tflite.writer import INTEGERS, Writer
+
+Kind = TypeVar("Kind", int, float, bool)
+
+LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+"""The range of each fused activation; None: no limit."""
+
+SCALE_TOLERANCE = 1e-5
+"""Relative, of scales that the file means to be the same."""
+
+UNUSED = None
+"""An input that the file leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How operators of one kind are translated: the table of their options, how many inputs they may have.
+
+    `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
+    """
+
+    translate: Callable[[Operation], None]
+    options: str = "NONE"
+    inputs: tuple[int, int] = (1, 1)
+    keeps_scale: bool = False
+
+
+class Operation:
+    """An operator, checked against its row: it has as many inputs and outputs as it should, and the right options."""
+
+    def __init__(self, operator: OperatorInfo, row: Row, writer: Writer) -> None:
+        self.operator = operator
+        self.writer = writer
+        self._left: dict[str, Option] = dict(operator.options)
+        table = self._left.pop("table")
+        if table not in ("NONE", row.options):
+            raise self.error(f"has options of the kind {table}; expected {row.options}")
+        least, most = row.inputs
+        if not least <= len(operator.inputs) <= most:
+            expected = str(least) if least == most else f"{least} to {most}"
+            raise self.error(f"has {len(operator.inputs)} inputs; expected {expected}")
+        if row.keeps_scale:
+            self._check_scales()
+
+    def error(self, what: str, index: int | None = None) -> CompileError:
+        return self.writer.error(what, index)
+
+    # -- tensors -------------------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """All inputs; raises CompileError if one is left out."""
+        return tuple(self.input(position) for position in range(len(self.operator.inputs)))
+
+    def input(self, position: int) -> int:
+        """A tensor's index; raises CompileError if the file leaves it out."""
+        index = self.optional(position)
+        if index is UNUSED:
+            raise self.error(f"leaves out its input {position}; expected a tensor")
+        return index
+
+    def optional(self, position: int) -> int | None:
+        inputs = self.operator.inputs
+        return inputs[position] if position < len(inputs) else UNUSED
+
+    @property
+    def output(self) -> int:
+        """The one output."""
+        if len(self.operator.outputs) != 1:
+            raise self.error(f"has {len(self.operator.outputs)} outputs; expected 1")
+        return self.operator.outputs[0]
+
+    def tensor(self, index: int) -> TensorInfo:
+        return self.writer.tensor(index)
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        return self.writer.tensor(index).shape
+
+    def require_rank(self, index: int, rank: int) -> tuple[int, ...]:
+        """A tensor's shape; raises CompileError for another rank."""
+        shape = self.shape(index)
+        if len(shape) != rank:
+            raise self.error(f"is {list(shape)}; expected {rank} dimensions", index)
+        return shape
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front; raises CompileError for one that is not there."""
+        if not -rank <= axis < rank:
+            raise self.error(f"names axis {axis} of {rank} dimensions")
+        return axis % rank
+
+    # -- options -------------------------------------------------------------------------------------------------------
+
+    def integer(self, name: str, default: int = 0) -> int:
+        return self._read(name, default)
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        return self._read(name, default)
+
+    def flag(self, name: str) -> bool:
+        return bool(self._read(name, False))
+
+    def positive(self, name: str, default: int = 0) -> int:
+        """An integer that must be 1 or more; raises CompileError."""
+        value = self.integer(name, default)
+        if not 1 <= value < 2**31:
+            raise self.error(f"{name} = {value}; expected a positive number")
+        return value
+
+    def list_of_integers(self, name: str) -> tuple[int, ...]:
+        value = self._left.pop(name, ())
+        return tuple(int(item) for item in value) if isinstance(value, tuple) else ()
+
+    def name_of(self, name: str, enumeration: str, default: int = 0) -> str:
+        """The value of an option that is one of the schema's enumerations; raises CompileError for an unknown one."""
+        value, known = self.integer(name, default), enumerators(enumeration)
+        if value not in known:
+            raise self.error(f"{name} = {value}; expected {' or '.join(known.values())}")
+        return known[value]
+
+    def only(self, name: str, *allowed: Option) -> None:
+        """An option that may have these values; raises CompileError for others."""
+        value = self._left.pop(name, allowed[0])
+        if value not in allowed:
+            raise self.error(f"{name} = {value} has no lowering; expected {' or '.join(map(str, allowed))}")
+
+    def ignore(self, *names: str) -> None:
+        """Options that do not change what the operator computes on 8-bit tensors."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def finish(self) -> None:
+        for name, value in self._left.items():
+            raise self.error(f"option {name} = {value} has no lowering")
+
+    def _check_scales(self) -> None:
+        """Of all 8-bit operands and results."""
+        operands = [index for index in self.operator.inputs if index is not None]
+        first, *others = [i for i in (*operands, *self.operator.outputs) if self.tensor(i).dtype.name in INTEGERS] or [
+            0
+        ]
+        for index in others:
+            if not _is_same(self.tensor(first).quantized, self.tensor(index).quantized):
+                raise self.error(f"has another scale or zero point than {self.tensor(first)}", index)
+
+    def _read(self, name: str, default: Kind) -> Kind:
+        value = self._left.pop(name, default)
+        assert isinstance(value, int | float), name
+        return value  # type: ignore[return-value]
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def write(self, value: str, layout: Layout) -> None:
+        """The one output is these real values."""
+        self.writer.write(self.output, value, layout)
+
+    def write_activated(self, value: str, layout: Layout) -> None:
+        """The one output is the fused activation of these real values."""
+        self.write(self.limited(value, self.name_of("fused_activation_function", "ActivationFunctionType")), layout)
+
+    def limited(self, value: str, activation: str) -> str:
+        """A value behind an activation that is a limit."""
+        if activation not in LIMITS:
+            raise self.error(f"the fused activation {activation} has no lowering; expected {' or '.join(LIMITS)}")
+        limits = LIMITS[activation]
+        if limits is None:
+            return value
+        low, high = limits
+        if high is None:
+            return self.writer.node("Relu", value)
+        return self.writer.node("Clip", value, self.writer.number(low), self.writer.number(high))
+
+
+def _is_same(a: Quantized | None, b: Quantized | None) -> bool:
+    if a is None or b is None or len(a.scales) != len(b.scales):
+        return a is b
+    return a.zero_points == b.zero_points and np.allclose(a.scales, b.scales, rtol=SCALE_TOLERANCE, atol=0)

@@ -1,0 +1,72 @@
+"""Pools, and reductions over axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.compiler.importers.tflite.layout import Layout, to_file
+from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.windows import read_windows
+
+
+def average_pool_2d(operation: Operation) -> None:
+    """The mean of the elements inside the image; padding does not count."""
+    _pool(operation, "AveragePool", count_include_pad=0)
+
+
+def max_pool_2d(operation: Operation) -> None:
+    _pool(operation, "MaxPool")
+
+
+def _pool(operation: Operation, op_type: str, **attributes: Any) -> None:
+    image = operation.input(0)
+    _, height, width, _ = operation.require_rank(image, 4)
+    kernel = operation.positive("filter_height"), operation.positive("filter_width")
+    if kernel[0] > 2 * height or kernel[1] > 2 * width:
+        raise operation.error(f"has windows of {list(kernel)}, each larger than all of the image, {[height, width]}")
+    windows = read_windows(operation, (height, width), kernel, dilated=False)
+    value = operation.writer.node(
+        op_type,
+        operation.writer.real(image, Layout.FIRST),
+        kernel_shape=kernel,
+        strides=windows.strides,
+        pads=windows.pads,
+        **attributes,
+    )
+    operation.write_activated(value, Layout.FIRST)
+
+
+def reduce(operation: Operation, op_type: str) -> None:
+    """Inputs: elements, constant axes. Without keep_dims the axes go, and with them what the layouts differ in."""
+    source = operation.input(0)
+    rank = len(operation.shape(source))
+    axes = {operation.axis(axis, rank) for axis in operation.writer.integers(operation.input(1), "the axes")}
+    keeps = operation.flag("keep_dims")
+    # Batch and channels must remain for the result's dimensions to be in the order of the layout.
+    is_inner = bool(axes) and not axes & {0, rank - 1}
+    layout = operation.writer.layout_of(source) if keeps or is_inner else Layout.LAST
+    stored = sorted(to_file(rank, layout)[axis] for axis in axes)
+    value = operation.writer.node(
+        op_type,
+        operation.writer.real(source, layout),
+        operation.writer.int64(stored),
+        keepdims=int(keeps),
+        noop_with_empty_axes=1,
+    )
+    operation.write(value, layout)
+
+
+def mean(operation: Operation) -> None:
+    reduce(operation, "ReduceMean")
+
+
+def reduce_max(operation: Operation) -> None:
+    reduce(operation, "ReduceMax")
+
+
+POOLS = {
+    "AVERAGE_POOL_2D": Row(average_pool_2d, "Pool2DOptions", keeps_scale=True),
+    "MAX_POOL_2D": Row(max_pool_2d, "Pool2DOptions", keeps_scale=True),
+    "MEAN": Row(mean, "ReducerOptions", (2, 2)),
+    "REDUCE_MAX": Row(reduce_max, "ReducerOptions", (2, 2), keeps_scale=True),
+}

@@ -1,0 +1,237 @@
+"""Convolutions and matrix products. The file's weights are [O, H, W, I]; a bias has the scale of the products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.importers.tflite.layout import Layout
+from tilewright.compiler.importers.tflite.model import Quantized
+from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.windows import read_windows
+
+BIAS_SCALE_TOLERANCE = 0.02
+"""How far, relatively, a bias's own scale may be from that of the products; TFLite's kernels take the latter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Constant weights in ONNX's order; `scales` go along the results' channels, or there is one."""
+
+    name: str
+    scales: NDArray[np.float32] | None
+
+
+def conv_2d(operation: Operation) -> None:
+    """Inputs: image, weights [O, H, W, I / groups], bias."""
+    image, kernel = operation.input(0), operation.input(1)
+    n, height, width, channels = operation.require_rank(image, 4)
+    outputs, rows, columns, inputs = operation.require_rank(kernel, 4)
+    if channels % inputs or outputs % (channels // inputs):
+        raise operation.error(f"has weights {list(operation.shape(kernel))} for {channels} channels", kernel)
+    _convolve(operation, image, kernel, (0, 3, 1, 2), (0, channels // inputs), ((height, width), (rows, columns)))
+
+
+def depthwise_conv_2d(operation: Operation) -> None:
+    """Inputs: image, weights [1, H, W, C · multiplier], bias. Result channel c · multiplier + m is of channel c."""
+    image, kernel = operation.input(0), operation.input(1)
+    n, height, width, channels = operation.require_rank(image, 4)
+    one, rows, columns, outputs = operation.require_rank(kernel, 4)
+    if one != 1 or outputs % channels:
+        raise operation.error(f"has weights {list(operation.shape(kernel))} for {channels} channels", kernel)
+    operation.only("depth_multiplier", 0, outputs // channels)
+    _convolve(operation, image, kernel, (3, 0, 1, 2), (3, channels), ((height, width), (rows, columns)))
+
+
+def _convolve(
+    operation: Operation,
+    image: int,
+    kernel: int,
+    order: tuple[int, ...],
+    channels: tuple[int, int],
+    sizes: tuple[tuple[int, int], tuple[int, int]],
+) -> None:
+    """`order`: of the weights' dimensions in ONNX; `channels`: the weights' axis of results, and how many groups."""
+    operation.only("quantized_bias_type", *BIAS_TYPES)
+    axis, groups = channels
+    windows = read_windows(operation, *sizes, dilated=True)
+    weights = _weights(operation, image, kernel, order, axis)
+    value = operation.writer.node(
+        "Conv",
+        operation.writer.real(image, Layout.FIRST),
+        weights.name,
+        *_bias(operation, image, weights, 2, operation.shape(kernel)[axis]),
+        kernel_shape=sizes[1],
+        strides=windows.strides,
+        dilations=windows.dilations,
+        pads=windows.pads,
+        group=groups,
+    )
+    operation.write_activated(value, Layout.FIRST)
+
+
+def transpose_conv(operation: Operation) -> None:
+    """Inputs: the result's shape, weights [O, H, W, I], image, bias.
+
+    The padding is that of the convolution whose gradient this is: from the result to the image.
+    """
+    image, kernel = operation.input(2), operation.input(1)
+    _, height, width, channels = operation.require_rank(image, 4)
+    outputs, rows, columns, inputs = operation.require_rank(kernel, 4)
+    size = operation.writer.integers(operation.input(0), "a shape")
+    if inputs != channels:
+        raise operation.error(f"has weights {list(operation.shape(kernel))} for {channels} channels", kernel)
+    if len(size) != 4 or size[3] != outputs or size[0] != operation.shape(image)[0]:
+        raise operation.error(f"its result's shape is {list(size)}; expected 4 sizes, the last of them {outputs}")
+    operation.only("quantized_bias_type", *BIAS_TYPES)
+    strides = operation.positive("stride_h"), operation.positive("stride_w")
+    is_same = operation.name_of("padding", "Padding") == "SAME"
+    before, after, extra = [], [], []
+    for out, source, window, stride in zip(size[1:3], (height, width), (rows, columns), strides, strict=True):
+        if source != (-(-out // stride) if is_same else (out - window) // stride + 1):
+            raise operation.error(
+                f"its result's shape is {list(size)}, which no convolution takes to {[height, width]}"
+            )
+        surplus = (source - 1) * stride + window - out  # never more than 0 for VALID
+        before.append(max(surplus, 0) // 2)
+        after.append(max(surplus, 0) - before[-1])
+        extra.append(max(-surplus, 0))
+    weights = _weights(operation, image, kernel, (3, 0, 1, 2), 0)
+    value = operation.writer.node(
+        "ConvTranspose",
+        operation.writer.real(image, Layout.FIRST),
+        weights.name,
+        *_bias(operation, image, weights, 3, outputs),
+        kernel_shape=(rows, columns),
+        strides=strides,
+        pads=(*before, *after),
+        output_padding=extra,
+    )
+    operation.write_activated(value, Layout.FIRST)
+
+
+def fully_connected(operation: Operation) -> None:
+    """Inputs: rows of elements (all dimensions but the last together), weights [O, I], bias."""
+    source, kernel = operation.input(0), operation.input(1)
+    outputs, inputs = operation.require_rank(kernel, 2)
+    operation.only("quantized_bias_type", *BIAS_TYPES)
+    operation.ignore("asymmetric_quantize_inputs")  # of float inputs only
+    weights_format = operation.name_of("weights_format", "FullyConnectedOptionsWeightsFormat")
+    if weights_format != "DEFAULT":
+        raise operation.error(f"weights_format = {weights_format} has no lowering; expected DEFAULT")
+    shape = operation.shape(source)
+    if prod(shape) % inputs:
+        raise operation.error(f"is {list(shape)}; expected rows of {inputs} elements", source)
+    if operation.flag("keep_num_dims") and (not shape or shape[-1] != inputs):
+        raise operation.error(f"is {list(shape)}; expected a last dimension of {inputs}", source)
+    writer, result = operation.writer, operation.shape(operation.output)
+    rows = writer.real(source, Layout.LAST)
+    matrix = (prod(shape) // inputs, inputs)
+    if shape != matrix:
+        rows = writer.reshape(rows, matrix, operation.tensor(source).name)
+    if kernel in writer.constants:
+        weights = _weights(operation, source, kernel, (0, 1), 0)
+    else:
+        weights = _Weights(writer.real(kernel, Layout.LAST), _activation_scale(operation, kernel))
+    value = writer.node("Gemm", rows, weights.name, *_bias(operation, source, weights, 2, outputs), transB=1)
+    if result != (matrix[0], outputs):
+        value = writer.reshape(value, result, operation.tensor(operation.output).name)
+    operation.write_activated(value, Layout.LAST)
+
+
+def batch_matmul(operation: Operation) -> None:
+    """The products of the last two dimensions, either of them transposed first."""
+    operation.ignore("asymmetric_quantize_inputs")  # of float inputs only
+    writer, factors = operation.writer, []
+    for index, is_adjoint in zip(operation.inputs, (operation.flag("adj_x"), operation.flag("adj_y")), strict=True):
+        rank = len(operation.shape(index))
+        if rank < 2:
+            raise operation.error(f"is {list(operation.shape(index))}; expected at least 2 dimensions", index)
+        factor = writer.real(index, Layout.LAST)
+        if is_adjoint:
+            factor = writer.node("Transpose", factor, perm=(*range(rank - 2), rank - 1, rank - 2))
+        factors.append(factor)
+    operation.write(writer.node("MatMul", *factors), Layout.LAST)
+
+
+# -- weights and biases ------------------------------------------------------------------------------------------------
+
+
+def _weights(operation: Operation, source: int, index: int, order: tuple[int, ...], axis: int) -> _Weights:
+    """Constant weights transposed to `order`; scales may go along the file's `axis`."""
+    writer, of = operation.writer, operation.tensor(index)
+    values = np.ascontiguousarray(writer.value_of(index, "weights").transpose(order))
+    if writer.is_real(index) != writer.is_real(source):
+        raise operation.error(
+            f"is {values.dtype.name}, but the input {operation.tensor(source).dtype.name}: computing with float inputs "
+            "and integer weights has no lowering; quantise the activations too",
+            index,
+        )
+    name = writer.constant(of.name, values)
+    if writer.is_real(index):
+        return _Weights(name, None)
+    assert of.quantized is not None
+    if of.quantized.axis not in (None, axis):
+        raise operation.error(f"has scales along dimension {of.quantized.axis}; expected {axis}, the results'", index)
+    along = None if of.quantized.axis is None else order.index(axis)
+    real = writer.dequantize(name, of.quantized, of.dtype, along, of.name)
+    return _Weights(real, np.array(of.quantized.scales, np.float32))
+
+
+def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
+    of = operation.tensor(index).quantized
+    return None if of is None else np.array([of.scale], np.float32)
+
+
+def _bias(operation: Operation, source: int, weights: _Weights, position: int, outputs: int) -> tuple[str, ...]:
+    """The bias's real values, if there is one: integers times the scales of input and weights."""
+    index = operation.optional(position)
+    if index is None:
+        return ()
+    writer, of = operation.writer, operation.tensor(index)
+    values = writer.value_of(index, "a bias")
+    if values.size != outputs:
+        raise operation.error(f"is {list(of.shape)}; expected {outputs} numbers", index)
+    is_float = weights.scales is None
+    if values.dtype != (np.float32 if is_float else np.int32):
+        raise operation.error(
+            f"is {values.dtype.name}; expected {'float32' if is_float else 'int32'} for a bias", index
+        )
+    name = writer.constant(of.name, values.reshape(outputs))
+    if weights.scales is None:
+        return (name,)
+    scale = operation.tensor(source).quantized
+    assert scale is not None
+    scales = np.float32(scale.scale) * weights.scales
+    _check_bias(operation, index, scales)
+    quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
+    return (writer.dequantize(name, quantized, of.dtype, 0 if len(scales) > 1 else None, of.name),)
+
+
+def _check_bias(operation: Operation, index: int, scales: NDArray[np.float32]) -> None:
+    of: Quantized | None = operation.tensor(index).quantized
+    if of is None:
+        return
+    if any(of.zero_points):
+        raise operation.error(f"is a bias with the zero point {max(of.zero_points)}; expected 0", index)
+    if len(of.scales) not in (1, len(scales)) or not np.allclose(of.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0):
+        raise operation.error(
+            f"is a bias with the scale {of.scales[0]:.6g}; expected input scale times weight scale, {scales[0]:.6g}",
+            index,
+        )
+
+
+BIAS_TYPES: tuple[Any, ...] = (0, 2)
+"""Not given (FLOAT32), and INT32; others are of 16-bit activations."""
+
+PRODUCTS = {
+    "CONV_2D": Row(conv_2d, "Conv2DOptions", (2, 3)),
+    "DEPTHWISE_CONV_2D": Row(depthwise_conv_2d, "DepthwiseConv2DOptions", (2, 3)),
+    "TRANSPOSE_CONV": Row(transpose_conv, "TransposeConvOptions", (3, 4)),
+    "FULLY_CONNECTED": Row(fully_connected, "FullyConnectedOptions", (2, 3)),
+    "BATCH_MATMUL": Row(batch_matmul, "BatchMatMulOptions", (2, 2)),
+}

@@ -1,0 +1,92 @@
+"""From a TFLite file to the ONNX model that means the same: int8 tensors between QuantizeLinear and DequantizeLinear.
+
+The model computes each operator on real values and rounds once, which is what the rest of the compiler takes as the
+meaning of a quantised network; TFLite's own kernels round integers, and may differ by one. Inputs and outputs keep the
+file's names, element types and shapes, channels last; inside, images are channels first.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
+from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
+from tilewright.compiler.importers.tflite.model import TfliteModel
+from tilewright.compiler.importers.tflite.moves import MOVES
+from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.pools import POOLS
+from tilewright.compiler.importers.tflite.products import PRODUCTS
+from tilewright.compiler.importers.tflite.read import read_tflite
+from tilewright.compiler.importers.tflite.writer import Checkpoint, Writer
+
+
+def _only_folded(operation: Operation) -> None:
+    raise operation.error("has no lowering unless its inputs are constants")
+
+
+ROWS: dict[str, Row] = {
+    **PRODUCTS,
+    **POOLS,
+    **ELEMENTWISE,
+    **MOVES,
+    **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
+}
+"""Operator → how it is translated."""
+
+
+def translate_tflite(content: bytes, name: str) -> onnx.ModelProto:
+    """The ONNX model of a TFLite file's content; `name` is what messages call it.
+
+    Raises CompileError for a damaged file and for what has no translation, naming operator and tensor.
+    """
+    model = read_tflite(content, name)
+    try:
+        return _translate(model)
+    except CompileError as error:
+        raise CompileError(f"{name}: {error}") from error
+
+
+def _translate(model: TfliteModel) -> onnx.ModelProto:
+    writer = Writer(model)
+    for operator in model.operators:
+        writer.begin(operator)
+        if operator.kind not in ROWS:
+            raise writer.error(f"has no lowering; those that have: {', '.join(sorted(ROWS))}")
+        operation = Operation(operator, ROWS[operator.kind], writer)
+        if not try_fold(operation):
+            ROWS[operator.kind].translate(operation)
+        operation.finish()
+    translated = writer.finish()
+    _check_shapes(translated, writer.checkpoints)
+    return translated
+
+
+def _check_shapes(model: onnx.ModelProto, checkpoints: list[Checkpoint]) -> None:
+    """Every tensor must have the shape that the file says; raises CompileError for the first that has not."""
+    shapes, fault = _inferred_shapes(model)
+    for checkpoint in checkpoints:
+        found = shapes.get(checkpoint.value)
+        if found is None:
+            raise CompileError(f"{checkpoint.operator}: {checkpoint.tensor}: its operands do not fit: {fault}")
+        if found != checkpoint.shape:
+            raise CompileError(
+                f"{checkpoint.operator}: {checkpoint.tensor}: its operands give {list(found)}, channels after the "
+                f"batch; the file says {list(checkpoint.shape)}"
+            )
+
+
+def _inferred_shapes(model: onnx.ModelProto) -> tuple[dict[str, tuple[int, ...]], str]:
+    """The shapes that ONNX infers, and why it stopped, if it did."""
+    fault = "their shapes are not known"
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        fault = " ".join(str(error).split())[:200]
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    shapes = {}
+    for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        if value.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
+            shapes[value.name] = tuple(d.dim_value for d in dims)
+    return shapes, fault

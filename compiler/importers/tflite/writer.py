@@ -1,0 +1,305 @@
+"""Collects the ONNX model: nodes, constants, and in which layouts each tensor of the file is stored already.
+
+Every quantised tensor is stored as integers; who computes with it reads it behind a DequantizeLinear, and behind a
+Transpose if it needs the other layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
+from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
+
+OPSET = 21
+"""Of the ONNX model."""
+
+IR_VERSION = 10
+"""Of the ONNX model."""
+
+INTEGERS = ("int8", "uint8")
+"""Element types of quantised activations and weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """An ONNX value, and the shape that the file says it has."""
+
+    value: str
+    shape: tuple[int, ...]
+    operator: str
+    tensor: str
+
+
+class Writer:
+    """The ONNX model so far. A method that returns text returns the name of an ONNX value."""
+
+    def __init__(self, model: TfliteModel) -> None:
+        self.model = model
+        self.constants: dict[int, NDArray[Any]] = {t.index: t.value for t in model.tensors if t.value is not None}
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.checkpoints: list[Checkpoint] = []
+        self._stored: dict[tuple[int, Layout], str] = {}
+        self._real: dict[tuple[int, Layout], str] = {}
+        self._scale_names: dict[tuple[str, Quantized, str], tuple[str, ...]] = {}
+        self._made_in: dict[int, Layout] = {}
+        self._names: set[str] = {model.tensors[i].name for i in (*model.inputs, *model.outputs)}
+        self._node_names: set[str] = set()
+        self._operator: OperatorInfo | None = None
+        for index in model.inputs:
+            # Images are used channels first almost everywhere; so the transposition stands right at the input.
+            layout = Layout.FIRST if len(model.tensors[index].shape) == 4 else Layout.LAST
+            self._made_in[index] = layout
+            self._stored[index, Layout.LAST] = model.tensors[index].name
+
+    def begin(self, operator: OperatorInfo) -> None:
+        """From here on, nodes belong to this operator."""
+        self._operator = operator
+
+    def error(self, what: str, index: int | None = None) -> CompileError:
+        """An error of the present operator and, if given, one of its tensors."""
+        tensor = "" if index is None else f"{self.model.tensors[index]}: "
+        return CompileError(f"{self._operator or 'the graph'}: {tensor}{what}")
+
+    def tensor(self, index: int) -> TensorInfo:
+        return self.model.tensors[index]
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def layout_of(self, index: int) -> Layout:
+        """The layout in which a tensor was made; constants are as in the file."""
+        return self._made_in.get(index, Layout.LAST)
+
+    def common_layout(self, indices: Sequence[int]) -> Layout:
+        """Channels first if one of these tensors, all of the same rank, was made so; the others follow."""
+        return Layout.FIRST if any(self.layout_of(i) is Layout.FIRST for i in indices) else Layout.LAST
+
+    def real(self, index: int, layout: Layout) -> str:
+        """A tensor's real values in a layout."""
+        layout = self._normal(index, layout)
+        if (index, layout) not in self._real:
+            of, other = self.tensor(index), _other(layout)
+            if index in self.constants:
+                order = to_stored(len(of.shape), layout)
+                value = self.constant(of.name, np.ascontiguousarray(self.constants[index].transpose(order)))
+                self._real[index, layout] = self._dequantized(value, of, layout)
+            elif (index, layout) in self._stored:
+                self._real[index, layout] = self._dequantized(self._stored[index, layout], of, layout)
+            elif (index, other) in self._stored:
+                self._real[index, layout] = self._moved(self.real(index, other), of, layout)
+            else:
+                raise self.error("is read before any operator has computed it", index)
+        return self._real[index, layout]
+
+    def value_of(self, index: int, what: str) -> NDArray[Any]:
+        """A constant's elements in the file's order; raises CompileError, calling it `what`, for a computed tensor."""
+        if index not in self.constants:
+            raise self.error(f"{what} computed at run time has no lowering; expected a constant", index)
+        return self.constants[index]
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """A constant list of integers, such as axes; a number is a list of one."""
+        value = self.value_of(index, what)
+        if value.dtype.kind not in "iu" or value.ndim > 1:
+            raise self.error(f"{what} is {value.dtype.name} of {list(value.shape)}; expected a list of integers", index)
+        return tuple(int(item) for item in value.ravel())
+
+    def is_real(self, index: int) -> bool:
+        """Whether a tensor holds floats; raises CompileError unless it is that or quantised to 8 bits."""
+        of = self.tensor(index)
+        if of.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
+            return True
+        if of.dtype.name not in INTEGERS:
+            raise self.error(f"is {of.dtype.name}; expected int8 or uint8 (or float32)", index)
+        if of.quantized is None:
+            raise self.error(f"is {of.dtype.name} without a scale; expected a quantised tensor", index)
+        return False
+
+    def _normal(self, index: int, layout: Layout) -> Layout:
+        return layout if len(self.tensor(index).shape) >= 3 else Layout.LAST
+
+    def _moved(self, value: str, of: TensorInfo, layout: Layout) -> str:
+        """What is stored in the other layout; a reshape where all elements stay in order."""
+        rank = len(of.shape)
+        order = to_stored(rank, Layout.FIRST) if layout is Layout.FIRST else to_file(rank, Layout.FIRST)
+        if keeps_order(stored(of.shape, _other(layout)), order):
+            return self.reshape(value, stored(of.shape, layout), of.name)
+        return self.node("Transpose", value, perm=order, base=of.name)
+
+    def _dequantized(self, value: str, of: TensorInfo, layout: Layout) -> str:
+        if self.is_real(of.index):
+            return value
+        assert of.quantized is not None
+        if of.quantized.axis is None:
+            return self.dequantize(value, of.quantized, of.dtype, None, of.name)
+        if of.index not in self.constants:
+            raise self.error("has several scales; expected one for an activation", of.index)
+        axis = to_file(len(of.shape), layout)[of.quantized.axis]
+        return self.dequantize(value, of.quantized, of.dtype, axis, of.name)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def node(self, op_type: str, *inputs: str, base: str = "", **attributes: Any) -> str:
+        """Add a node with one output; `base` is what that output's name begins with."""
+        return self.nodes_outputs(op_type, inputs, 1, base, **attributes)[0]
+
+    def nodes_outputs(self, op_type: str, inputs: Sequence[str], count: int, base: str, **attributes: Any) -> list[str]:
+        """Add a node with `count` outputs."""
+        name = self._node_name(op_type)
+        outputs = [self._fresh(f"{base or name}:{op_type}") for _ in range(count)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), outputs, name=name, **attributes))
+        return outputs
+
+    def constant(self, base: str, value: NDArray[Any]) -> str:
+        """Add a constant."""
+        name = self._fresh(base)
+        self.initializers[name] = numpy_helper.from_array(value, name)
+        return name
+
+    def int64(self, values: Sequence[int]) -> str:
+        """Add a constant list, such as a shape."""
+        return self.constant("integers", np.array(values, np.int64))
+
+    def number(self, value: float) -> str:
+        """Add a constant float."""
+        return self.constant("number", np.array(value, np.float32))
+
+    def reshape(self, value: str, shape: Sequence[int], base: str) -> str:
+        return self.node("Reshape", value, self.int64(shape), base=base)
+
+    def dequantize(self, value: str, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> str:
+        """The real values of integers; `axis` is where the scales stand, None for one scale."""
+        return self.node("DequantizeLinear", value, *self._scales(by, dtype, axis, base), base=base, **_axis(axis))
+
+    def write(self, index: int, value: str, layout: Layout) -> None:
+        """A tensor of the file is these real values, rounded to its integers; they are in this layout."""
+        of, layout = self.tensor(index), self._normal(index, layout)
+        self._check_is_new(index)
+        assert self._operator is not None
+        self.checkpoints.append(Checkpoint(value, stored(of.shape, layout), str(self._operator), str(of)))
+        if not self.is_real(index):
+            assert of.quantized is not None
+            if of.quantized.axis is not None:
+                raise self.error("has several scales; expected one for an activation", index)
+            scales = self._scales(of.quantized, of.dtype, None, of.name)
+            value = self.node("QuantizeLinear", value, *scales, base=of.name)
+        self._stored[index, layout] = value
+        self._made_in[index] = layout
+
+    def fold(self, index: int, value: NDArray[Any]) -> None:
+        """A tensor of the file is this constant."""
+        of = self.tensor(index)
+        self._check_is_new(index)
+        if value.shape != of.shape:
+            raise self.error(f"is {list(of.shape)} in the file, but {list(value.shape)} is computed", index)
+        self.constants[index] = value
+
+    def finish(self) -> onnx.ModelProto:
+        """The model, its outputs under the file's names and in the file's layout."""
+        self._operator = None
+        model = self.model
+        self._check_ends()
+        taken = {model.tensors[i].name for i in (*model.inputs, *model.outputs)}
+        for index in model.outputs:
+            value, name = self._in_file_layout(index), model.tensors[index].name
+            if value in taken:
+                self.nodes.append(helper.make_node("Identity", [value], [name], name=self._node_name("Identity")))
+            else:
+                self._rename(value, name)
+        graph = helper.make_graph(
+            self.nodes,
+            model.name or "model",
+            [_value_info(model.tensors[i]) for i in model.inputs],
+            [_value_info(model.tensors[i]) for i in model.outputs],
+            list(self.initializers.values()),
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+    def _in_file_layout(self, index: int) -> str:
+        """An output's integers (or floats, if it has those), channels last."""
+        if (index, Layout.LAST) in self._stored:
+            return self._stored[index, Layout.LAST]
+        if (index, Layout.FIRST) not in self._stored:
+            raise self.error("is an output of the graph, but no operator computes it", index)
+        return self._moved(self._stored[index, Layout.FIRST], self.tensor(index), Layout.LAST)
+
+    def _scales(self, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> tuple[str, ...]:
+        """The constants of a scale and a zero point. ONNX lets no zero point of an int32 be other than 0: none then."""
+        scales, zeros = np.array(by.scales, np.float32), np.array(by.zero_points, dtype)
+        if axis is None:
+            scales, zeros = scales[0], zeros[0]
+        key = base, by, dtype.name
+        if key not in self._scale_names:
+            names = [self.constant(f"{base}:scale", np.asarray(scales))]
+            if dtype.name in INTEGERS:
+                names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
+            self._scale_names[key] = tuple(names)
+        return self._scale_names[key]
+
+    def _check_is_new(self, index: int) -> None:
+        if index in self.constants or (index, Layout.LAST) in self._stored or (index, Layout.FIRST) in self._stored:
+            raise self.error("is computed here, but is constant, an input or computed before", index)
+
+    def _check_ends(self) -> None:
+        names = [self.model.tensors[i].name for i in (*self.model.inputs, *self.model.outputs)]
+        for name in names:
+            if names.count(name) > 1:
+                raise CompileError(f"the graph: {name!r} names several inputs or outputs; expected different names")
+        for index in self.model.inputs:
+            if index in self.constants:
+                raise self.error("is an input of the graph, but constant", index)
+        for index in self.model.outputs:
+            if index in self.constants:
+                raise self.error("is an output of the graph, but constant; expected a computed one", index)
+
+    def _rename(self, value: str, name: str) -> None:
+        for node in self.nodes:
+            for names in (node.input, node.output):
+                for position, found in enumerate(names):
+                    if found == value:
+                        names[position] = name
+        self.checkpoints = [
+            Checkpoint(name, c.shape, c.operator, c.tensor) if c.value == value else c for c in self.checkpoints
+        ]
+        for key, found in self._stored.items():
+            if found == value:
+                self._stored[key] = name
+
+    def _node_name(self, op_type: str) -> str:
+        of = self._operator
+        name = base = f"{of.kind}_{of.index}/{op_type}" if of is not None else op_type
+        count = 1
+        while name in self._node_names:
+            count += 1
+            name = f"{base}_{count}"
+        self._node_names.add(name)
+        return name
+
+    def _fresh(self, base: str) -> str:
+        name, count = base, 1
+        while name in self._names:
+            count += 1
+            name = f"{base}_{count}"
+        self._names.add(name)
+        return name
+
+
+def _other(layout: Layout) -> Layout:
+    return Layout.FIRST if layout is Layout.LAST else Layout.LAST
+
+
+def _axis(axis: int | None) -> dict[str, int]:
+    return {} if axis is None else {"axis": axis}
+
+
+def _value_info(of: TensorInfo) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(of.name, helper.np_dtype_to_tensor_dtype(of.dtype), of.shape)

@@ -1,0 +1,1 @@
+"""From graphs to nests: each operator as loop nests with integer constants."""

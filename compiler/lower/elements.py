@@ -1,0 +1,119 @@
+"""Maxima, sums and rescales as nests, all without weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.lower.multiplier import normalized, with_common_shift
+from tilewright.compiler.lower.network import (
+    SPACE,
+    Network,
+    activation,
+    affine,
+    identity_index,
+    kernel_of,
+    result_loops,
+    target_of,
+    uint8_offset,
+    whole,
+    window_access,
+)
+from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.nest.expressions import Target, added, clamp, multiplied, rescaled
+from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.isa.language.statement import Expr, Op, make
+
+
+def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
+    """max_over(x) over the taps; what lies outside never wins."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    result = network.shape(y)
+    r, s = kernel_of(operator, network)
+    reads = {"a": window_access(x, "o", operator, whole(result), network, outside=ACTIVATION.interval.low)}
+    expr = make(Op.MAX_OVER, activation("a"))
+    access = Access(network.buffer_of[y], identity_index())
+    return [Nest(operator.name, operator.nodes, result_loops(result, r=r, s=s), reads, access, expr, 0)]
+
+
+def lower_add(operator: Operator, network: Network) -> list[Nest]:
+    """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
+    (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
+    y_scale, _ = network.quantization(operator.outputs[0])
+    a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, describe(operator))
+    target = target_of(operator, network)
+    b = -b if operator.kind == "sub" else b
+    expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_mul(operator: Operator, network: Network) -> list[Nest]:
+    """The product of both operands centred, scaled and rounded once."""
+    (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
+    y_scale, _ = network.quantization(operator.outputs[0])
+    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, describe(operator))
+    target = target_of(operator, network)
+    expr = multiplied(
+        activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number
+    )
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
+    """The larger or smaller of two, each brought to the result's scale first: rounding keeps the order of values."""
+    y_scale, y_zero = network.quantization(operator.outputs[0])
+    everything = Target(y_zero, ACTIVATION.interval.low, ACTIVATION.interval.high)
+    sides = []
+    for leaf, name in zip(("a", "b"), operator.inputs, strict=True):
+        scale, zero = network.quantization(name)
+        if (scale, zero) == (y_scale, y_zero):
+            sides.append(activation(leaf))
+            continue
+        scales, shifts = normalized(np.array([scale / y_scale]), network.number, describe(operator))
+        sides.append(rescaled(activation(leaf), zero, int(scales[0]), int(shifts[0]), everything, network.number))
+    expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
+    target = target_of(operator, network)
+    if (target.low, target.high) != (everything.low, everything.high):
+        expr = clamp(expr, target.low, target.high)
+    return [_elementwise(operator, expr, network)]
+
+
+def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
+    """An entry of a table for each value, of one table or of each channel's own."""
+    table = operator.attributes["table"].astype(np.int64) - uint8_offset(network.graph.tensors[operator.outputs[0]])
+    name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), ACTIVATION)
+    looked_up = Expr(Op.LUT, network.values(name), (activation("a"),), name="t")
+    nest = _elementwise(operator, looked_up, network)
+    row = affine(("o", 1)) if table.ndim > 1 else affine()
+    return [replace(nest, reads={**nest.reads, "t": Access(name, (row,))})]
+
+
+def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
+    return [_elementwise(operator, rescaling(operator, network), network)]
+
+
+def rescaling(operator: Operator, network: Network) -> Expr:
+    """The first operand, read as `a`, in the scale and limits of the result."""
+    (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
+    scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, describe(operator))
+    target = target_of(operator, network)
+    return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
+
+
+def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
+    """A nest that reads each operand where it writes; a dimension of size 1 is read again and again (broadcasting)."""
+    y = operator.outputs[0]
+    result = network.shape(y)
+    reads = {}
+    for name, operand in zip(("a", "b"), operator.inputs, strict=False):
+        sizes = network.shape(operand)
+        index = tuple(
+            affine() if size == 1 < trip else affine((loop, 1))
+            for loop, size, trip in zip(SPACE, sizes, result, strict=True)
+        )
+        held = network.buffer_of[operand] if operand in network.buffer_of else network.stored_constant(operand)
+        reads[name] = Access(held, index)
+    access = Access(network.buffer_of[y], identity_index())
+    return Nest(operator.name, operator.nodes, result_loops(result), reads, access, expr, 0)

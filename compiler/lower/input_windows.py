@@ -1,0 +1,105 @@
+"""The first layer's few channels fill the lanes: images that one convolution reads lie in DRAM as windows of rows.
+
+A word of the activation memory holds the channels of one pixel, of which an image has three. Where fewer vectors would
+go through the array, the host stores the image in another order (isa/program/windows.py), DMA reads each window's row
+as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.isa.program.windows import Windows
+
+MACS = "macs"
+"""The attribute of a convolution on windows that says what the original multiplies; the new weights have more zeros."""
+
+
+@dataclass(frozen=True)
+class WindowedInput:
+    """An input of the graph that the host stores as windows."""
+
+    windows: Windows
+    host: TensorType  # as the model has it
+
+
+def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
+    """The graph with convolutions on windows where that takes fewer vectors of `vector` channels, and their inputs."""
+    found: dict[str, WindowedInput] = {}
+    tensors, constants = dict(graph.tensors), dict(graph.constants)
+    operators = []
+    for operator in graph.operators:
+        name = _whole_input_of(operator, graph)
+        windows = _windows(operator, graph, vector) if name is not None else None
+        if name is None or windows is None:
+            operators.append(operator)
+            continue
+        found[name] = WindowedInput(windows, graph.tensors[name])
+        x, w = operator.inputs[:2]
+        values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
+        batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
+        step = operator.attributes["strides"][0] // windows.fold
+        rows = (height - 1) * step + values.shape[2]
+        tensors[x] = replace(tensors[x], shape=(batch, values.shape[1], rows, width))
+        fresh = f"{w}.{operator.name}.windows"
+        constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
+        attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+        attributes |= {MACS: graph.constants[w].size * batch * height * width}
+        attributes = {**operator.attributes, **attributes}
+        operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))
+    return replace(graph, operators=tuple(operators), tensors=tensors, constants=constants), found
+
+
+def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
+    """The graph's input that only this convolution reads, quantised before or not; None for anything else."""
+    if operator.kind != "conv" or operator.attributes["group"] != 1 or operator.attributes["dilations"] != (1, 1):
+        return None
+    name = operator.inputs[0]
+    while graph.uses[name] == 1:
+        producer = graph.producers.get(name)
+        if producer is None:
+            return name if name in graph.inputs else None
+        if producer.kind not in ("quantize", "transpose"):
+            return None
+        name = producer.inputs[0]
+    return None
+
+
+def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
+    """The windows that take the fewest vectors for a pixel of the result; None if those of single pixels do."""
+    weights = graph.constants[operator.inputs[1]]
+    _, channels, taps_down, taps_across = weights.shape
+    shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
+    result = stored_shape(graph.tensors[operator.outputs[0]].shape)
+    (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
+    columns = (result[3] - 1) * across + taps_across
+
+    def vectors(fold: int) -> int:
+        return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
+
+    fold = min(_divisors(down), key=vectors)
+    if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
+        return None
+    return Windows((channels, *shape[2:]), top, left, fold, columns, across)
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
+
+
+def _reordered(weights: NDArray[Any], of: TensorType, fold: int) -> NDArray[Any]:
+    """[O, C, R, S] as [O, S · fold · C, ceil(R / fold), 1], real zeros for rows beyond R."""
+    outputs, channels, height, width = weights.shape
+    rows = -(-height // fold)
+    zeros = np.array(of.quantization.zero_points if of.quantization is not None else 0, weights.dtype)
+    full = np.empty((outputs, channels, rows * fold, width), weights.dtype)
+    full[:] = zeros.reshape(-1, 1, 1, 1)
+    full[:, :, :height] = weights
+    parts = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
+    return np.ascontiguousarray(parts.reshape(outputs, width * fold * channels, rows, 1))

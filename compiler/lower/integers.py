@@ -1,0 +1,50 @@
+"""Products whose sums leave as integers of 32 bits: exact, never rounded, and so never beyond int32."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.lower.network import Network, affine
+from tilewright.compiler.nest.element_types import ACCUMULATOR
+from tilewright.compiler.nest.expressions import source
+from tilewright.compiler.nest.nest import Access
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import Expr, Op
+
+
+def is_sum(of: TensorType) -> bool:
+    """Whether a tensor holds sums as they are."""
+    return of.dtype == "int32"
+
+
+def integer_sum(
+    name: str, operator: Operator, total: Expr, bias: NDArray[np.int64], bounds: NDArray[np.int64],
+    factors: NDArray[np.float64], network: Network,
+) -> tuple[Expr, dict[str, Access]]:  # fmt: skip
+    """`total + bias`, or `total` where every bias is 0, and the reads that it adds.
+
+    `bounds` are the least and greatest total of each channel, [2, O]; `factors` what a sum counts in steps of the
+    result. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
+    """
+    of = network.graph.tensors[operator.outputs[0]]
+    limits = ACCUMULATOR.interval
+    if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != of.limits:
+        raise CompileError(
+            f"{describe(operator)}: its sums are rescaled or limited as int32; expected them as they are"
+        )
+    results = bounds + bias
+    whole = Interval(int(min(results.min(), bounds.min())), int(max(results.max(), bounds.max())))
+    if not limits.contains(whole):
+        raise CompileError(
+            f"{describe(operator)}: its sums may reach {whole.low} to {whole.high}; expected {limits.low} to "
+            f"{limits.high}, all that int32 holds"
+        )
+    if not bias.any():
+        return total, {}
+    constant = network.add_constant(f"{name}.bias", bias, ACCUMULATOR)
+    leaf = source("bias", network.values(constant))
+    exact = Interval(int(results.min()), int(results.max()))
+    return Expr(Op.ADD, exact, (total, leaf)), {"bias": Access(constant, (affine(("o", 1)),))}

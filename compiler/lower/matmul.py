@@ -1,0 +1,106 @@
+"""Matrix products of two computed tensors, and tensors whose channels and pixels change places.
+
+Example, scores of 20 queries and 30 keys of 16 channels: the queries are vectors [16 channels, 20 pixels]; the words of
+the keys, a pixel's 16 channels each, are rows of tiles that the array reads transposed; a result has a pixel for each
+query and a channel for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.lower.multiplier import normalized
+from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.products import int8_parts
+from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.nest.expressions import Target, requantized, source
+from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import Expr, Op, const, make
+
+
+def lower_product(operator: Operator, network: Network) -> list[Nest]:
+    """y[n, l, 0, m] = Σ a[n, k, 0, m] · b[n, l, 0, k], or b[n, k, 0, l] if `is_transposed`; requantised once."""
+    a, b = operator.inputs
+    (a_scale, a_zero), (b_scale, b_zero) = network.quantization(a), network.quantization(b)
+    y_scale, _ = network.quantization(operator.outputs[0])
+    batch, length, _, pixels = network.shape(operator.outputs[0])
+    summed = network.shape(a)[1]
+    matrix = network.buffer_of[b]
+    before: list[Nest] = []
+    is_transposed = operator.attributes["is_transposed"]
+    if is_transposed and summed % network.lanes:
+        matrix, before = _turned(operator, network)
+        is_transposed = False
+    walk = (affine(("n", 1)), affine(("i", 1)), affine(), affine(("o", 1)))
+    reads = {
+        "x": Access(network.buffer_of[a], (affine(("n", 1)), affine(("i", 1)), affine(), affine(("x", 1)))),
+        "w": Access(matrix, walk if is_transposed else (walk[0], walk[3], walk[2], walk[1])),
+    }
+    scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
+    scales, shifts = normalized(np.array([scale]), network.number, describe(operator))
+    leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
+    total = _centred_sum(a_zero, b_zero, summed)
+    expr = requantized(total, *leaves, target_of(operator, network), network.number)
+    result = Access(network.buffer_of[operator.outputs[0]], identity_index())
+    loops = result_loops((batch, length, 1, pixels), i=summed)
+    return [*before, Nest(operator.name, operator.nodes, loops, reads, result, expr, batch * length * summed * pixels)]
+
+
+def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
+    """`sum((x - a_zero) * (w - b_zero))` less the product of both zero points, as products with numbers of int8."""
+    x, w = activation("x"), activation("w")
+    terms = make(Op.MUL, x, w)
+    for leaf, zero in ((x, b_zero), (w, a_zero)):
+        for part in int8_parts(np.array(-zero)) if zero else ():
+            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(part))))
+    return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
+
+
+def _turned(operator: Operator, network: Network) -> tuple[str, list[Nest]]:
+    """A buffer with the second operand's channels and pixels exchanged."""
+    b = operator.inputs[1]
+    batch, summed, _, length = network.shape(b)
+    turned = network.add_buffer(f"{operator.name}.turned", (batch, length, 1, summed))
+    read = Access(network.buffer_of[b], (affine(("n", 1)), affine(("x", 1)), affine(), affine(("o", 1))))
+    trips = (batch, length, 1, summed)
+    name = f"{operator.name}.turn"
+    return turned, transposition(name, operator, trips, read, Access(turned, identity_index()), network)
+
+
+def transposition(
+    name: str, operator: Operator, trips: Sequence[int], read: Access, write: Access, network: Network
+) -> list[Nest]:
+    """Nests that write what they read, where the loop x walks over channels of the source and o along its pixels.
+
+    `trips` are those of n, o, y and x. The source's channels are x plus a multiple of the lanes, one dimension of its
+    pixels is o plus a constant, and in the result o walks over channels, x and y along pixels. For each word of
+    channels one nest: a product of vectors of an identity matrix with tiles of the source, read transposed.
+    """
+    batch, channels, rows, columns = trips
+    lanes = network.lanes
+    identity = np.eye(lanes, dtype=np.int64).reshape(1, lanes, 1, lanes)
+    ones = network.add_constant(f"{name}.identity", identity, ACTIVATION)
+    vector = Access(ones, (affine(), affine(("i", 1)), affine(), affine(("x", 1))))
+    total = Expr(Op.SUM, ACTIVATION.interval, (make(Op.MUL, source("e", Interval(0, 1)), activation("w")),))
+    everything = Target(0, ACTIVATION.interval.low, ACTIVATION.interval.high)
+    expr = requantized(total, const(0), const(1), const(0), everything, network.number)
+    nests = []
+    for first in range(0, columns, lanes):
+        count = min(lanes, columns - first)
+        words = affine(("i", 1), constant=read.index[1].constant + first)
+        reads = {"e": vector, "w": replace(read, index=(read.index[0], words, *read.index[2:]))}
+        result = replace(write, index=tuple(_from(index, "x", first) for index in write.index))
+        part = name if columns <= lanes else f"{name}.part{first // lanes}"
+        loops = result_loops((batch, channels, rows, count), i=count)
+        nests.append(Nest(part, operator.nodes, loops, reads, result, expr, 0))
+    return nests
+
+
+def _from(index: Affine, loop: str, first: int) -> Affine:
+    """An index whose loop begins at 0 where it began at `first`."""
+    return replace(index, constant=index.constant + first * sum(by for name, by in index.terms if name == loop))

@@ -1,0 +1,157 @@
+"""What lowering knows and makes of a network, and the loops and accesses that all its nests share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.nest.expressions import Target, source
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
+from tilewright.compiler.number_format import NumberFormat
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.statement import Expr
+
+UINT8_OFFSET = 128
+"""What a stored value is less than its uint8."""
+
+SPACE = ("n", "o", "y", "x")
+"""The loops over a result, one for each dimension."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where a tensor's channels also lie: in another buffer, each at a place of its own, with room between."""
+
+    buffer: str
+    channels: NDArray[np.int64]
+    width: int  # channels of that buffer
+
+
+@dataclass
+class Network:
+    """What is known and made so far while a graph is lowered."""
+
+    graph: Graph
+    number: NumberFormat
+    lanes: int  # channels in a word of the machine
+    group: int = 1  # words of a pixel that lie together on chip
+    nests: list[Nest] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
+    spreads: dict[str, Spread] = field(default_factory=dict)  # by buffer
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+    constant_types: dict[str, IntegerType] = field(default_factory=dict)
+
+    def add_constant(self, name: str, values: NDArray[Any], of: IntegerType) -> str:
+        while name in self.constants or name in self.buffers:
+            name += "'"
+        self.constants[name] = values.astype(stored_dtype(of))
+        self.constant_types[name] = of
+        return name
+
+    def stored_constant(self, tensor: str) -> str:
+        """A quantised constant of the graph as the machine stores activations."""
+        values = self.graph.constants[tensor].astype(np.int64) - uint8_offset(self.graph.tensors[tensor])
+        return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
+
+    def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
+        """A buffer of activations that no tensor of the graph is."""
+        while name in self.constants or name in self.buffers:
+            name += "'"
+        self.buffers[name] = Buffer(name, shape, ACTIVATION)
+        return name
+
+    def values(self, constant: str) -> Interval:
+        """The values that a constant really has."""
+        array = self.constants[constant]
+        return Interval(int(array.min()), int(array.max()))
+
+    def shape(self, tensor: str) -> tuple[int, int, int, int]:
+        return stored_shape(self.graph.tensors[tensor].shape, f"tensor {tensor!r}")
+
+    def quantization(self, tensor: str) -> tuple[float, int]:
+        """Scale, and zero point of the stored int8."""
+        of = self.graph.tensors[tensor]
+        assert of.quantization is not None
+        return of.quantization.scale, of.quantization.zero_point - uint8_offset(of)
+
+
+def result_scales(of: TensorType) -> NDArray[np.float64]:
+    """The scale of a result, or that of each channel."""
+    assert of.quantization is not None
+    return np.array(of.quantization.scales, np.float64)
+
+
+def uint8_offset(of: TensorType) -> int:
+    return UINT8_OFFSET if of.dtype == "uint8" else 0
+
+
+# -- loops and accesses ------------------------------------------------------------------------------------------------
+
+
+def result_loops(shape: Sequence[int], **reduce: int) -> tuple[NestLoop, ...]:
+    outer = (NestLoop(name, trip) for name, trip in zip(SPACE, shape, strict=True))
+    return (*outer, *(NestLoop(name, trip, True) for name, trip in reduce.items()))
+
+
+def affine(*terms: tuple[str, int], constant: int = 0) -> Affine:
+    return Affine(terms, constant)
+
+
+def identity_index() -> tuple[Affine, ...]:
+    return tuple(affine((name, 1)) for name in SPACE)
+
+
+def activation(name: str) -> Expr:
+    return source(name, ACTIVATION.interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of the result's [H, W]: first index and size."""
+
+    y: int
+    height: int
+    x: int
+    width: int
+
+
+def window_access(tensor: str, channel: str, operator: Operator, box: Box, network: Network, outside: int) -> Access:
+    """[n, channel, y·stride + r·dilation - pad, x·stride + s·dilation - pad]; y and x count from the box's corner."""
+    strides, pads, dilations = (operator.attributes[name] for name in ("strides", "pads", "dilations"))
+    kernel = kernel_of(operator, network)
+    index, reaches_outside = [], False
+    for loop, tap, axis, first, count in (("y", "r", 0, box.y, box.height), ("x", "s", 1, box.x, box.width)):
+        constant = first * strides[axis] - pads[axis]
+        last = constant + (count - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis]
+        reaches_outside |= constant < 0 or last >= network.shape(tensor)[2 + axis]
+        index.append(affine((loop, strides[axis]), (tap, dilations[axis]), constant=constant))
+    buffer = network.buffer_of[tensor]
+    return Access(buffer, (affine(("n", 1)), affine((channel, 1)), *index), outside if reaches_outside else None)
+
+
+def kernel_of(operator: Operator, network: Network) -> tuple[int, int]:
+    if operator.kind == "conv":
+        shape = network.graph.tensors[operator.inputs[1]].shape
+        return shape[2], shape[3]
+    kernel: tuple[int, int] = operator.attributes["kernel"]
+    return kernel
+
+
+def whole(shape: Sequence[int]) -> Box:
+    return Box(0, shape[2], 0, shape[3])
+
+
+def target_of(operator: Operator, network: Network) -> Target:
+    of = network.graph.tensors[operator.outputs[0]]
+    assert of.quantization is not None and len(set(of.quantization.zero_points)) == 1
+    offset = uint8_offset(of)
+    zero = of.quantization.zero_points[0] - offset
+    low, high = (operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), of.limits, strict=True))
+    return Target(zero, low - offset, high - offset)

@@ -1,0 +1,141 @@
+"""`permute` as nests: copies of whole words, exchanges of channels and pixels, and products that pick channels.
+
+Which of them, by way of which buffers, `compiler.lower.permute_steps` decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.element_order import order_of
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.lower.integers import is_sum
+from tilewright.compiler.lower.matmul import transposition
+from tilewright.compiler.lower.moves import picking, refolded, selector
+from tilewright.compiler.lower.network import SPACE, Network, Spread, activation, affine, result_loops
+from tilewright.compiler.lower.permute_steps import CHANNEL, Run, Step, steps_of
+from tilewright.compiler.lower.products import product_nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
+
+Loops = dict[str, Run]
+"""The runs that loops walk along."""
+
+
+def lower_permute(operator: Operator, network: Network) -> list[Nest]:
+    """The steps from operand to result, one after the other; raises CompileError where there are none."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    steps = None
+    if not is_sum(network.graph.tensors[x]):
+        order = order_of(operator.attributes["shape"], operator.attributes["axes"])
+        steps = steps_of(order, network.shape(x), network.shape(y), network.lanes)
+        if steps is None and _only_rows_change(operator, network):
+            return _by_way_of_one_row(operator, network)
+    if steps is None:
+        raise CompileError(
+            f"{describe(operator)}: moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a "
+            f"way that the machine has no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
+        )
+    nests: list[Nest] = []
+    source = network.buffer_of[x]
+    for position, step in enumerate(steps):
+        is_last = position == len(steps) - 1
+        shape = step.result.shape
+        target = network.buffer_of[y] if is_last else network.add_buffer(f"{operator.name}.step{position}", shape)
+        name = operator.name if len(steps) == 1 else f"{operator.name}.step{position}"
+        nests += _nests(name, operator, step, source, target, network)
+        if is_last and step.kind == "pick" and _keeps_pixels(step):
+            channels = np.array(_picked(step, {}))
+            network.spreads[target] = Spread(source, channels, step.source.shape[CHANNEL])
+        source = target
+    return nests
+
+
+def _only_rows_change(operator: Operator, network: Network) -> bool:
+    """Whether the elements stay in order, and batches and channels as they are: 3×13 pixels become 13×3."""
+    before, after = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
+    axes = operator.attributes["axes"]
+    return tuple(axes) == tuple(range(len(axes))) and before[:2] == after[:2]
+
+
+def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
+    x, y = operator.inputs[0], operator.outputs[0]
+    before, after = network.shape(x), network.shape(y)
+    flat = (*before[:2], 1, before[2] * before[3])
+    row = network.add_buffer(f"{operator.name}.row", flat)
+    return [
+        refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat),
+        refolded(f"{operator.name}.cut", operator, row, network.buffer_of[y], flat, after),
+    ]
+
+
+def _nests(name: str, operator: Operator, step: Step, source: str, target: str, network: Network) -> list[Nest]:
+    """The nests of a step: one (or those of one exchange) for each combination of its parts' indices."""
+    nests: list[Nest] = []
+    matrices: dict[tuple[int, ...], str] = {}
+    loops = _named(step)
+    trips = tuple(loops[loop].size if loop in loops else 1 for loop in SPACE)
+    for position, indices in enumerate(np.ndindex(*(run.size for run in step.parts))):
+        part = name if step.nests == 1 else f"{name}.part{position}"
+        at = dict(zip(step.parts, map(int, indices), strict=True))
+        read = Access(source, _indices(loops, at, is_result=False))
+        write = Access(target, _indices(loops, at, is_result=True))
+        match step.kind:
+            case "copy":
+                nests.append(Nest(part, operator.nodes, result_loops(trips), {"a": read}, write, activation("a"), 0))
+            case "exchange":
+                nests += transposition(part, operator, trips, read, write, network)
+            case "pick":
+                channels = tuple(_picked(step, at))
+                if channels not in matrices:
+                    matrices[channels] = selector(name, channels, step.source.shape[CHANNEL], network)
+                read, write = _over(read, affine(("i", 1))), _over(write, affine(("o", 1)))
+                along = (trips[0], len(channels), *trips[2:])
+                _, zero = network.quantization(operator.outputs[0])
+                made = picking(matrices[channels], read, along, write, zero, network)
+                nests.append(product_nest(part, operator, made, 0, network))
+    return nests
+
+
+def _named(step: Step) -> Loops:
+    """The loops n, o, y and x over the dimensions of the result, in order; x is what leaves the channels."""
+    names = dict(enumerate(SPACE))
+    if step.kind == "exchange":
+        others = [dimension for dimension in (0, 2, 3) if dimension != step.leaving]
+        names = {CHANNEL: "o", step.leaving: "x", others[0]: "n", others[1]: "y"}
+    return {names[d]: run for d, run in enumerate(step.loops) if run is not None}
+
+
+def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine, ...]:
+    """An access's index in each dimension: of the loops, from where the parts' indices put it."""
+    terms: list[list[tuple[str, int]]] = [[], [], [], []]
+    constants = [0, 0, 0, 0]
+    for loop in SPACE:
+        if loop in loops:
+            dimension, step = loops[loop].result if is_result else loops[loop].source
+            terms[dimension].append((loop, step))
+    for run, index in at.items():
+        dimension, step = run.result if is_result else run.source
+        constants[dimension] += index * step
+    return tuple(affine(*of, constant=constant) for of, constant in zip(terms, constants, strict=True))
+
+
+def _over(access: Access, channels: Affine) -> Access:
+    """With other channels."""
+    return Access(access.tensor, (access.index[0], channels, *access.index[2:]))
+
+
+def _picked(step: Step, at: dict[Run, int]) -> list[int]:
+    """For each channel of the result the channel of the source that it is, where parts have these indices."""
+    first = sum(index * run.source[1] for run, index in at.items() if run.source[0] == CHANNEL)
+    channels = np.full(step.result.shape[CHANNEL], first)
+    for run in step.picked:
+        index = np.arange(len(channels)) // run.result[1] % run.size
+        channels += index * run.source[1]
+    return [int(channel) for channel in channels]
+
+
+def _keeps_pixels(step: Step) -> bool:
+    """Whether only channels change their places."""
+    runs = (run for run in step.loops if run is not None)
+    return not step.parts and all(run.source == run.result for run in runs)

@@ -1,0 +1,283 @@
+"""A permutation of a stored tensor's elements as steps that the machine can take, by way of few buffers.
+
+A form says for each factor of the elements' index in which dimension of [N, C, H, W] it lies, with which step.
+Three kinds of moves lead from one form to another:
+
+    copy        whole words: the innermost channels are the same, all other channels move by multiples of the lanes
+    exchange    the innermost channels become pixels, and pixels that follow each other become channels
+    pick        channels go to other lanes: a product with a matrix of ones and zeros
+
+Example, 2 heads of 24 channels on 16 lanes joined, [2, 24, 1, W] → [1, 48, 1, W]: a copy to [1, 32 + 24, 1, W], in
+which each head begins on a word, and a pick of 48 of its 56 channels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+
+from tilewright.compiler.graph.element_order import ElementOrder
+
+Shape = tuple[int, int, int, int]
+Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""For each dimension its factors, outermost first."""
+
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+
+NEST_COST = 64
+"""What one more nest costs, in words moved."""
+
+MOST_NESTS = 1024
+"""A step of more nests is not tried; far more than any network's heads need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A buffer's shape, and for each factor its dimension and the step between its indices there."""
+
+    shape: Shape
+    places: tuple[tuple[int, int], ...]  # (dimension, step) by factor
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Factors that lie one after the other in two forms, as one: its dimension and step in each."""
+
+    size: int
+    source: tuple[int, int]
+    result: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A move from one form to another: nests that differ in the indices of `parts`, each a walk along `loops`.
+
+    `loops` has for each dimension of the result the run that it walks along, or None where it stays; that of the rows
+    may be one along the columns too, with the larger step. All of a pick's channels are in `picked`. `leaving` is the
+    dimension to which an exchange takes the innermost channels.
+    """
+
+    kind: str  # copy, exchange or pick
+    source: Form
+    result: Form
+    loops: tuple[Run | None, Run | None, Run | None, Run | None]
+    parts: tuple[Run, ...]
+    picked: tuple[Run, ...] = ()
+    leaving: int = CHANNEL
+
+    @property
+    def nests(self) -> int:
+        return prod(run.size for run in self.parts)
+
+
+def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> list[Step] | None:
+    """The cheapest steps found that move a stored tensor's elements to another order; None if there are none."""
+    cut = order.cut_as_source(source)
+    cut = None if cut is None else cut.cut_as_result(result)
+    if cut is None:
+        return None
+    first = _four(cut.source_groups(source))
+    last = _four([tuple(cut.axes[j] for j in group) for group in cut.result_groups(result)])
+    sizes = cut.sizes
+    forms = list(dict.fromkeys([_form(last, sizes), *_forms_between(first, last, sizes, lanes)]))
+    return _cheapest(_form(first, sizes), forms, sizes, lanes)
+
+
+def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: int) -> list[Step] | None:
+    """The cheapest path of steps from a form to the first of some others (Dijkstra's algorithm)."""
+    ties = count()
+    heap: list[tuple[float, int, Form, list[Step]]] = [(0, next(ties), start, [])]
+    done: set[Form] = set()
+    while heap:
+        cost, _, form, steps = heapq.heappop(heap)
+        if form == forms[0]:
+            return steps
+        if form in done:
+            continue
+        done.add(form)
+        for other in forms:
+            step = None if other in done else _step(form, other, sizes, lanes)
+            if step is not None:
+                heapq.heappush(heap, (cost + _cost(step, lanes), next(ties), other, [*steps, step]))
+    return None
+
+
+def _cost(step: Step, lanes: int) -> float:
+    """In words moved; a copy that is only a matter of addresses is likely to go (compiler/nest/copies.py)."""
+    if step.kind == "copy" and (_only_parts_channels(step) or _only_joins_rows(step)):
+        return step.nests
+    batches, channels, rows, columns = step.result.shape
+    words = batches * rows * columns * -(-channels // lanes)
+    times = {"copy": 1, "exchange": 2, "pick": -(-step.source.shape[CHANNEL] // lanes)}[step.kind]
+    return step.nests * NEST_COST + words * times
+
+
+def _only_parts_channels(step: Step) -> bool:
+    """Whether nothing moves but between channels and batches."""
+    runs = (*(run for run in step.loops if run is not None), *step.parts)
+    return all(
+        run.source == run.result or {run.source[0], run.result[0]} <= {BATCH, CHANNEL} for run in runs
+    ) and step.source.shape[ROW:] == step.result.shape[ROW:]  # fmt: skip
+
+
+def _only_joins_rows(step: Step) -> bool:
+    """Whether only rows follow each other in one row, or one is cut into rows, by one nest."""
+    return not step.parts and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
+        run.source == run.result or {run.source[0], run.result[0]} == {ROW, COLUMN} for run in step.loops if run
+    )  # fmt: skip
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step | None:
+    """The one step from a form to another, if one is enough."""
+    runs = _runs(source, result, sizes)
+    leaving = next((run for run in runs if run.source == (CHANNEL, 1)), None)
+    coming = next((run for run in runs if run.result == (CHANNEL, 1)), None)
+    if leaving is coming and _keep_lanes(runs, leaving, leaving, lanes):
+        step = _walk("copy", source, result, runs, coming)
+    elif coming is not leaving and _is_exchange(runs, leaving, coming, lanes):
+        step = _walk("exchange", source, result, runs, coming, leaving)
+    elif _is_pick(runs, result):
+        step = _walk("pick", source, result, runs, None)
+    else:
+        return None
+    return step if step is not None and step.nests <= MOST_NESTS else None
+
+
+def _runs(source: Form, result: Form, sizes: Sequence[int]) -> list[Run]:
+    """All factors as few runs."""
+    at = {(source.places[f], result.places[f]): f for f in range(len(sizes))}
+    outer: dict[int, int] = {}
+    for f, size in enumerate(sizes):
+        (d, step), (e, to) = source.places[f], result.places[f]
+        following = at.get(((d, step * size), (e, to * size)))
+        if following is not None:
+            outer[f] = following
+    runs = []
+    for f in set(range(len(sizes))) - set(outer.values()):
+        size, g = sizes[f], f
+        while g in outer:
+            g = outer[g]
+            size *= sizes[g]
+        runs.append(Run(size, source.places[f], result.places[f]))
+    return sorted(runs, key=lambda run: run.result)
+
+
+def _keep_lanes(runs: Sequence[Run], leaving: Run | None, coming: Run | None, lanes: int) -> bool:
+    """Whether all channels but the innermost move in whole words."""
+    return all(
+        step % lanes == 0
+        for run in runs
+        for but, (dimension, step) in ((leaving, run.source), (coming, run.result))
+        if dimension == CHANNEL and run is not but
+    )
+
+
+def _is_exchange(runs: Sequence[Run], leaving: Run | None, coming: Run | None, lanes: int) -> bool:
+    """Whether pixels one after the other come to the innermost channels, and these go to other dimensions."""
+    comes = coming is None or coming.source in ((ROW, 1), (COLUMN, 1))
+    leaves = leaving is None or leaving.result[0] != CHANNEL
+    return comes and leaves and _keep_lanes(runs, leaving, coming, lanes)
+
+
+def _is_pick(runs: Sequence[Run], result: Form) -> bool:
+    """Whether all channels of the result, without room between them, are channels already."""
+    channels = [run for run in runs if run.result[0] == CHANNEL]
+    is_dense = prod(run.size for run in channels) == result.shape[CHANNEL]
+    return is_dense and all(run.source[0] == CHANNEL for run in channels)
+
+
+def _walk(
+    kind: str, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
+) -> Step | None:
+    """A step whose nests walk along the longest run of each dimension; all other runs make parts.
+
+    In a copy, rows may follow each other in one row of the result: they are walked along as well.
+    """
+    loops: list[Run | None] = [None, lane, None, None]
+    for dimension in (BATCH, ROW, COLUMN):
+        inside = [run for run in runs if run.result[0] == dimension and run.source[0] != CHANNEL]
+        loops[dimension] = max(inside, key=lambda run: run.size, default=None)
+    columns = [run for run in runs if run.result[0] == COLUMN and run.source[0] != CHANNEL]
+    if kind == "copy" and loops[ROW] is None and len(columns) > 1:
+        longest = sorted(columns, key=lambda run: -run.size)[:2]
+        loops[ROW], loops[COLUMN] = sorted(longest, key=lambda run: -run.result[1])
+    to = CHANNEL
+    if kind == "exchange":
+        free = [dimension for dimension in (COLUMN, ROW, BATCH) if not any(run.result[0] == dimension for run in runs)]
+        if leaving is None and not free:
+            return None
+        leaving = leaving or Run(1, (CHANNEL, 1), (free[0], 1))
+        loops[CHANNEL] = lane or Run(1, (COLUMN, 1), (CHANNEL, 1))
+        to = leaving.result[0]
+        loops[to] = leaving
+    picked = tuple(run for run in runs if kind == "pick" and run.result[0] == CHANNEL)
+    parts = tuple(run for run in runs if run not in loops and run not in picked)
+    return Step(kind, source, result, (loops[0], loops[1], loops[2], loops[3]), parts, picked, to)
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+
+def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) -> Form:
+    """The form in which each dimension has its factors; the `inner` last of the channels take `width` channels."""
+    places, shape = {}, []
+    for dimension, group in enumerate(groups):
+        step, size = 1, 1
+        for position, f in enumerate(reversed(group)):
+            step = width if dimension == CHANNEL and position == inner > 0 else step
+            places[f] = (dimension, step)
+            size += (sizes[f] - 1) * step
+            step *= sizes[f]
+        shape.append(size)
+    return Form((shape[0], shape[1], shape[2], shape[3]), tuple(places[f] for f in range(len(sizes))))
+
+
+def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[Form]:
+    """Forms by way of which the elements may go: with some factors as channels, some as columns, the rest elsewhere."""
+    groups = list(dict.fromkeys(group for ends in (first, last) for group in _ends_of(ends, first, last)))
+    for channels in groups:
+        for columns in ((), *groups):
+            if not set(channels) & set(columns):
+                taken = {*channels, *columns}
+                for batches, rows in _arrangements(first, last, taken):
+                    yield _form((batches, channels, rows, columns), sizes)
+                    if not columns:
+                        yield _form((batches, channels, (), rows), sizes)
+    for inner in range(1, len(last[CHANNEL])):
+        width = prod(sizes[f] for f in last[CHANNEL][-inner:])
+        yield _form(last, sizes, inner, -(-width // lanes) * lanes)
+
+
+def _ends_of(ends: Groups, first: Groups, last: Groups) -> Iterator[tuple[int, ...]]:
+    """All channels of a form, the innermost factor, and those innermost ones that only this form has as channels."""
+    channels = ends[CHANNEL]
+    yield channels
+    yield channels[-1:]
+    kept = set(first[CHANNEL]) & set(last[CHANNEL])
+    own = len(channels)
+    while own and channels[own - 1] not in kept:
+        own -= 1
+    yield channels[own:]
+
+
+def _arrangements(
+    first: Groups, last: Groups, taken: set[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:  # fmt: skip
+    """Ways to put all factors that are not taken into batches and rows."""
+    for groups in (first, last):
+        rest = tuple(f for group in groups for f in group if f not in taken)
+        batches = tuple(f for f in groups[BATCH] if f not in taken)
+        yield rest, ()
+        yield (), rest
+        yield batches, tuple(f for f in rest if f not in batches)
+
+
+def _four(groups: Sequence[tuple[int, ...]]) -> Groups:
+    batches, channels, rows, columns = groups
+    return batches, channels, rows, columns

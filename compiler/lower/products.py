@@ -1,0 +1,290 @@
+"""Convolutions, matrix products and averages as nests: a sum of products, requantised channel by channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.lower.input_windows import MACS
+from tilewright.compiler.lower.integers import integer_sum, is_sum
+from tilewright.compiler.lower.multiplier import normalized
+from tilewright.compiler.lower.network import (
+    SPACE,
+    Box,
+    Network,
+    Spread,
+    activation,
+    affine,
+    kernel_of,
+    result_loops,
+    result_scales,
+    target_of,
+    whole,
+    window_access,
+)
+from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
+from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
+from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.number_format import NumberFormat
+from tilewright.compiler.simplify.weights import Weights
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.statement import Expr
+
+GATHERING = 3
+"""Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
+
+PART = 2
+"""The dimension of wide weights that counts their parts."""
+
+
+def lower_conv(operator: Operator, network: Network) -> list[Nest]:
+    """sum(x · w) over input channels and taps, requantised with bias, scale and shift of each output channel."""
+    x, w = operator.inputs[:2]
+    result = network.shape(operator.outputs[0])
+    x_scale, x_zero = network.quantization(x)
+    y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
+    weights, w_scales = symmetric_weights(operator, network)
+    taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
+    macs = operator.attributes.get(MACS, taps * result[0] * result[2] * result[3])
+    units = x_scale * w_scales
+    bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
+    walk = _window_walk(operator, whole(result), network)
+    spread = _worthwhile_spread(operator, weights, network)
+    if spread is not None:
+        weights = _spread_out(weights, spread)
+        walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
+    reduce = (network.shape(x)[1] if spread is None else spread.width, *weights.shape[2:])
+    access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
+    factors, bounds = units / y_scales, sum_bounds(weights)
+    product = Product(reduce, access, *walk, bias, factors, bounds)
+    return [product_nest(operator.name, operator, product, macs, network)]
+
+
+def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
+    """Where the input lies with room between its channels, if reading it there costs less than closing the gaps."""
+    spread = network.spreads.get(network.buffer_of[operator.inputs[0]])
+    if spread is None or operator.attributes["group"] != 1:
+        return None
+    outputs, inputs, height, width = weights.shape
+    words, spread_words, units = (-(-size // network.lanes) for size in (inputs, spread.width, outputs))
+    return spread if (spread_words - words) * height * width * units <= GATHERING * words else None
+
+
+def _spread_out(weights: NDArray[np.int64], spread: Spread) -> NDArray[np.int64]:
+    """Weights with zeros for the room between the channels."""
+    wide = np.zeros((weights.shape[0], spread.width, *weights.shape[2:]), np.int64)
+    wide[:, spread.channels] = weights
+    return wide
+
+
+@dataclass(frozen=True)
+class Product:
+    """A sum of products and its requantisation, for a part of the result."""
+
+    reduce: tuple[int, ...]  # trips of i, r, s
+    weights: Access
+    trips: tuple[int, ...]  # of the loops over the part
+    vector: Access
+    result: Access
+    bias: NDArray[np.int64]  # of each output channel
+    factors: NDArray[np.float64]
+    bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
+
+
+def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
+    """Trips, read and result of an operator on windows, for a box of its result."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    vector = window_access(x, "i", operator, box, network, outside=network.quantization(x)[1])
+    n, o, _, _ = network.shape(y)
+    corner = (0, 0, box.y, box.x)
+    index = tuple(affine((loop, 1), constant=first) for loop, first in zip(SPACE, corner, strict=True))
+    return (n, o, box.height, box.width), vector, Access(network.buffer_of[y], index)
+
+
+def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
+    """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
+    bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
+    total = sum_of_products(activation("x"), source("w", _read_values(product.weights, network)), bound)
+    if is_sum(network.graph.tensors[operator.outputs[0]]):
+        expr, more = integer_sum(name, operator, total, product.bias, product.bounds, product.factors, network)
+    else:
+        expr, more = _requantised_sum(name, operator, total, product, network)
+    reads = {"x": product.vector, "w": product.weights, **more}
+    i, r, s = product.reduce
+    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
+    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
+    return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
+
+
+def _requantised_sum(
+    name: str, operator: Operator, total: Expr, product: Product, network: Network
+) -> tuple[Expr, dict[str, Access]]:
+    """The sum with bias, scale and shift of each channel, and the reads of these."""
+    number = network.number
+    target = target_of(operator, network)
+    bias = _bounded_bias(operator, product, target, number)
+    scales, shifts = normalized(product.factors, number, describe(operator))
+    parameters = {
+        "bias": (bias, IntegerType(number.bias_bits, True)),
+        "scale": (scales, IntegerType(number.scale_bits, False)),
+        "shift": (shifts, IntegerType(number.shift_bits, False)),
+    }
+    reads: dict[str, Access] = {}
+    leaves: dict[str, Expr] = {}
+    for part, (values, of) in parameters.items():
+        constant = network.add_constant(f"{name}.{part}", values, of)
+        reads[part] = Access(constant, (affine(("o", 1)),))
+        leaves[part] = source(part, network.values(constant))
+    return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
+
+
+def _read_values(access: Access, network: Network) -> Interval:
+    """The values that an access of a constant can give."""
+    values, outside = network.values(access.tensor), access.outside or 0
+    return values if access.outside is None else Interval(min(values.low, outside), max(values.high, outside))
+
+
+def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel."""
+    name = operator.inputs[1]
+    of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
+    assert of.quantization is not None
+    if of.quantization.axis not in (None, 0):
+        raise CompileError(
+            f"{describe(operator)}: its weights have scales along another dimension than the output channels"
+        )
+    zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
+    scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
+    return values - zeros, scales
+
+
+def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
+    """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
+
+    With one output channel a group it is a band, and stays as small as the model has it. Weights that are wider than
+    int8 once centred (asymmetric uint8 ones) become a sum of parts, with a loop t over them that reads x again.
+    """
+    taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
+    is_band = group > 1 and weights.shape[0] == group
+    parts = int8_parts(weights if is_band else _block_diagonal(weights, group))
+    if len(parts) > 1:
+        taps = (affine(("t", 1)), *taps)
+    values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
+    name = network.add_constant(name, values, WEIGHT)
+    if is_band:
+        return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
+    return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
+
+
+def int8_parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Arrays of int8 whose sum is the weights; one if they fit."""
+    parts: list[NDArray[np.int64]] = []
+    while not parts or weights.any():
+        parts.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
+        weights = weights - parts[-1]
+    return parts
+
+
+def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+    """Weights of a grouped convolution with all input channels: [O, I / group, R, S] → [O, I, R, S], zeros between."""
+    if group == 1:
+        return weights
+    outputs, inputs, height, width = weights.shape
+    dense = np.zeros((group, outputs // group, group, inputs, height, width), np.int64)
+    for index, part in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
+        dense[index, :, index] = part
+    return dense.reshape(outputs, group * inputs, height, width)
+
+
+def sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[2, O]: the least and greatest sum of products with any activations."""
+    low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
+    positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
+    negative = np.minimum(weights, 0).sum(axis=(1, 2, 3))
+    return np.stack([positive * low + negative * high, positive * high + negative * low])
+
+
+def integer_bias(operator: Operator, units: NDArray[np.float64], network: Network) -> NDArray[np.int64]:
+    """The bias of each output channel in units of input scale · weight scale."""
+    if len(operator.inputs) < 3:
+        return np.zeros(len(units), np.int64)
+    name = operator.inputs[2]
+    real = Weights(network.graph.constants[name], network.graph.tensors[name].quantization).real
+    steps = np.divide(real, units, out=np.zeros(len(units)), where=units > 0)
+    limit = float(1 << 62)
+    return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
+
+
+def _bounded_bias(operator: Operator, product: Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
+    """The biases within the machine's width.
+
+    One that does not fit may be replaced by the nearest that does only if every sum is beyond the limits with either:
+    dead channels of real networks are like that. Raises CompileError for others.
+    """
+    limits = IntegerType(number.bias_bits, True).interval
+    bias = np.clip(product.bias, limits.low, limits.high)
+    least, greatest = ((bias + bound) * product.factors + target.zero for bound in product.bounds)
+    is_same = (bias == product.bias) | np.where(product.bias > 0, least > target.high + 1, greatest < target.low - 1)
+    if not np.all(is_same):
+        channel = int(np.argmin(is_same))
+        raise CompileError(
+            f"{describe(operator)}: the bias of channel {channel} with the input's zero point folded in is "
+            f"{int(product.bias[channel])}; expected {limits.low} to {limits.high}"
+        )
+    return bias
+
+
+def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
+    """The mean as a product with an identity matrix, each tap alike; one nest for each size of window that counts.
+
+    Without padding, or when padding counts, all windows are of one size; otherwise those at the edges have their own
+    scale: rows and columns with equal counts make boxes.
+    """
+    x, y = operator.inputs[0], operator.outputs[0]
+    (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
+    result, channels = network.shape(y), network.shape(x)[1]
+    kernel = kernel_of(operator, network)
+    boxes = [
+        (Box(top, height, left, width), rows * columns)
+        for top, height, rows in _count_runs(operator, 0, network)
+        for left, width, columns in _count_runs(operator, 1, network)
+    ]
+    w_name = network.add_constant(f"{operator.name}.weight", np.ones((channels, 1, 1, 1)), WEIGHT)
+    weights = Access(w_name, (affine(("o", 1)), affine(("o", -1), ("i", 1)), affine(), affine()), outside=0)
+    taps = kernel[0] * kernel[1]
+    bounds = np.array([[ACTIVATION.interval.low], [ACTIVATION.interval.high]]) * np.full(channels, taps)
+    bias = np.full(channels, -x_zero * taps, np.int64)
+    nests = []
+    for position, (box, count) in enumerate(boxes):
+        factors = np.full(channels, x_scale / (y_scale * count))
+        walk = _window_walk(operator, box, network)
+        product = Product((channels, *kernel), weights, *walk, bias, factors, bounds)
+        name = operator.name if len(boxes) == 1 else f"{operator.name}.part{position}"
+        nests.append(product_nest(name, operator, product, 0, network))
+    assert sum(box.height * box.width for box, _ in boxes) == result[2] * result[3]
+    return nests
+
+
+def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
+    """(first index, length, count) for each run of output indices along H or W whose windows count as many elements."""
+    size = network.shape(operator.inputs[0])[2 + axis]
+    begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]
+    first, last = (-begin, size + end) if operator.attributes["counts_padding"] else (0, size)
+    stride, dilation = operator.attributes["strides"][axis], operator.attributes["dilations"][axis]
+    counts = []
+    for index in range(network.shape(operator.outputs[0])[2 + axis]):
+        taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
+        counts.append(sum(first <= tap < last for tap in taps))
+    if min(counts) == 0:
+        raise CompileError(f"{describe(operator)}: a window lies wholly in the padding; expected less padding")
+    runs, position = [], 0
+    for count, group in groupby(counts):
+        length = len(list(group))
+        runs.append((position, length, count))
+        position += length
+    return runs

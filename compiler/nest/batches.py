@@ -1,0 +1,118 @@
+"""Buffers whose batches are copied one by one, and what computes with them, taken apart into one for each batch.
+
+Level 2 to level 2, so that `compiler.nest.copies` may let the copies go. Example, the queries of 4 heads: copied from 4
+ranges of the channels of a convolution's result to the 4 batches of a buffer, which a product for all heads reads. With
+a buffer and a product for each head, each copy is of a whole buffer, each product reads where the convolution wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.isa.language.statement import Op
+
+MOST_BATCHES = 64
+"""Of a buffer that is taken apart: a nest for each is more to store and to start."""
+
+
+def separate_batches(program: NestProgram) -> NestProgram:
+    """The program with such buffers taken apart; it computes the same."""
+    while (buffer := _next_to_separate(program)) is not None:
+        program = _separated(program, buffer)
+    return program
+
+
+def _next_to_separate(program: NestProgram) -> Buffer | None:
+    """A buffer that can be taken apart; what is taken apart may make others so."""
+    hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+    for buffer in program.buffers.values():
+        if buffer.name not in hosted and 1 < buffer.shape[0] <= MOST_BATCHES:
+            if _is_copied_apart(buffer, program.nests):
+                return buffer
+    return None
+
+
+def _separated(program: NestProgram, buffer: Buffer) -> NestProgram:
+    nests = tuple(part for nest in program.nests for part in _taken_apart(nest, buffer))
+    buffers = {name: of for name, of in program.buffers.items() if name != buffer.name}
+    for batch in range(buffer.shape[0]):
+        name = _name(buffer, batch)
+        buffers[name] = replace(buffer, name=name, shape=(1, *buffer.shape[1:]))
+    return replace(program, nests=nests, buffers=buffers)
+
+
+def _is_copied_apart(buffer: Buffer, nests: Sequence[Nest]) -> bool:
+    """Whether only copies of single batches write a buffer, or read it, and what else accesses it can be split."""
+    writers = [nest for nest in nests if nest.result.tensor == buffer.name]
+    readers = [nest for nest in nests if any(read.tensor == buffer.name for read in nest.reads.values())]
+    for copies, others in ((writers, readers), (readers, writers)):
+        if copies and others and all(_is_copy_of_some(nest, buffer) for nest in copies):
+            return all(_is_separable(nest, buffer) for nest in (*writers, *readers))
+    return False
+
+
+def _is_copy_of_some(nest: Nest, buffer: Buffer) -> bool:
+    """Whether a nest copies, and not from or to all batches."""
+    return nest.expr.op is Op.SOURCE and all(
+        prod(loop.trip for loop in _batch_loops(nest, access)) < buffer.shape[0] for access in _accesses(nest, buffer)
+    )
+
+
+def _is_separable(nest: Nest, buffer: Buffer) -> bool:
+    """Whether at most one loop walks along the buffer's batches, and sums nothing."""
+    loops = [loop for access in _accesses(nest, buffer) for loop in _batch_loops(nest, access)]
+    return len(set(loops)) <= 1 and not any(loop.is_reduce for loop in loops)
+
+
+def _batch_loops(nest: Nest, access: Access) -> list[NestLoop]:
+    return [loop for loop in nest.loops if loop.name in {name for name, _ in access.index[0].terms}]
+
+
+def _taken_apart(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
+    """A nest for each index of the loop that walks along a buffer's batches; each accesses one batch's own buffer."""
+    loop = next((loop for access in _accesses(nest, buffer) for loop in _batch_loops(nest, access)), None)
+    count = 1 if loop is None else loop.trip
+    for index in range(count):
+        made = nest if loop is None else _at(nest, loop.name, index, count)
+        reads = {name: _of_batch(read, buffer) for name, read in made.reads.items()}
+        yield replace(made, reads=reads, result=_of_batch(made.result, buffer))
+
+
+def _at(nest: Nest, loop: str, index: int, count: int) -> Nest:
+    """The nest where a loop has one index."""
+
+    def fixed(access: Access) -> Access:
+        return replace(access, index=tuple(
+            Affine(
+                tuple(term for term in of.terms if term[0] != loop),
+                of.constant + sum(by * index for name, by in of.terms if name == loop),
+            )
+            for of in access.index
+        ))  # fmt: skip
+
+    return replace(
+        nest,
+        name=f"{nest.name}.batch{index}",
+        loops=tuple(of for of in nest.loops if of.name != loop),
+        reads={name: fixed(read) for name, read in nest.reads.items()},
+        result=fixed(nest.result),
+        macs=nest.macs // count,
+    )
+
+
+def _of_batch(access: Access, buffer: Buffer) -> Access:
+    """An access of one batch as one of that batch's own buffer."""
+    if access.tensor != buffer.name:
+        return access
+    return Access(_name(buffer, access.index[0].constant), (Affine(()), *access.index[1:]), access.outside)
+
+
+def _accesses(nest: Nest, buffer: Buffer) -> list[Access]:
+    return [access for access in (nest.result, *nest.reads.values()) if access.tensor == buffer.name]
+
+
+def _name(buffer: Buffer, batch: int) -> str:
+    return f"{buffer.name}.batch{batch}"

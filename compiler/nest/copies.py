@@ -1,0 +1,193 @@
+"""Copies that need not happen: a buffer that is copied to a part of another, or from a part, becomes that part.
+
+Level 2 to level 2. Concatenation and slicing are copies at first. Example, two results of 32 channels that are
+concatenated: the copies `z[n, o, y, x] = a[n, o, y, x]` and `z[n, o + 32, y, x] = b[n, o, y, x]` go, whoever wrote a
+or b writes to z from channel 0 or 32 on, and whoever read them reads there.
+
+What stays a copy: buffers of the host, channels that do not begin on a vector of the machine, and buffers that a reader
+looks beyond the edges of, where it would see neighbours in place of padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, index_range
+from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.language.statement import Op
+from tilewright.isa.machine.machine import Machine
+
+ROW, COLUMN = 2, 3
+"""Dimensions of a buffer."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where a buffer lies in another: each index there as steps of the indices here, and the first."""
+
+    buffer: str
+    outer: str
+    steps: tuple[Mapping[int, int], ...]  # by dimension there: dimension here → step
+    firsts: tuple[int, ...]
+
+    def step(self, dimension: int) -> int:
+        """The step of a dimension that is the same in both; 0 if it is not."""
+        return self.steps[dimension].get(dimension, 0) if len(self.steps[dimension]) < 2 else 0
+
+    @property
+    def joins_rows(self) -> bool:
+        """Whether rows here follow each other in one row there."""
+        return ROW in self.steps[COLUMN]
+
+    def moved(self, access: Access, order: Sequence[str]) -> Access:
+        """An access of the buffer as one of the outer buffer; its terms are in the order of a nest's loops."""
+        if access.tensor != self.buffer:
+            return access
+        index = []
+        for steps, first in zip(self.steps, self.firsts, strict=True):
+            terms: dict[str, int] = {}
+            for dimension, step in steps.items():
+                first += step * access.index[dimension].constant
+                for loop, by in access.index[dimension].terms:
+                    terms[loop] = terms.get(loop, 0) + by * step
+            index.append(Affine(tuple(sorted(terms.items(), key=lambda term: order.index(term[0]))), first))
+        return replace(access, tensor=self.outer, index=tuple(index))
+
+
+def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
+    """The program without the copies that are only a matter of addresses; it computes the same."""
+    program = separate_batches(program)
+    merger = _Merger(program, machine)
+    position = 0
+    while position < len(merger.nests):
+        part = merger.part(merger.nests[position])
+        if part is None:
+            position += 1
+        else:
+            merger.merge(part, position)
+    live = {access.tensor for nest in merger.nests for access in (*nest.reads.values(), nest.result)}
+    live |= merger.hosted
+    buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
+    return replace(program, nests=tuple(merger.nests), buffers=buffers)
+
+
+class _Merger:
+    """The nests so far, and what decides whether a copy can go."""
+
+    def __init__(self, program: NestProgram, machine: Machine) -> None:
+        self.nests = list(program.nests)
+        self.hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+        self._buffers = program.buffers
+        self._lanes = machine.lanes
+        self._vector = machine.lanes * vector_blocks(machine)
+
+    def merge(self, part: _Part, position: int) -> None:
+        """Drop the copy at a position; every access of the buffer becomes one of its part of the outer buffer."""
+        del self.nests[position]
+        for index, nest in enumerate(self.nests):
+            if part.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
+                order = [loop.name for loop in nest.loops]
+                reads = {name: part.moved(read, order) for name, read in nest.reads.items()}
+                self.nests[index] = replace(nest, reads=reads, result=part.moved(nest.result, order))
+
+    def part(self, copy: Nest) -> _Part | None:
+        """What a nest copies from or to as a part of the other, if it is a copy that can go."""
+        if copy.expr.op is not Op.SOURCE or any(loop.is_reduce for loop in copy.loops):
+            return None
+        source = copy.reads[copy.expr.name]
+        if source.tensor not in self._buffers or source.outside is not None:
+            return None
+        for inner, outer in ((source, copy.result), (copy.result, source)):
+            part = self._placed(inner, outer, copy)
+            if part is not None and self._is_possible(part, is_written=inner is source):
+                return part
+        return None
+
+    def _placed(self, inner: Access, outer: Access, copy: Nest) -> _Part | None:
+        """The inner access's buffer as a part of the outer's; None unless the copy moves all of it."""
+        trips = {loop.name: loop.trip for loop in copy.loops}
+        shape = self._buffers[inner.tensor].shape
+        dimension_of: dict[str, int] = {}
+        for dimension, (size, index) in enumerate(zip(shape, inner.index, strict=True)):
+            loops = [loop for loop, _ in index.terms]
+            if index.constant or len(loops) > 1 or any(by != 1 for _, by in index.terms):
+                return None
+            if (trips[loops[0]] if loops else 1) != size:
+                return None
+            dimension_of |= {loop: dimension for loop in loops if size > 1}
+        steps = [
+            {dimension_of[loop]: by for loop, by in index.terms if loop in dimension_of}
+            or ({} if dimension in dimension_of.values() else {dimension: 1})
+            for dimension, index in enumerate(outer.index)
+        ]
+        moving = [loop for index in outer.index for loop, _ in index.terms if trips[loop] > 1]
+        if sorted(moving) != sorted(dimension_of) or not self._is_same_walk(steps, shape):
+            return None
+        if ROW in steps[COLUMN]:
+            steps[COLUMN] = {COLUMN: 1, **steps[COLUMN]}  # accesses keep their loop over columns, of a single one too
+        return _Part(inner.tensor, outer.tensor, tuple(steps), tuple(of.constant for of in outer.index))
+
+    def _is_same_walk(self, steps: Sequence[Mapping[int, int]], shape: Sequence[int]) -> bool:
+        """Whether each dimension stays the same one; or rows follow each other, without room between them."""
+        if steps[COLUMN] in ({ROW: shape[COLUMN], COLUMN: 1}, {ROW: shape[COLUMN]}):
+            steps = [*steps[:ROW], {ROW: 1}, {COLUMN: 1}]
+        return all(set(of) == {dimension} for dimension, of in enumerate(steps))
+
+    def _is_possible(self, part: _Part, is_written: bool) -> bool:
+        """Whether a buffer may become a part; `is_written` when the copy wrote the part, not read it."""
+        inner, outer = self._buffers[part.buffer], self._buffers[part.outer]
+        if part.buffer in self.hosted or inner.type != outer.type:
+            return False
+        reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == part.buffer]
+        has_reader = len(reads) > is_written
+        if part.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
+            return False
+        if any(_leaves_out_pixels(nest, part.moved(read, [loop.name for loop in nest.loops])) for nest, read in reads):
+            return False
+        if is_written and has_reader and not part.joins_rows and (part.step(ROW), part.step(COLUMN)) != (1, 1):
+            return False  # loads take what lies between as well, which may not be written yet
+        return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
+            self._sees_neighbours(part, nest, read) for nest, read in reads
+        )
+
+    def _is_aligned(self, part: _Part, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
+        """Channels one by one, from a whole vector (a word is enough for who only writes) to the end of one."""
+        first, step, end = part.firsts[1], part.step(1), part.firsts[1] + inner.shape[1]
+        unit = self._vector if has_reader else self._lanes
+        if step != 1 or first % unit:
+            return False
+        words_end, vectors_end = (-(-end // size) * size for size in (self._lanes, unit))
+        is_end = end == outer.shape[1] or (words_end == vectors_end and self._is_unwritten(part, range(end, words_end)))
+        return is_end or not is_written
+
+    def _is_unwritten(self, part: _Part, channels: range) -> bool:
+        """Whether no nest writes any of some channels of the outer buffer."""
+        return not any(
+            set(channels).intersection(index_range(nest, nest.result, 1))
+            for nest in self.nests
+            if nest.result.tensor == part.outer
+        )
+
+    def _sees_neighbours(self, part: _Part, nest: Nest, read: Access) -> bool:
+        """Whether a read goes beyond the buffer where the outer one has other elements."""
+        if read.outside is None:
+            return False
+        inner, outer = self._buffers[part.buffer].shape, self._buffers[part.outer].shape
+        return any(
+            not _is_within(index_range(nest, read, d), inner[d])
+            and (part.step(d), part.firsts[d], inner[d]) != (1, 0, outer[d])
+            for d in (0, 2, 3)
+        )
+
+
+def _leaves_out_pixels(nest: Nest, read: Access) -> bool:
+    """Whether a read skips pixels that are channels elsewhere in its nest: those of a matrix follow each other."""
+    accesses = [access for access in (*nest.reads.values(), nest.result) if len(access.index) == len(read.index)]
+    channels = {loop for access in accesses for loop, _ in access.index[1].terms}
+    return any(loop in channels and by != 1 for d in (ROW, COLUMN) for loop, by in read.index[d].terms)
+
+
+def _is_within(indices: Sequence[int], size: int) -> bool:
+    return min(indices) >= 0 and max(indices) < size

@@ -1,0 +1,92 @@
+"""The expressions of nests, in the form in which machine files write them, so that trees unify node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.number_format import NumberFormat
+from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
+from tilewright.isa.language.statement import Expr, Op, Scope, const, make
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The quantised result of an expression: its zero point, and the limits that it is clamped to."""
+
+    zero: int
+    low: int
+    high: int
+
+
+def source(name: str, values: Interval) -> Expr:
+    """A read of the nest, with the values that it can take."""
+    return Expr(Op.SOURCE, values, name=name)
+
+
+def sum_of_products(a: Expr, b: Expr, bound: Interval) -> Expr:
+    """`sum(a * b)`, whose bound the caller knows from the weights."""
+    return Expr(Op.SUM, bound, (make(Op.MUL, a, b),))
+
+
+def requantized(total: Expr, bias: Expr, scale: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:
+    """`clamp(round_shift((total + bias) * scale, shift) + zero, low, high)`"""
+    return _limited(make(Op.MUL, make(Op.ADD, total, bias), scale), shift, target, number)
+
+
+def rescaled(a: Expr, a_zero: int, scale: int, shift: int, target: Target, number: NumberFormat) -> Expr:
+    """`clamp(round_shift((a - a_zero) * scale, shift) + zero, low, high)`"""
+    return _limited(_centred(a, a_zero, scale), const(shift), target, number)
+
+
+def multiplied(
+    a: Expr, a_zero: int, b: Expr, b_zero: int, scale: int, shift: int, target: Target, number: NumberFormat
+) -> Expr:
+    """`clamp(round_shift((a - a_zero) * (b - b_zero) * scale, shift) + zero, low, high)`"""
+    product = make(Op.MUL, make(Op.SUB, a, const(a_zero)), make(Op.SUB, b, const(b_zero)))
+    return _limited(make(Op.MUL, product, const(scale)), const(shift), target, number)
+
+
+def added(
+    a: Expr,
+    a_zero: int,
+    a_scale: int,
+    b: Expr,
+    b_zero: int,
+    b_scale: int,
+    shift: int,
+    target: Target,
+    number: NumberFormat,
+) -> Expr:
+    """`clamp(round_shift((a - a_zero) * a_scale + (b - b_zero) * b_scale, shift) + zero, low, high)`"""
+    total = make(Op.ADD, _centred(a, a_zero, a_scale), _centred(b, b_zero, b_scale))
+    return _limited(total, const(shift), target, number)
+
+
+def _centred(a: Expr, zero: int, scale: int) -> Expr:
+    return make(Op.MUL, make(Op.SUB, a, const(zero)), const(scale))
+
+
+def _limited(value: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:
+    rounded = make(Op.ROUND_SHIFT, value, shift, scope=scope_of_rounding(number.rounding))
+    return clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
+
+
+def clamp(value: Expr, low: int, high: int) -> Expr:
+    return make(Op.MIN, make(Op.MAX, value, const(low)), const(high))
+
+
+def across_lanes(op: Op, reduced: Expr) -> Expr:
+    """A reduction over channels that goes on across lanes; a nest has one element in each of its iterations."""
+    return Expr(op, reduced.range, (reduced,), value=1)
+
+
+def with_node(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """The expression with another node in place of one of its own."""
+    if expr is old:
+        return new
+    return replace(expr, args=tuple(with_node(arg, old, new) for arg in expr.args))
+
+
+def scope_of_rounding(rounding: Rounding) -> Scope:
+    """A scope that has nothing but a rounding."""
+    return Scope({}, {}, "", IntegerType(2, True), 1, 1, rounding)

@@ -1,0 +1,53 @@
+"""Between the values that a host has (ONNX's shapes and types) and those that a program holds (int8, [N, C, H, W])."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.isa.program.program import Tensor, element_scales, in_host_order
+
+UINT8_OFFSET = 128
+
+
+def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """Quantise as ONNX's QuantizeLinear (in float32, ties to even, saturated), or shift uint8; raises CompileError."""
+    if values.shape != tensor.shape or values.dtype.name != tensor.dtype:
+        raise CompileError(
+            f"input {tensor.name!r}: expected {tensor.dtype} {list(tensor.shape)}, came {values.dtype.name} "
+            f"{list(values.shape)}"
+        )
+    stored: NDArray[Any]
+    match tensor.dtype:
+        case "float32":
+            scales, zeros = element_scales(tensor)
+            limits = tensor.element.interval
+            stored = np.clip(np.rint(values / scales) + zeros, limits.low, limits.high)
+        case "uint8":
+            stored = values.astype(np.int64) - UINT8_OFFSET
+        case _:
+            stored = values
+    ordered = stored.astype(f"i{tensor.element_bytes}").transpose(tensor.axes or range(stored.ndim))
+    if tensor.windows is None:
+        return ordered.reshape(tensor.stored)
+    content = tensor.windows.pack(
+        ordered.reshape(tensor.stored[0], *tensor.windows.image), tensor.zero_point, tensor.stored[2], 1
+    )
+    gathered: NDArray[np.int8] = tensor.windows.gather(content, tensor.stored)
+    return gathered
+
+
+def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """Dequantise as ONNX's DequantizeLinear, or shift back to uint8."""
+    values = in_host_order(stored.astype(np.int64), tensor)
+    match tensor.dtype:
+        case "float32":
+            scales, zeros = element_scales(tensor)
+            return np.asarray((values - zeros).astype(np.float32) * scales)
+        case "uint8":
+            return (values + UINT8_OFFSET).astype(np.uint8)
+        case _:
+            return values.astype(tensor.dtype)

@@ -1,0 +1,117 @@
+"""Level 2: each (fused) operator as a loop nest around one expression, the same form as an ISA instruction.
+
+Example, a 3×3 convolution of 16 channels to 32 on 8×8, stride 1, padding 1, requantised:
+
+    loops   n=1 o=32 y=8 x=8, reduce i=16 r=3 s=3
+    reads   x: input[n, i, y + r - 1, x + s - 1], outside: -128      w: conv1.weight[o, i, r, s]
+            bias: conv1.bias[o]    scale: conv1.scale[o]    shift: conv1.shift[o]
+    result  conv1[n, o, y, x] = clamp(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128, 127)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.statement import Expr
+from tilewright.isa.program.program import Tensor
+
+
+def stored_dtype(of: IntegerType) -> np.dtype[Any]:
+    """numpy's smallest integer type that holds a type."""
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
+    return np.dtype(f"{'int' if of.is_signed else 'uint'}{bits}")
+
+
+@dataclass(frozen=True, slots=True)
+class NestLoop:
+    """One loop; its index runs from 0 to `trip` - 1."""
+
+    name: str
+    trip: int
+    is_reduce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + Σ coefficient · loop index`: one dimension's index of an access."""
+
+    terms: tuple[tuple[str, int], ...]  # (loop, coefficient), coefficients not zero, in loop order
+    constant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a nest reads or writes a tensor, per iteration; `outside` is the value of elements outside its bounds.
+
+    A read with `outside` None never leaves the bounds. A dimension whose index names no loop stays put: a weight that
+    is the same for every tap, an operand that is broadcast. `i - o` with `outside` 0 is a diagonal: the weights of a
+    depthwise convolution. A result whose index has constants, or whose loops are
+    shorter than the buffer, is a part of the buffer; other nests write the rest.
+    """
+
+    tensor: str
+    index: tuple[Affine, ...]  # one per dimension
+    outside: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor of the program that is computed or fed: 4-D activations [N, C, H, W] of an integer type."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: IntegerType
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One operator (or a fusion of several): for every iteration, `result` takes the value of `expr`.
+
+    The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction (across
+    lanes also one inside another, each over all its iterations). `lanes_sum` and `lanes_max` are their argument: they
+    say that the reduction in it is over channels, which lie in lanes. A `lut(t, x)` looks up in the read t, a constant
+    [C or 1, entries] whose access indexes all but the last dimension; its first entry is for -entries / 2, or for the
+    least value of the type that x is wrapped to.
+    Every node's `range` holds for all inputs (weights are known, so a `sum` has its true bound).
+    """
+
+    name: str
+    nodes: tuple[str, ...]  # ONNX nodes that it computes
+    loops: tuple[NestLoop, ...]  # outermost first
+    reads: Mapping[str, Access]
+    result: Access
+    expr: Expr
+    macs: int  # multiply-accumulates of the ONNX operators, padding included
+
+
+@dataclass(frozen=True)
+class NestProgram:
+    """A whole network: nests in an order that computes every buffer before it is read.
+
+    `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]), each of the smallest
+    integer type of numpy that holds its type; `inputs` and `outputs`
+    describe buffers of the same names as the host sees them (`offset` and `lanes` are 0 at this level).
+    """
+
+    name: str
+    nests: tuple[Nest, ...]
+    buffers: Mapping[str, Buffer]
+    constants: Mapping[str, NDArray[Any]]
+    constant_types: Mapping[str, IntegerType]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+def index_range(nest: Nest, access: Access, dimension: int) -> range:
+    """All indices of a dimension between the smallest and the largest that a nest reads."""
+    trips = {loop.name: loop.trip for loop in nest.loops}
+    index = access.index[dimension]
+    ends = [by * (trips[loop] - 1) for loop, by in index.terms]
+    low, high = sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
+    return range(index.constant + low, index.constant + high + 1)

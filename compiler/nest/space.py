@@ -1,0 +1,132 @@
+"""The iteration space of a nest: what each of its loops is to the memories, read off its result access.
+
+Words of the activation memory hold the channels of one pixel, so the loop that moves along dimension 1 of the result
+is the lane loop; the others move from word to word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.text.node_names import describe_nodes
+from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
+
+NO_LOOP = ""
+"""Stands for the loop of a dimension that does not move; its trip count is 1."""
+
+
+@dataclass(frozen=True)
+class NestSpace:
+    """The loops of a nest by role. `batch`, `lane`, `row` and `column` move along dimensions 0 to 3 of the result.
+
+    `across` is the reduce loop over channels, in whole words, whose reductions go on across lanes.
+    """
+
+    batch: str
+    lane: str
+    row: str
+    column: str
+    reduce: tuple[str, ...]
+    trips: Mapping[str, int]
+    across: str = NO_LOOP
+
+    @property
+    def points(self) -> tuple[str, str, str]:
+        """The loops over pixels, outermost first."""
+        return self.batch, self.row, self.column
+
+    @cached_property
+    def pixels(self) -> int:
+        return self.trips[self.batch] * self.trips[self.row] * self.trips[self.column]
+
+
+def nest_space(nest: Nest, lanes: int) -> NestSpace:
+    """The roles of a nest's loops; raises CompileError if the result is not a plain walk over [N, C, H, W]."""
+    trips = {loop.name: loop.trip for loop in nest.loops} | {NO_LOOP: 1}
+    moving = walking_loops(nest.result)
+    if len(moving) != 4 or None in moving:
+        raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
+    first = nest.result.index[1].constant
+    if first % lanes or any(by != 1 for _, by in nest.result.index[1].terms):
+        raise CompileError(
+            f"{describe(nest)}: its channels begin at channel {first} of {nest.result.tensor}; "
+            f"expected a multiple of the machine's {lanes} lanes"
+        )
+    batch, lane, row, column = (loop or NO_LOOP for loop in moving)
+    reduce = tuple(loop.name for loop in nest.loops if loop.is_reduce)
+    known = {batch, lane, row, column, *reduce}
+    for loop in nest.loops:
+        if loop.name not in known and loop.trip > 1:
+            raise CompileError(f"{describe(nest)}: loop {loop.name} moves no dimension of the result")
+    return NestSpace(batch, lane, row, column, reduce, trips, _across(nest, reduce, trips, lanes))
+
+
+def _across(nest: Nest, reduce: tuple[str, ...], trips: Mapping[str, int], lanes: int) -> str:
+    """The reduce loop that operations across lanes belong to; NO_LOOP without such operations."""
+    if not any(node.op in ACROSS_LANES for node in walk(nest.expr)):
+        return NO_LOOP
+    tensors = [access.index[1] for access in nest.reads.values() if len(access.index) == 4]
+    over_channels = {loop for index in tensors for loop, _ in index.terms if loop in reduce}
+    if len(over_channels) != 1 or any(trips[loop] % lanes for loop in over_channels):
+        found = ", ".join(f"{loop} of {trips[loop]}" for loop in sorted(over_channels)) or "none"
+        raise CompileError(
+            f"{describe(nest)}: its reduce loops over channels are {found}; an operation across lanes needs one, of a "
+            f"multiple of the machine's {lanes} lanes"
+        )
+    return over_channels.pop()
+
+
+def loops_of(expr: Expr, nest: Nest) -> frozenset[str]:
+    """The loops on which the value of an expression depends."""
+    of_args = frozenset(loop for arg in expr.args for loop in loops_of(arg, nest))
+    if expr.op in REDUCTIONS:
+        return of_args - {loop.name for loop in nest.loops if loop.is_reduce}
+    if expr.op in (Op.SOURCE, Op.LUT):
+        return of_args | {loop for index in nest.reads[expr.name].index for loop, _ in index.terms}
+    return of_args
+
+
+def walking_loops(result: Access) -> list[str | None]:
+    """The loop along each dimension of a result: NO_LOOP without one, None with several.
+
+    Rows may also follow each other in one row of the result.
+    """
+    moving = [_only_loop(index) for index in result.index]
+    if len(moving) == 4 and moving[2] == NO_LOOP and len(result.index[3].terms) == 2:
+        moving[2:] = [loop for loop, _ in result.index[3].terms]
+    return moving
+
+
+def describe(nest: Nest) -> str:
+    """How messages name a nest: by its ONNX nodes."""
+    return describe_nodes(nest.nodes) or nest.name
+
+
+def coefficient(index: Affine, loop: str) -> int:
+    return next((by for name, by in index.terms if name == loop), 0)
+
+
+def is_lane_walk(access: Access, loop: str, step: int) -> bool:
+    """Whether an access's channels are `loop` plus a multiple of `step`, and `loop` moves no other dimension."""
+    channels = access.index[1]
+    moves_alone = all(coefficient(index, loop) == 0 for d, index in enumerate(access.index) if d != 1)
+    is_unit = channels.terms == (((loop, 1),) if loop != NO_LOOP else ())
+    return len(access.index) == 4 and moves_alone and is_unit and channels.constant % step == 0
+
+
+def is_band(index: Affine, lane: str, summed: str) -> bool:
+    """Whether an index of a matrix counts the summed channels from a multiple of the result's channel on."""
+    return index.constant == 0 and [loop for loop, _ in index.terms] == [lane, summed] and (
+        index.terms[0][1] < 0 and index.terms[1][1] == 1
+    )
+
+
+def _only_loop(index: Affine) -> str | None:
+    """The one loop of an index, NO_LOOP without any, None with several."""
+    if not index.terms:
+        return NO_LOOP
+    return index.terms[0][0] if len(index.terms) == 1 else None

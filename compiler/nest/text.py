@@ -1,0 +1,321 @@
+"""Nest programs as text and back: level 2 in MLIR's generic syntax.
+
+    %conv1 = "nest.buffer"() : () -> memref<1x32x8x8xi8>
+    "nest.compute"(%input, %conv1.weight, …, %conv1) {name = "conv1", loops = ["n 1", "o 32", …, "i 16 reduce"],
+        reads = {x = "n, i, y + r - 1, x + s - 1 outside -128", w = "o, i, r, s", …}, result = "n, o, y, x",
+        expr = "min(max(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128), 127)",
+        ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["Conv conv1"], macs = 294912}
+
+An index is a sum of loops with coefficients (`2*y + r - 1`). Ranges are given for what cannot be inferred: the reads
+and the sum. What all channels of a pixel share and an expression uses several times is named in `values`, in order:
+
+    values = {v1 = "lanes_max(max_over(a))", …}, expr = "… lut(e, wrap(v1 - x, uint8)) …"
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
+from tilewright.compiler.text.attributes import attribute, parse_tensor, strings, tensor_attribute
+from tilewright.compiler.text.mlir import (
+    Block,
+    Operation,
+    parse_operation,
+    print_operation,
+    shaped_type,
+    split_shaped_type,
+)
+from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
+from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, const, make, walk
+
+DIALECT = "nest."
+PROGRAM = DIALECT + "program"
+BUFFER = DIALECT + "buffer"
+CONSTANT = DIALECT + "constant"
+COMPUTE = DIALECT + "compute"
+SUM = "sum"
+"""The name under which the range of the expression's sum is given."""
+
+
+def print_nests(program: NestProgram) -> str:
+    """The program as text; `parse_nests` gives an equal program back."""
+    constants = [_print_constant(name, program) for name in program.constants]
+    buffers = [
+        Operation(BUFFER, results=(buffer.name,), result_types=(_memref(buffer.shape, buffer.type),))
+        for buffer in program.buffers.values()
+    ]
+    nests = [_print_nest(nest, program) for nest in program.nests]
+    attributes = {
+        "name": program.name,
+        "inputs": tuple(map(tensor_attribute, program.inputs)),
+        "outputs": tuple(map(tensor_attribute, program.outputs)),
+    }
+    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
+    return print_operation(whole) + "\n"
+
+
+def parse_nests(text: str) -> NestProgram:
+    """The nest program of a text; raises CompileError for a fault of the text."""
+    whole = parse_operation(text)
+    if whole.name != PROGRAM or whole.region is None:
+        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+    constants, types, buffers, nests = {}, {}, {}, []
+    for operation in whole.region.operations:
+        match operation:
+            case Operation(name="nest.constant", results=(name,), result_types=(of,)):
+                constants[name] = attribute(operation, "value", np.ndarray)
+                _, types[name] = _parse_memref(of)
+            case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
+                buffers[name] = Buffer(name, *_parse_memref(of))
+            case Operation(name="nest.compute", results=()):
+                ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
+                nests.append(_parse_nest(operation, ranks))
+            case _:
+                raise CompileError(f"unknown operation {operation.name!r}; expected {CONSTANT}, {BUFFER} or {COMPUTE}")
+    return NestProgram(
+        attribute(whole, "name", str),
+        tuple(nests),
+        buffers,
+        constants,
+        types,
+        tuple(map(parse_tensor, attribute(whole, "inputs", tuple))),
+        tuple(map(parse_tensor, attribute(whole, "outputs", tuple))),
+    )
+
+
+# -- types and constants -----------------------------------------------------------------------------------------------
+
+
+def _memref(shape: tuple[int, ...], of: IntegerType) -> str:
+    return shaped_type("memref", shape, f"{'' if of.is_signed else 'u'}i{of.bits}")
+
+
+def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
+    _, shape, element = split_shaped_type(text)
+    match = re.fullmatch(r"(u?)i(\d+)", element)
+    if match is None:
+        raise CompileError(f"{text!r}: expected integer elements such as i8 or ui16")
+    return shape, IntegerType(int(match[2]), not match[1])
+
+
+def _print_constant(name: str, program: NestProgram) -> Operation:
+    values, of = program.constants[name], program.constant_types[name]
+    stored = values.astype(stored_dtype(of))
+    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(_memref(values.shape, of),))
+
+
+# -- nests -------------------------------------------------------------------------------------------------------------
+
+
+def _print_nest(nest: Nest, program: NestProgram) -> Operation:
+    tensors = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
+    leaves = [node for node in walk(nest.expr) if node.op in (Op.SOURCE, Op.LUT)]
+    ranges = {node.name: (node.range.low, node.range.high) for node in leaves}
+    for node in walk(nest.expr):
+        if node.op is Op.SUM:
+            ranges[SUM] = (node.range.low, node.range.high)
+    roundings = {node.rounding for node in walk(nest.expr) if node.op is Op.ROUND_SHIFT} or {Rounding.EVEN}
+    assert len(roundings) == 1 and SUM not in nest.reads
+    values, expr = _with_names(nest)
+    attributes = {
+        "name": nest.name,
+        "nodes": print_nodes(nest.nodes),
+        "loops": tuple(f"{loop.name} {loop.trip}{' reduce' * loop.is_reduce}" for loop in nest.loops),
+        "reads": {name: _print_access(access) for name, access in nest.reads.items()},
+        "result": _print_access(nest.result),
+        **({"values": {name: str(value) for name, value in values.items()}} if values else {}),
+        "expr": str(expr),
+        "ranges": ranges,
+        "rounding": roundings.pop().value,
+        "macs": nest.macs,
+    }
+    return Operation(COMPUTE, tensors, attributes=attributes, operand_types=tuple(_type(n, program) for n in tensors))
+
+
+def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
+    """What several parts of an expression read across lanes, each with a name; and the expression with the names."""
+    nodes = dict.fromkeys(walk(nest.expr))
+    used = Counter(arg for node in nodes for arg in node.args)
+    free = (name for name in map("v{}".format, count(1)) if name not in nest.reads)
+    of_lanes = {node for node in nodes if any(inner.op in ACROSS_LANES for inner in walk(node))}
+    named = {node: next(free) for node in nodes if used[node] > 1 and node in of_lanes}
+
+    def renamed(node: Expr) -> Expr:
+        return Expr(Op.SOURCE, node.range, name=named[node]) if node in named else with_args(node)
+
+    def with_args(node: Expr) -> Expr:
+        return replace(node, args=tuple(map(renamed, node.args)))
+
+    return {name: with_args(node) for node, name in named.items()}, renamed(nest.expr)
+
+
+def _type(name: str, program: NestProgram) -> str:
+    if name in program.buffers:
+        return _memref(program.buffers[name].shape, program.buffers[name].type)
+    return _memref(program.constants[name].shape, program.constant_types[name])
+
+
+def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
+    name = attribute(operation, "name", str)
+    loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
+    texts = attribute(operation, "reads", dict)
+    if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
+        raise CompileError(f"nest {name!r}: expected a known tensor for each of {', '.join(texts)} and the result")
+    accesses = [
+        _parse_access(tensor, text, loops, name)
+        for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
+    ]
+    expr = _parse_expr(operation, name)
+    tables = {node.name for node in walk(expr) if node.op is Op.LUT}
+    for read, access in zip((*texts, ""), accesses, strict=True):
+        expected = ranks[access.tensor] - (read in tables)
+        if len(access.index) != expected:
+            raise CompileError(
+                f"nest {name!r}: {access.tensor} has {expected} dimensions, came {len(access.index)} indices"
+            )
+    for node in walk(expr):
+        if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:
+            raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
+    return Nest(
+        name,
+        parse_nodes(strings(operation, "nodes")),
+        loops,
+        dict(zip(texts, accesses[:-1], strict=True)),
+        accesses[-1],
+        expr,
+        attribute(operation, "macs", int),
+    )
+
+
+def _parse_loop(text: str, nest: str) -> NestLoop:
+    match = re.fullmatch(r"(\w+) (\d+)( reduce)?", text)
+    if match is None or int(match[2]) < 1:
+        raise CompileError(f"nest {nest!r}: {text!r} is not a loop; expected `name trip` or `name trip reduce`")
+    return NestLoop(match[1], int(match[2]), match[3] is not None)
+
+
+# -- accesses ----------------------------------------------------------------------------------------------------------
+
+
+def _print_access(access: Access) -> str:
+    outside = "" if access.outside is None else f" outside {access.outside}"
+    return ", ".join(map(_print_affine, access.index)) + outside
+
+
+def _print_affine(affine: Affine) -> str:
+    """`2*y + r - 1`; a constant alone is printed as it is."""
+    parts = [
+        (coefficient, loop if abs(coefficient) == 1 else f"{abs(coefficient)}*{loop}")
+        for loop, coefficient in affine.terms
+    ]
+    if affine.constant or not parts:
+        parts.append((affine.constant, str(abs(affine.constant))))
+    text = "".join(f" {'-' if sign < 0 else '+'} {part}" for sign, part in parts)
+    return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
+
+
+def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
+    match = re.fullmatch(r"(.*?)(?: outside (-?\d+))?", text if isinstance(text, str) else "")
+    assert match is not None
+    index = tuple(_parse_affine(part, loops, nest) for part in match[1].split(","))
+    return Access(tensor, index, None if match[2] is None else int(match[2]))
+
+
+def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
+    text = text.strip()
+    if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
+        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
+    terms, constant = [], 0
+    parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
+    names = {loop.name for loop in loops}
+    for sign, coefficient, atom in parts:
+        factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
+        if atom.isdigit():
+            constant += factor * int(atom)
+        elif atom in names:
+            terms.append((atom, factor))
+        else:
+            raise CompileError(f"nest {nest!r}: the index {text!r} names {atom!r}, which is no loop")
+    return Affine(tuple(terms), constant)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+_OPERATORS: Mapping[type[ast.AST], Op] = {
+    ast.Add: Op.ADD,
+    ast.Sub: Op.SUB,
+    ast.Mult: Op.MUL,
+    ast.LShift: Op.SHIFT_LEFT,
+    ast.RShift: Op.SHIFT_RIGHT,
+    ast.Lt: Op.LESS,
+    ast.LtE: Op.LESS_EQUAL,
+    ast.Eq: Op.EQUAL,
+    ast.NotEq: Op.NOT_EQUAL,
+}
+_WORDS: Mapping[str, Op] = {op.value: op for op in (Op.MIN, Op.MAX, Op.ABS, Op.WHERE, Op.MAX_OVER, Op.MIN_OVER)}
+
+_ACROSS_LANES: Mapping[str, Op] = {op.value: op for op in ACROSS_LANES}
+
+
+def _parse_expr(operation: Operation, nest: str) -> Expr:
+    text = attribute(operation, "expr", str)
+    ranges = attribute(operation, "ranges", dict)
+    values = attribute(operation, "values", dict) if "values" in operation.attributes else {}
+    try:
+        rounding = Rounding(attribute(operation, "rounding", str))
+        intervals = {name: Interval(*map(int, bounds)) for name, bounds in ranges.items()}
+        named: dict[str, Expr] = {}
+        for name, value in values.items():
+            named[name] = _build(ast.parse(value, mode="eval").body, intervals, rounding, named)
+        return _build(ast.parse(text, mode="eval").body, intervals, rounding, named)
+    except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
+        raise CompileError(
+            f"nest {nest!r}: `{text}` is not an expression with ranges for its reads: {error}"
+        ) from error
+
+
+def _build(
+    node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, named: Mapping[str, Expr]
+) -> Expr:
+    def built(*nodes: ast.expr) -> list[Expr]:
+        return [_build(inner, ranges, rounding, named) for inner in nodes]
+
+    match node:
+        case ast.Constant(value=int(value)):
+            return const(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return const(-value)
+        case ast.Name(id=name) if name in named:
+            return named[name]
+        case ast.Name(id=name):
+            return Expr(Op.SOURCE, ranges[name], name=name)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return make(_OPERATORS[type(operator)], *built(left, right))
+        case ast.Compare(left=left, ops=[compare], comparators=[right]) if type(compare) in _OPERATORS:
+            return make(_OPERATORS[type(compare)], *built(left, right))
+        case ast.Call(func=ast.Name(id="sum"), args=[term]):
+            return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
+        case ast.Call(func=ast.Name(id="lut"), args=[ast.Name(id=table), index]):
+            return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
+        case ast.Call(func=ast.Name(id="round_shift"), args=args):
+            return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
+        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=of)]):
+            return make(Op.WRAP, *built(value), type=parse_integer_type(of))
+        case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
+            return across_lanes(_ACROSS_LANES[word], *built(reduced))
+        case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:
+            return make(_WORDS[word], *built(*args))
+    raise ValueError(f"`{ast.unparse(node)}` is not part of the language")

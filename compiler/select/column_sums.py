@@ -1,0 +1,121 @@
+"""Zero points of vectors in a product of two computed tensors, once for each channel of the result.
+
+`(x - z) * w` is `x * w` and `-z * w`, and the second term is the same for all pixels: it takes one vector that holds -z
+everywhere, in place of as many as there are pixels, and an instruction `y = wrap(a + b, int32)` that adds what comes of
+it to the sums. Without such an instruction the term is one more product for each pixel, with the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.nest.expressions import source, with_node
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.nest.products import Products, choosing_loops, products_of
+from tilewright.compiler.nest.space import NestSpace, nest_space
+from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.statement import Expr, Op, const, make, walk
+from tilewright.isa.machine.machine import Machine
+
+START_CYCLES = 500
+"""What one more nest costs beside the loads of its matrix."""
+
+
+def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
+    """The same program with such terms as nests of their own, where it pays and instructions compute it."""
+    for nest in program.nests:
+        apart = _apart(nest, program, machine)
+        program = program if apart is None else apart
+    return program
+
+
+def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | None:
+    total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
+    products = None if total is None else products_of(total.args[0])
+    if total is None or products is None or not products.numbers:
+        return None
+    space = nest_space(nest, machine.lanes)
+    matrix = next(a for a in products.main.args if any(space.lane in dict(i.terms) for i in nest.reads[a.name].index))
+    numbers = [number for read, number in products.numbers if read == matrix.name]
+    if not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
+        return None
+    sums, buffer, vector = _columns(nest, matrix, numbers, space)
+    name = _fresh(f"{nest.name}.columns", program)
+    sums = replace(sums, result=replace(sums.result, tensor=name))
+    constants = {**program.constants, sums.reads["e"].tensor: vector}
+    types = {**program.constant_types, sums.reads["e"].tensor: ACTIVATION}
+    rest = _with_columns(nest, total, products, matrix, sums.expr.range, replace(sums.result, tensor=name))
+    nests = tuple(made for old in program.nests for made in ((sums, rest) if old is nest else (old,)))
+    buffers = {**program.buffers, name: replace(buffer, name=name)}
+    made = replace(program, nests=nests, buffers=buffers, constants=constants, constant_types=types)
+    try:
+        selector = Selector(machine, made)
+        selector.cover(sums), selector.cover(rest)
+    except CompileError:
+        return None
+    return made
+
+
+def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> bool:
+    """Whether the products that go take longer than the additions that come, and one more load of the matrix."""
+    if vector_blocks(machine) > 1 or not choosing_loops(matrix, space) <= {space.batch}:
+        return False
+    units = -(-space.trips[space.lane] // machine.cols)
+    blocks = prod(-(-space.trips[loop] // machine.rows) for loop in space.reduce)
+    again = START_CYCLES + units * blocks * machine.rows * space.trips[space.batch]
+    return numbers * space.pixels * units * blocks > space.pixels * units + again
+
+
+def _columns(
+    nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace
+) -> tuple[Nest, Buffer, NDArray[np.int8]]:
+    """The nest of a matrix's columns, each times the numbers; its buffer; and the vector of the first number."""
+    access, (summed,) = nest.reads[matrix.name], space.reduce
+    chosen = choosing_loops(access, space)
+    trips = {loop.name: loop.trip if loop.name in {*chosen, space.lane, summed} else 1 for loop in nest.loops}
+    shape = (space.trips[space.batch] if chosen else 1, space.trips[space.lane], 1, 1)
+    still = Affine(())
+    result = Access("", (Affine(((space.batch, 1),) if chosen else ()), Affine(((space.lane, 1),)), still, still))
+    vector = np.full((1, space.trips[summed], 1, 1), numbers[0], np.int8)
+    reads = {"e": Access(f"{nest.name}.zeros", (still, Affine(((summed, 1),)), still, still)), "w": access}
+    leaf = source("w", matrix.range)
+    terms = make(Op.MUL, source("e", Interval(numbers[0], numbers[0])), leaf)
+    for number in numbers[1:]:
+        terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(number)))
+    expr = Expr(Op.SUM, _times(terms.range, space.trips[summed]), (terms,))
+    loops = tuple(NestLoop(loop.name, trips[loop.name], loop.is_reduce) for loop in nest.loops)
+    sums = Nest(f"{nest.name}.columns", nest.nodes, loops, reads, result, expr, 0)
+    return sums, Buffer("", shape, ACCUMULATOR), vector
+
+
+def _with_columns(
+    nest: Nest, total: Expr, products: Products, matrix: Expr, columns: Interval, result: Access
+) -> Nest:
+    """The nest with what is the same for all pixels read and added."""
+    terms = products.main
+    leaves = {arg.name: arg for arg in products.main.args}
+    for read, number in products.numbers:
+        if read != matrix.name:
+            terms = make(Op.ADD, terms, make(Op.MUL, leaves[read], const(number)))
+    count = prod(loop.trip for loop in nest.loops if loop.is_reduce)
+    left = Expr(Op.SUM, _times(terms.range, count), (terms,))
+    whole = make(Op.ADD, left, source("columns", columns))
+    return replace(nest, reads={**nest.reads, "columns": result}, expr=with_node(nest.expr, total, whole))
+
+
+def _times(interval: Interval, count: int) -> Interval:
+    return Interval(interval.low * count, interval.high * count)
+
+
+def _fresh(name: str, program: NestProgram) -> str:
+    while name in program.buffers or name in program.constants:
+        name += "'"
+    return name

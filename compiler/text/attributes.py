@@ -1,0 +1,86 @@
+"""Attributes of operations in texts: read with their kind checked, and the host's tensors as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.text.mlir import Operation
+from tilewright.isa.program.program import Tensor
+from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.windows import Windows
+
+
+def attribute(operation: Operation, name: str, kind: type) -> Any:
+    """An attribute of an operation; raises CompileError if it is missing or of another kind."""
+    return entry(operation.attributes, name, kind, operation.name)
+
+
+def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
+    if name not in values:
+        raise CompileError(f"{where}: attribute {name} is missing")
+    value = values[name]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
+        raise CompileError(f"{where}: attribute {name} is {value!r}; expected {kind.__name__}")
+    return value
+
+
+def strings(operation: Operation, name: str) -> tuple[str, ...]:
+    """An attribute that is an array of strings."""
+    values = attribute(operation, name, tuple)
+    for value in values:
+        if not isinstance(value, str):
+            raise CompileError(f"{operation.name}: attribute {name} holds {value!r}; expected strings")
+    return tuple(values)
+
+
+def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
+    """A host's tensor as an attribute; `parse_tensor` reads it back."""
+    return {
+        "name": tensor.name,
+        "shape": tensor.shape,
+        "stored": tensor.stored,
+        "dtype": tensor.dtype,
+        "scale": float(tensor.scale),
+        "zero_point": tensor.zero_point,
+        "offset": tensor.offset,
+        "lanes": tensor.lanes,
+        "axes": tensor.axes,
+        "windows": () if tensor.windows is None else tensor.windows.numbers,
+        "integers": tensor.integers,
+        "scales": {} if tensor.scales is None else _scales_attribute(tensor.scales),
+    }
+
+
+def parse_tensor(value: Any) -> Tensor:
+    if not isinstance(value, Mapping):
+        raise CompileError(f"tensor: came {value!r}; expected a dictionary")
+
+    def part(name: str, kind: type) -> Any:
+        return entry(value, name, kind, "tensor")
+
+    windows, scales = part("windows", tuple), part("scales", dict)
+    return Tensor(
+        name=part("name", str),
+        shape=part("shape", tuple),
+        stored=part("stored", tuple),
+        dtype=part("dtype", str),
+        scale=part("scale", float),
+        zero_point=part("zero_point", int),
+        offset=part("offset", int),
+        lanes=part("lanes", int),
+        axes=part("axes", tuple),
+        windows=Windows.of(windows) if windows else None,
+        integers=part("integers", str),
+        scales=_parse_scales(scales) if scales else None,
+    )
+
+
+def _scales_attribute(scales: Scales) -> dict[str, Any]:
+    return {"box": scales.box, "values": tuple(map(float, scales.values)), "zero_points": scales.zero_points}
+
+
+def _parse_scales(value: Mapping[str, Any]) -> Scales:
+    parts = {name: entry(value, name, tuple, "scales") for name in ("box", "values", "zero_points")}
+    return Scales(**parts)

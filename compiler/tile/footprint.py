@@ -1,0 +1,126 @@
+"""Which words of which buffer a tile operation reads and writes, exactly, as bit masks.
+
+Example: trip counts y=2, x=3 with strides 8 and 1 over a block of one word touch the words 0 1 2 8 9 10 from the base
+on: `first` 0 and the mask 111 00000 111.
+
+The checker has its own (`isa.check.footprint`), found another way: the waits that come from here are
+proved by what it says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
+from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one operand of an operation touches: word `first + i` of the buffer wherever `mask[i]` is set.
+
+    Words on chip, bytes in DRAM. An accumulating destination is also read.
+    """
+
+    operand: str
+    buffer: str
+    is_read: bool
+    is_write: bool
+    first: int
+    mask: NDArray[np.bool_]
+
+    @property
+    def stop(self) -> int:
+        return self.first + len(self.mask)
+
+
+def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Footprint, ...]:
+    """One footprint for each operand, in operand order."""
+    of = machine.format(operation.mnemonic)
+    found = []
+    for operand in of.operands:
+        first, mask = operand_mask(machine, of, operand, operation)
+        base = operation.bases[operand.name]
+        is_write = operand is of.destination
+        is_read = not is_write or reads_destination(of, operation)
+        found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask))
+    return tuple(found)
+
+
+def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...]:
+    """The footprints of every operation, in program order."""
+    return tuple(operation_footprints(program.machine, operation) for operation in program.operations)
+
+
+def reads_destination(of: InstructionFormat, operation: TileOperation) -> bool:
+    """True if the operation adds to the old value of its destination."""
+    return bool(of.has_accumulate and operation.fields.get(ACCUMULATE, 0))
+
+
+def operand_mask(
+    machine: Machine, of: InstructionFormat, operand: Operand, operation: TileOperation
+) -> tuple[int, NDArray[np.bool_]]:
+    """(first word relative to the base, mask from there on) of one operand."""
+    fields = operation.fields
+    loops = tuple(
+        (fields.get(f"trip.{loop}", 1), fields.get(f"{operand.name}.{loop}", 0)) for loop in reversed(operand.loops)
+    )
+    return affine_mask(block_words(machine, of, operand), loops)
+
+
+def block_words(machine: Machine, of: InstructionFormat, operand: Operand) -> int:
+    """Consecutive words that an operand moves in one iteration; in DRAM the bytes of the word at the other end."""
+    if operand.memory != DRAM:
+        return operand.block
+    return dma_word_bytes(machine, of)
+
+
+def dma_word_bytes(machine: Machine, of: InstructionFormat) -> int:
+    """Bytes of the on-chip word that a DMA instruction moves in one iteration."""
+    on_chip = next(operand for operand in of.operands if operand.memory != DRAM)
+    return machine.memories[on_chip.memory].word_bytes
+
+
+@lru_cache(maxsize=4096)
+def affine_mask(block: int, loops: tuple[tuple[int, int], ...]) -> tuple[int, NDArray[np.bool_]]:
+    """The words of `block` consecutive ones at every `Σ index·stride`; `loops` are (trip, stride), innermost first.
+
+    Each loop dilates the mask; a trip count of t takes log2 t steps, because the mask of 2n iterations is that of n,
+    or that of n moved by n strides.
+    """
+    first, mask = 0, np.ones(block, np.bool_)
+    for trip, stride in loops:
+        if trip == 1 or stride == 0:
+            continue
+        first += min(0, stride * (trip - 1))
+        step = abs(stride)
+        done = 1
+        while done < trip:
+            more = min(done, trip - done)
+            mask = _or_moved(mask, more * step)
+            done += more
+    mask.flags.writeable = False
+    return first, mask
+
+
+def _or_moved(mask: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
+    wider = np.zeros(len(mask) + by, np.bool_)
+    wider[: len(mask)] = mask
+    wider[by:] |= mask
+    return wider
+
+
+def dense_region(buffer: TileBuffer) -> tuple[str, int]:
+    """(key, offset) under which accesses of a buffer can meet those of another before addresses are chosen.
+
+    Buffers at a fixed offset share their region; all others have a space of their own.
+    """
+    if buffer.offset is None:
+        return f"buffer {buffer.name}", 0
+    return f"region {buffer.place}", buffer.offset

@@ -1,0 +1,67 @@
+"""Level 3: engine operations on buffers that have sizes and lifetimes but no addresses yet.
+
+An operation is an ISA instruction whose bases are `buffer + offset` and whose waits are still open. Operations are in
+an order that gives the right result when executed one after the other; scheduling may only overlap them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Layer, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TileBuffer:
+    """A piece of memory, alive from the first operation that names it to the last.
+
+    `place` is an on-chip memory of the machine (`size` in words) or a DRAM region (`size` in bytes). A buffer in
+    `weights`, `inputs` or `outputs` stands for bytes at a fixed `offset` of that region; elsewhere `offset` is None
+    and the allocator chooses. `alignment` (words or bytes): the chosen address is a multiple of it, and no
+    aligned group of that many words of the buffer lies across two banks.
+    """
+
+    name: str
+    place: str
+    size: int
+    alignment: int = 1
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAddress:
+    """A place in a buffer: words on chip, bytes in DRAM. It may be negative or beyond as long as no access is."""
+
+    buffer: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileOperation:
+    """One engine operation. `fields` are instruction fields by name, without bases, regions and waits."""
+
+    mnemonic: str
+    fields: Mapping[str, int]
+    bases: Mapping[str, BufferAddress]  # by operand
+    layer: int  # index into the program's layers
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """A network as engine operations; `weights` is the content of the weights region.
+
+    `inputs` and `outputs` have their final offsets. `layers[i].first_instruction` is set at emission and 0 here.
+    """
+
+    name: str
+    machine: Machine
+    buffers: Mapping[str, TileBuffer]
+    operations: tuple[TileOperation, ...]
+    weights: bytes
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    input_bytes: int
+    output_bytes: int
+    layers: tuple[Layer, ...]

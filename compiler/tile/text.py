@@ -1,0 +1,132 @@
+"""Tile programs as text and back: level 3 in MLIR's generic syntax.
+
+%act3 = "tile.buffer"() {place = "act", size = 64, alignment = 1} : () -> memref<64x16xi8>
+"tile.load_act"(%input, %act3) {operands = ["d", "y"], offsets = [0, 0], fields = {trip.k = 64, …}, layer = 0}
+    : (memref<1024xi8>, memref<64x16xi8>) -> ()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
+from tilewright.compiler.text.mlir import Block, Operation, parse_operation, print_operation, shaped_type
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Layer
+
+DIALECT = "tile."
+PROGRAM = DIALECT + "program"
+BUFFER = DIALECT + "buffer"
+
+
+def print_tiles(program: TileProgram) -> str:
+    """The program as text; `parse_tiles` gives an equal program back."""
+    types = {name: _buffer_type(program.machine, buffer) for name, buffer in program.buffers.items()}
+    buffers = [_print_buffer(buffer, types[name]) for name, buffer in program.buffers.items()]
+    operations = [_print_operation(operation, types) for operation in program.operations]
+    attributes = {
+        "name": program.name,
+        "machine": program.machine.name,
+        "machine_hash": program.machine.hash,
+        "inputs": tuple(tensor_attribute(tensor) for tensor in program.inputs),
+        "outputs": tuple(tensor_attribute(tensor) for tensor in program.outputs),
+        "input_bytes": program.input_bytes,
+        "output_bytes": program.output_bytes,
+        "layers": tuple({"name": of.name, "nodes": of.nodes, "macs": of.macs} for of in program.layers),
+        "weights": np.frombuffer(program.weights, np.uint8),
+    }
+    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*buffers, *operations)))
+    return print_operation(whole) + "\n"
+
+
+def parse_tiles(text: str, machine: Machine) -> TileProgram:
+    """The tile program of a text, for the machine that it was printed for.
+
+    Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
+    """
+    whole = parse_operation(text)
+    if whole.name != PROGRAM or whole.region is None:
+        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+    if attribute(whole, "machine_hash", str) != machine.hash:
+        name = attribute(whole, "machine", str)
+        raise CompileError(f"the text is for machine {name}, whose description differs from {machine.name}'s")
+    inside = whole.region.operations
+    buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
+    operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
+    return TileProgram(
+        name=attribute(whole, "name", str),
+        machine=machine,
+        buffers=buffers,
+        operations=operations,
+        weights=attribute(whole, "weights", np.ndarray).tobytes(),
+        inputs=tuple(parse_tensor(value) for value in attribute(whole, "inputs", tuple)),
+        outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
+        input_bytes=attribute(whole, "input_bytes", int),
+        output_bytes=attribute(whole, "output_bytes", int),
+        layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
+    )
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def _buffer_type(machine: Machine, buffer: TileBuffer) -> str:
+    if buffer.place in machine.memories:
+        return shaped_type("memref", (buffer.size, machine.memories[buffer.place].word_bytes), "i8")
+    return shaped_type("memref", (buffer.size,), "i8")
+
+
+def _print_buffer(buffer: TileBuffer, of_type: str) -> Operation:
+    attributes: dict[str, Any] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
+    if buffer.offset is not None:
+        attributes["offset"] = buffer.offset
+    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(of_type,))
+
+
+def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Operation:
+    buffers = tuple(base.buffer for base in operation.bases.values())
+    attributes = {
+        "operands": tuple(operation.bases),
+        "offsets": tuple(base.offset for base in operation.bases.values()),
+        "fields": operation.fields,
+        "layer": operation.layer,
+    }
+    of_types = tuple(types[buffer] for buffer in buffers)
+    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=of_types)
+
+
+# -- parsing -----------------------------------------------------------------------------------------------------------
+
+
+def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
+    if len(operation.results) != 1:
+        raise CompileError(f"{BUFFER} gives {len(operation.results)} values; expected one")
+    name = operation.results[0]
+    offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
+    size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
+    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset)
+
+
+def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
+    mnemonic = operation.name.removeprefix(DIALECT)
+    expected = tuple(operand.name for operand in machine.format(mnemonic).operands)
+    names = attribute(operation, "operands", tuple)
+    offsets = attribute(operation, "offsets", tuple)
+    if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
+        raise CompileError(f"{operation.name}: operands are {', '.join(names)}; expected {', '.join(expected)}")
+    bases = {
+        name: BufferAddress(buffer, offset)
+        for name, buffer, offset in zip(names, operation.operands, offsets, strict=True)
+    }
+    fields = attribute(operation, "fields", dict)
+    return TileOperation(mnemonic, dict(fields), bases, attribute(operation, "layer", int))
+
+
+def _parse_layer(value: Mapping[str, Any]) -> Layer:
+    nodes = entry(value, "nodes", tuple, "layer")
+    return Layer(entry(value, "name", str, "layer"), 0, nodes, entry(value, "macs", int, "layer"))

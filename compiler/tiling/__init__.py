@@ -1,0 +1,1 @@
+"""From covered nests to tile programs: sizes of tiles, what stays on chip, which operations."""

@@ -1,0 +1,180 @@
+"""Builds a tile program: fresh buffers, constants in the order of their loads, operations from loop nests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.compiler.select.cover import Step
+from tilewright.compiler.select.transfer import Transfers
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
+from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
+from tilewright.compiler.tiling.pack_loops import LoopPacker, WordLoop, affine_runs
+from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.timing import BURST_BEATS
+
+WEIGHTS = "weights"
+
+
+@dataclass
+class TileBuilder:
+    """What grows while nests are lowered. Operations go to `sink`, which the caller changes as it needs."""
+
+    machine: Machine
+    transfers: Transfers
+    buffers: dict[str, TileBuffer] = field(default_factory=dict)
+    weights: bytearray = field(default_factory=bytearray)
+    sink: list[TileOperation] = field(default_factory=list)
+    layer: int = 0
+    packer: LoopPacker = field(init=False)
+    _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
+
+    def __post_init__(self) -> None:
+        self.packer = LoopPacker(self.machine)
+
+    def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
+        """A new buffer; its name is `name`, or that with a number if it is taken."""
+        fresh = name
+        while fresh in self.buffers:
+            self._copies[name] = self._copies.get(name, 0) + 1
+            fresh = f"{name}.{self._copies[name]}"
+        self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset)
+        return fresh
+
+    def constant(self, name: str, content: bytes) -> str:
+        """A buffer in the weights region that holds `content`, after everything that is there already."""
+        burst = BURST_BEATS * self.machine.dram.bus_bytes
+        self.weights += bytes(-len(self.weights) % burst)
+        fresh = self.buffer(name, WEIGHTS, len(content), offset=len(self.weights))
+        self.weights += content
+        return fresh
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def operation(
+        self,
+        of: InstructionFormat,
+        bases: Mapping[str, BufferAddress],
+        loops: Sequence[WordLoop],
+        immediates: Mapping[str, int] | None = None,
+        accumulates: bool = False,
+    ) -> None:
+        """Append the instructions that run a nest; `accumulates`: it adds to results that are there already."""
+        for packed in self.packer.pack(of, loops):
+            fields = {**packed.fields, **(immediates or {})}
+            if of.has_accumulate:
+                fields[ACCUMULATE] = int(accumulates or packed.accumulates)
+            moved = {
+                operand.name: BufferAddress(bases[operand.name].buffer, bases[operand.name].offset + offset)
+                for operand, offset in zip(of.operands, packed.offsets, strict=True)
+            }
+            self.sink.append(TileOperation(of.mnemonic, fields, moved, self.layer))
+
+    def load_constant(self, memory: str, source: str, name: str, words: int, alignment: int = 1) -> str:
+        """A new buffer in `memory` with the words of a constant buffer."""
+        target = self.buffer(name, memory, words, alignment)
+        self.load_words(source, 0, target, 0, [(words, self.machine.memories[memory].word_bytes, 1)])
+        return target
+
+    def load_words(
+        self, dram: str, byte: int, chip: str, word: int, loops: Sequence[tuple[int, int, int]]
+    ) -> None:  # fmt: skip
+        """Load from a byte of DRAM on to a word on chip, over loops of (trip, byte stride, word stride)."""
+        of = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        self.operation(of, _dma_bases(of, dram, byte, chip, word), nest)
+
+    def move(
+        self,
+        of: InstructionFormat,
+        dram: str,
+        chip: str,
+        blocks: Sequence[tuple[int, int]],
+        loops: Sequence[tuple[int, int, int]],
+    ) -> None:
+        """A load or store: for each lane block from (DRAM byte, word) on, loops of (trip, byte stride, word stride)."""
+        inner = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        place = self.buffers[chip].place
+        for (first_byte, first_word), over_blocks in affine_runs(blocks):
+            outer = [WordLoop(over.trip, _dma_strides(of, *over.strides)) for over in over_blocks]
+            # batch, then blocks, rows, columns: the order in DRAM; of windows the blocks follow each other
+            is_run = len(blocks) > 1 and blocks[1][0] - blocks[0][0] == self.machine.memories[place].word_bytes
+            nest = [*inner, *outer] if is_run else [*inner[:1], *outer, *inner[1:]]
+            self.operation(of, _dma_bases(of, dram, first_byte, chip, first_word), nest)
+
+    def load_box(
+        self, dram: str, source: DramLayout, chip: str, target: Layout, batch: range, blocks: range, rows: range,
+        columns: range,
+    ) -> None:  # fmt: skip
+        """Read a box of a tensor into a layout that holds it."""
+        of = self.transfers.load(self.buffers[chip].place)
+        first = (batch.start, rows.start, columns.start)
+        starts = [
+            (source.address(first[0], b, first[1], first[2]), target.address(first[0], b, first[1], first[2]))
+            for b in blocks
+        ]
+        loops = [
+            (len(batch), source.batch_stride, target.batch_stride),
+            (len(rows), source.row_stride, target.row_stride),
+            (len(columns), source.column_stride, target.column_stride),
+        ]
+        self.move(of, dram, chip, starts, loops)
+
+    def fill_runs(self, fill: Fill, chip: str, layout: Layout, runs: Sequence[PixelRuns]) -> None:
+        """Write a value to pixels of every plane of a layout."""
+        for run in runs:
+            loops = [
+                (layout.batches, layout.batch_stride),
+                (layout.groups, layout.group_stride),
+                (run.count, run.step * layout.group),
+                (run.length * layout.group, 1),
+            ]
+            self.fill_words(fill, chip, run.first * layout.group, loops)
+
+    def fill_missing_blocks(self, fill: Fill, chip: str, layout: Layout, rows: range, columns: range) -> None:
+        """Write a value to the words of the last group that no lane block of the tensor takes."""
+        missing = layout.groups * layout.group - layout.blocks
+        if not missing or not rows or not columns:
+            return
+        at = layout.address(layout.first_batch, layout.first_block, rows.start, columns.start)
+        first = at + (layout.groups - 1) * layout.group_stride + layout.group - missing
+        loops = [
+            (layout.batches, layout.batch_stride),
+            (len(rows), layout.row_stride),
+            (len(columns), layout.column_stride),
+            (missing, 1),
+        ]
+        self.fill_words(fill, chip, first, loops)
+
+    def fill_words(self, fill: Fill, chip: str, first: int, loops: Sequence[tuple[int, int]]) -> None:
+        """Write a value to words of a buffer: with an instruction that computes it, or with loads of a constant."""
+        base = BufferAddress(chip, first)
+        if fill.step is not None:
+            of = fill.step.format
+            nest = [WordLoop(trip, (stride,)) for trip, stride in loops]
+            self.operation(of, {of.destination.name: base}, nest, fill.step.immediates)
+            return
+        of = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(of, 0, stride)) for trip, stride in loops]
+        self.operation(of, _dma_bases(of, fill.constant, 0, chip, first), nest)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How one value gets into words: by an instruction without sources, or from a constant word in DRAM."""
+
+    step: Step | None
+    constant: str = ""
+
+
+def _dma_strides(of: InstructionFormat, at_dram: int, at_chip: int) -> tuple[int, ...]:
+    return tuple(at_dram if operand.memory == DRAM else at_chip for operand in of.operands)
+
+
+def _dma_bases(of: InstructionFormat, dram: str, byte: int, chip: str, word: int) -> dict[str, BufferAddress]:
+    return {
+        operand.name: BufferAddress(dram, byte) if operand.memory == DRAM else BufferAddress(chip, word)
+        for operand in of.operands
+    }

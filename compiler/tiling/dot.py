@@ -1,0 +1,245 @@
+"""A matrix product of a nest on tiles: the parts of each tile's sum, and what each part loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from math import prod
+
+import numpy as np
+
+from tilewright.compiler.nest.nest import Access
+from tilewright.compiler.nest.products import Correction, choosing_loops, pixel_dimension
+from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.select.cover import Step, TensorRead, TensorTiles
+from tilewright.compiler.tile.program import BufferAddress
+from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.job import (
+    InDram,
+    NestJob,
+    Ranges,
+    access_strides,
+    at,
+    common,
+    cut,
+    loop_strides,
+    word_loop,
+)
+from tilewright.compiler.tiling.layout import Layout
+from tilewright.compiler.tiling.on_chip import OnChip
+from tilewright.compiler.tiling.stage import Stage
+from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+
+WEIGHTS_SLOT = "weights"
+
+_Walk = tuple[BufferAddress, dict[str, int]]
+"""Where an operand begins, and its strides over the nest's loops."""
+
+
+class DotLowering:
+    """Lowers the step of a nest that multiplies vectors by weights, constant or computed."""
+
+    def __init__(self, job: NestJob, dot: Step, weights: WeightTiles, chip: OnChip, builder: TileBuilder) -> None:
+        self._job = job
+        self._dot = dot
+        self._weights = weights
+        self._chip = chip
+        self._builder = builder
+        self._nest, self._space = job.cover.nest, job.cover.space
+        self._vector, self._matrix = systolic_activations(dot.format), systolic_weights(dot.format)
+        self._stage = Stage()
+
+    def stages(self, tile: Ranges, result: tuple[str, Layout]) -> Iterator[Stage]:
+        """The parts of a tile's sum, which go into the result's buffer; the last stage may take what follows."""
+        groups = _equal_boxes(self._weights, tile[self._space.lane])
+        begun: set[range] = set()
+        for part in self._parts(tile[self._space.lane], groups):
+            self._stage = Stage()
+            part_tile = {**tile, **part}
+            inside = {
+                group: tuple(map(common, box, self._part_box(part))) for group, box in groups if self._is_in(box, part)
+            }
+            tiles = self._load_tiles(part_tile, inside)
+            for group, box in inside.items():
+                self._operations(part_tile, group, box, tiles[group], result, group in begun)
+                begun.add(group)
+            yield self._stage
+
+    def _parts(self, units: range, groups: Sequence[tuple[range, Box]]) -> list[dict[str, range]]:
+        """Ranges of the summed loop and the taps that together cover the weights that are not zero."""
+        loops = (self._weights.summed, *self._weights.taps)
+        parts: list[dict[str, range]] = [{}]
+        for loop, extent in zip(loops, self._weights.hull(units), strict=True):
+            cuts = [range(extent.start + c.start, extent.start + c.stop) for c in
+                    cut(len(extent), self._job.choice.sizes[loop])]  # fmt: skip
+            parts = [{**part, loop: cut} for part in parts for cut in cuts]
+        return [part for part in parts if any(self._is_in(box, part) for _, box in groups)]
+
+    def _is_in(self, box: Box, part: Mapping[str, range]) -> bool:
+        return all(map(common, box, self._part_box(part)))
+
+    def _part_box(self, part: Mapping[str, range]) -> Box:
+        return tuple(part[loop] for loop in (self._weights.summed, *self._weights.taps))
+
+    def _operations(
+        self, tile: Ranges, units: range, box: Box, tiles: BufferAddress, result: tuple[str, Layout],
+        adds: bool,
+    ) -> None:  # fmt: skip
+        """The product of units that share a box of weights, and its corrections."""
+        space, of = self._space, self._dot.format
+        inside = {**tile, **dict(zip((self._weights.summed, *self._weights.taps), box, strict=True))}
+        vector, weights = self._vector, self._matrix
+        buffer, layout = result
+        c = BufferAddress(buffer, layout.address(
+            tile[space.batch].start, units.start * self._job.shape.unit, tile[space.row].start,
+            tile[space.column].start,
+        ))  # fmt: skip
+        over_results = {**loop_strides(space, layout), space.lane: layout.group_stride}
+        products = [(self._vectors(tile, inside), (tiles, self._weight_strides(box)))]
+        products += [self._correction(correction, *products[0], box[0]) for correction in self._dot.corrections]
+        for position, ((a, over_vectors), (w, over_tiles)) in enumerate(products):
+            bases = {vector.name: a, weights.name: w, of.destination.name: c}
+            strides = {vector.name: over_vectors, weights.name: over_tiles, of.destination.name: over_results}
+            loops = [word_loop(self._dot, len(units), space.lane, strides)]
+            for loop in (*self._weights.taps, self._weights.summed):
+                loops.append(word_loop(self._dot, len(inside[loop]), loop, strides, is_reduce=True))
+            loops += [word_loop(self._dot, len(inside[k]), k, strides) for k in space.points if k != NO_LOOP]
+            self._builder.sink = self._stage.products
+            self._builder.operation(of, bases, loops, self._dot.immediates, adds or position > 0)
+
+    def _correction(
+        self, correction: Correction, vectors: _Walk, tiles: _Walk, summed: range
+    ) -> tuple[_Walk, _Walk]:
+        """The vectors and tiles of a product with a number, where the product of two tensors has these."""
+        memories, number = self._builder.machine.memories, correction.number
+        if correction.is_vector:
+            group, element = self._job.shape.group, memories[self._vector.memory].element
+            count = group * self._job.shape.lanes
+            held = self._chip.constant(
+                f"vector {number}", number, self._vector.memory, f"vector{number}", group,
+                lambda: np.full(count, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
+            )  # fmt: skip
+            return (BufferAddress(held, 0), {}), tiles
+        rows, memory = self._weights.rows, memories[self._matrix.memory]
+        channels = np.arange(summed.start * rows, summed.stop * rows)
+        of_rows = np.where(channels < self._space.trips[self._weights.summed], number, 0)
+        held = self._chip.constant(
+            f"weight {number}", summed, memory.name, f"weight{number}", len(channels),
+            lambda: np.repeat(of_rows, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
+            self._stage.early,
+        )  # fmt: skip
+        return vectors, (BufferAddress(held, 0), {self._weights.summed: rows})
+
+    def _vectors(self, tile: Ranges, inside: Ranges) -> _Walk:
+        """Where a part's first vector is, on chip, and how the loops walk over the others."""
+        read = self._dot.inputs[self._vector.name]
+        assert isinstance(read, TensorRead)
+        access = self._nest.reads[read.read]
+        group, summed = self._job.shape.group, self._weights.summed
+        blocks = range(tile[summed].start * group, tile[summed].stop * group)
+        shift = access.index[1].constant // self._job.shape.lanes
+        wanted = range(blocks.start + shift, blocks.stop + shift)
+        buffer, layout = self._chip.tensor_tile(read.read, tile, wanted, self._stage.early)
+        first = inside[summed].start * group + shift
+        starts = {loop: r.start for loop, r in inside.items()}
+        address = layout.address(
+            at(access.index[0], starts), first, at(access.index[2], starts), at(access.index[3], starts)
+        )
+        return BufferAddress(buffer, address), {**access_strides(access, layout), summed: layout.group_stride}
+
+    def _load_tiles(self, tile: Ranges, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
+        """Where the weights of each group of units are, of a part of a tile; loaded at once if they are not there."""
+        bound = self._dot.inputs[self._matrix.name]
+        if isinstance(bound, TensorTiles):
+            [(units, (summed,))] = boxes.items()
+            return {units: self._computed_tiles(bound.read, tile, units, summed)}
+        weights, memory = self._weights, self._matrix.memory
+        words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes.items()]
+
+        def content() -> bytes:
+            element = self._builder.machine.memories[memory].element
+            return b"".join(weights.bytes(units, box, element) for units, box in boxes.items())
+
+        # What the part before used is let go: kept longer, it would take another's place.
+        key = tuple(boxes.items())
+        buffer = self._chip.constant(WEIGHTS_SLOT, key, memory, "w", sum(words), content, self._stage.early)
+        firsts = accumulate(words, initial=0)
+        return {units: BufferAddress(buffer, first) for units, first in zip(boxes, firsts, strict=False)}
+
+    def _computed_tiles(self, read: str, tile: Ranges, units: range, summed: range) -> BufferAddress:
+        """Where the tiles of a computed matrix are: [unit, summed block, row], zeros where the tensor has ended."""
+        access = self._nest.reads[read]
+        starts = {loop: tile[loop].start for loop in choosing_loops(access, self._space)}
+        load = self._load_transposed if is_transposing(self._dot.format) else self._load_straight
+
+        def fill() -> str:
+            words = len(units) * len(summed) * self._weights.rows
+            target = self._builder.buffer(f"{self._nest.name}.{read}", self._matrix.memory, words)
+            load(access, starts, units, summed, target)
+            return target
+
+        key = (units, summed, *starts.items())
+        return BufferAddress(self._chip.words(WEIGHTS_SLOT, key, fill, self._stage.early), 0)
+
+    def _load_straight(
+        self, access: Access, starts: Mapping[str, int], units: range, summed: range, target: str
+    ) -> None:
+        """A word of the tensor is a row over the result's channels; its pixels are the summed channels."""
+        source, first, pixel = self._matrix_in_dram(access, starts, self._weights.summed)
+        rows, in_unit = self._weights.rows, len(summed) * self._weights.rows
+        there = min(in_unit, self._space.trips[self._weights.summed] - summed.start * rows)
+        first += units.start * source.layout.block_stride + summed.start * rows * pixel
+        loops = [(len(units), source.layout.block_stride, in_unit), (there, pixel, 1)]
+        self._builder.load_words(source.buffer, first, target, 0, loops)
+        self._chip.zeros(target, there, [(len(units), in_unit), (in_unit - there, 1)])
+
+    def _load_transposed(
+        self, access: Access, starts: Mapping[str, int], units: range, summed: range, target: str
+    ) -> None:
+        """A word of the tensor is a column over the summed channels; its pixels are the result's channels."""
+        source, first, pixel = self._matrix_in_dram(access, starts, self._space.lane)
+        rows, in_unit = self._weights.rows, len(summed) * self._weights.rows
+        first += summed.start * source.layout.block_stride + units.start * rows * pixel
+        pixels = min(len(units) * rows, self._space.trips[self._space.lane] - units.start * rows)
+        for unit, count, there in ((0, pixels // rows, rows), (pixels // rows, 1, pixels % rows)):
+            if not count or not there:
+                continue
+            loops = [
+                (count, rows * pixel, in_unit),
+                (len(summed), source.layout.block_stride, rows),
+                (there, pixel, 1),
+            ]
+            self._builder.load_words(source.buffer, first + unit * rows * pixel, target, unit * in_unit, loops)
+            missing = [(count, in_unit), (len(summed), rows), (rows - there, 1)]
+            self._chip.zeros(target, unit * in_unit + there, missing)
+
+    def _matrix_in_dram(self, access: Access, starts: Mapping[str, int], over_pixels: str) -> tuple[InDram, int, int]:
+        """A computed matrix, its first byte, and the bytes from a pixel to the next along a loop."""
+        home = self._job.homes[access.tensor]
+        assert isinstance(home, InDram)
+        dimension = pixel_dimension(access, self._nest, over_pixels)
+        pixel = (home.layout.row_stride, home.layout.column_stride)[dimension - 2]
+        batch, row, column = (at(access.index[d], {over_pixels: 0, **starts}) for d in (0, 2, 3))
+        first = home.layout.address(batch, access.index[1].constant // self._job.shape.lanes, row, column)
+        return home, first, pixel
+
+    def _weight_strides(self, box: Box) -> dict[str, int]:
+        """Strides of the loops over the weights in a box: rows of tiles, summed blocks innermost, units outermost."""
+        stride, strides = self._weights.rows, {}
+        for loop, extent in zip(
+            (self._weights.summed, *reversed(self._weights.taps)), (box[0], *reversed(box[1:])), strict=True
+        ):
+            strides[loop] = stride
+            stride *= len(extent)
+        strides[self._space.lane] = stride
+        return strides
+
+
+def _equal_boxes(weights: WeightTiles, units: range) -> list[tuple[range, Box]]:
+    """Consecutive units whose weights fill the same box."""
+    groups = []
+    for box, members in groupby(units, key=lambda unit: weights.boxes[unit]):
+        listed = list(members)
+        groups.append((range(listed[0], listed[-1] + 1), box))
+    return groups

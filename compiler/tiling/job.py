@@ -1,0 +1,97 @@
+"""A nest with everything decided, before it is lowered; and how its accesses and tiles are walked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.compiler.nest.nest import Access, Affine
+from tilewright.compiler.nest.space import NO_LOOP, NestSpace
+from tilewright.compiler.select.cover import Cover, Step
+from tilewright.compiler.tiling.builder import Fill
+from tilewright.compiler.tiling.layout import DramLayout, Layout
+from tilewright.compiler.tiling.pack_loops import WordLoop
+from tilewright.compiler.tiling.tiling import NestShape, TileChoice
+
+Ranges = Mapping[str, range]
+"""A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A tensor that lies whole on chip."""
+
+    buffer: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class InDram:
+    """A tensor that lies in DRAM, and the memory that tiles of it go to."""
+
+    buffer: str
+    layout: DramLayout
+    memory: str
+
+
+@dataclass(frozen=True)
+class NestJob:
+    """A nest with everything decided: what computes it, in which tiles, where its tensors are."""
+
+    shape: NestShape
+    choice: TileChoice
+    homes: Mapping[str, Whole | InDram]  # by tensor, of everything that it reads
+    result: Whole | None  # where its result stays on chip
+    result_in_dram: InDram | None  # where its result is stored
+    fills: Mapping[int, Fill]  # by value of elements outside
+    stored_from: str  # the memory that its result is computed into
+
+    @property
+    def cover(self) -> Cover:
+        return self.shape.cover
+
+
+def loop_strides(space: NestSpace, layout: Layout) -> dict[str, int]:
+    """Strides of the loops over points in a tile that is laid out by them."""
+    strides = {space.batch: layout.batch_stride, space.row: layout.row_stride, space.column: layout.column_stride}
+    strides.pop(NO_LOOP, None)
+    return strides
+
+
+def access_strides(access: Access, layout: Layout | DramLayout) -> dict[str, int]:
+    """Stride of every loop that moves an access over batches, rows and columns."""
+    strides: dict[str, int] = {}
+    for d, step in ((0, layout.batch_stride), (2, layout.row_stride), (3, layout.column_stride)):
+        for loop, by in access.index[d].terms:
+            strides[loop] = strides.get(loop, 0) + by * step
+    return strides
+
+
+def word_loop(
+    step: Step, trip: int, loop: str, strides: Mapping[str, Mapping[str, int]], is_reduce: bool = False
+) -> WordLoop:
+    """A loop of a nest as one of its instruction, with each operand's stride."""
+    of = step.format
+    return WordLoop(trip, tuple(strides[operand.name].get(loop, 0) for operand in of.operands), is_reduce)
+
+
+def cut(extent: int, size: int) -> list[range]:
+    """An extent in pieces of a size; the last may be smaller."""
+    return [range(start, min(start + size, extent)) for start in range(0, extent, size)]
+
+
+def common(a: range, b: range) -> range:
+    """What is in both of two ranges."""
+    start, stop = max(a.start, b.start), min(a.stop, b.stop)
+    return range(start, max(start, stop))
+
+
+def at(index: Affine, starts: Mapping[str, int]) -> int:
+    """An index where every loop has a value."""
+    return index.constant + sum(by * starts[loop] for loop, by in index.terms)
+
+
+def span(index: Affine, tile: Ranges) -> range:
+    """From the smallest to the largest index that a tile reads."""
+    ends = [sorted((by * tile[loop].start, by * (tile[loop].stop - 1))) for loop, by in index.terms]
+    return range(index.constant + sum(e[0] for e in ends), index.constant + sum(e[1] for e in ends) + 1)

@@ -1,0 +1,197 @@
+"""How tensors lie: channel blocks of pixels on chip, words in DRAM, and the pixels around a tensor that hold padding.
+
+A word of the activation memory holds `lanes` channels of one pixel; lane block L is channels L·lanes and up. On chip,
+`group` lane blocks of a pixel are consecutive words, because the array takes them in one access.
+
+Example, group 2, 5 lane blocks, a plane of 3×4 pixels: block 3 of pixel (1, 2) is at (3 // 2)·24 + (1·4 + 2)·2 + 3 % 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.isa.program.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A box of a tensor in an on-chip memory: word address by (batch, lane block, row, column) of the tensor.
+
+    The box begins at `first_…` (rows and columns may be negative: padding). Rows are `pitch` pixels apart and a plane
+    has `plane` pixels, which may be fewer than whole rows.
+    """
+
+    group: int
+    first_batch: int
+    batches: int
+    first_block: int
+    blocks: int
+    first_row: int
+    first_column: int
+    pitch: int
+    plane: int
+
+    @property
+    def groups(self) -> int:
+        return -(-self.blocks // self.group)
+
+    @property
+    def column_stride(self) -> int:
+        return self.group
+
+    @property
+    def row_stride(self) -> int:
+        return self.group * self.pitch
+
+    @property
+    def group_stride(self) -> int:
+        return self.group * self.plane
+
+    @property
+    def batch_stride(self) -> int:
+        return self.groups * self.group_stride
+
+    @property
+    def words(self) -> int:
+        return self.batches * self.batch_stride
+
+    def address(self, batch: int, block: int, row: int, column: int) -> int:
+        """The word of lane block `block` of a pixel, from the buffer's start."""
+        in_box = block - self.first_block
+        return (
+            (batch - self.first_batch) * self.batch_stride
+            + in_box // self.group * self.group_stride
+            + (row - self.first_row) * self.row_stride
+            + (column - self.first_column) * self.column_stride
+            + in_box % self.group
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Pixels of padding around a tensor."""
+
+    top: int = 0
+    bottom: int = 0
+    left: int = 0
+    right: int = 0
+
+    def union(self, other: Border) -> Border:
+        return Border(
+            max(self.top, other.top),
+            max(self.bottom, other.bottom),
+            max(self.left, other.left),
+            max(self.right, other.right),
+        )
+
+
+def bordered_layout(shape: tuple[int, ...], lanes: int, group: int, border: Border) -> Layout:
+    """A whole tensor [N, C, H, W] with padding around each plane.
+
+    The padding right of a row is the padding left of the next: 4 columns with 1 pixel on both sides are 5 apart.
+    """
+    batches, channels, height, width = shape
+    pitch = width + max(border.left, border.right)
+    plane = (border.top + height + border.bottom - 1) * pitch + border.left + width + border.right
+    blocks = -(-channels // lanes)
+    return Layout(group, 0, batches, 0, blocks, -border.top, -border.left, pitch, plane)
+
+
+def box_layout(group: int, batch: range, blocks: range, rows: range, columns: range) -> Layout:
+    """A dense box of a tensor."""
+    return Layout(
+        group, batch.start, len(batch), blocks.start, len(blocks), rows.start, columns.start, len(columns),
+        len(rows) * len(columns),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PixelRuns:
+    """`count` runs of `length` consecutive pixels of a plane, `step` pixels apart, the first at pixel `first`."""
+
+    first: int
+    count: int
+    step: int
+    length: int
+
+
+def outside_runs(layout: Layout, rows: range, columns: range) -> list[PixelRuns]:
+    """The pixels of a box's plane that are not in `rows` × `columns` of the tensor.
+
+    Before the first inner row, between the rows, and after the last: at most three.
+    """
+    if not rows or not columns:
+        return [PixelRuns(0, 1, 0, layout.plane)]
+    begin = (rows.start - layout.first_row) * layout.pitch + columns.start - layout.first_column
+    end = begin + (len(rows) - 1) * layout.pitch + len(columns)
+    runs = [
+        PixelRuns(0, 1, 0, begin),
+        PixelRuns(begin + len(columns), len(rows) - 1, layout.pitch, layout.pitch - len(columns)),
+        PixelRuns(end, 1, 0, layout.plane - end),
+    ]
+    return [run for run in runs if run.count > 0 and run.length > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class DramLayout:
+    """A tensor [N, C, H, W] in DRAM: [N, lane blocks, H, W, lanes], C order; addresses in bytes."""
+
+    shape: tuple[int, ...]
+    lanes: int
+    word_bytes: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.shape[1] // self.lanes)
+
+    @property
+    def column_stride(self) -> int:
+        return self.word_bytes
+
+    @property
+    def row_stride(self) -> int:
+        return self.word_bytes * self.shape[3]
+
+    @property
+    def block_stride(self) -> int:
+        return self.row_stride * self.shape[2]
+
+    @property
+    def batch_stride(self) -> int:
+        return self.block_stride * self.blocks
+
+    @property
+    def bytes(self) -> int:
+        return self.batch_stride * self.shape[0]
+
+    def address(self, batch: int, block: int, row: int, column: int) -> int:
+        return (
+            batch * self.batch_stride + block * self.block_stride + row * self.row_stride + column * self.column_stride
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLayout(DramLayout):
+    """A tensor of windows [N, bytes of a window, rows, windows], which overlap in DRAM: isa/program/windows.py."""
+
+    windows: Windows
+
+    @property
+    def column_stride(self) -> int:
+        return self.windows.step * self.windows.column_bytes
+
+    @property
+    def row_stride(self) -> int:
+        return self.windows.row_bytes
+
+    @property
+    def block_stride(self) -> int:
+        return self.word_bytes
+
+    @property
+    def batch_stride(self) -> int:
+        return self.row_stride * self.shape[2]
+
+    @property
+    def bytes(self) -> int:
+        return self.batch_stride * self.shape[0] + self.word_bytes

@@ -1,0 +1,294 @@
+"""One covered nest as engine operations on tiles: load what a tile reads, compute it step by step, store its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.compiler.nest.nest import Access, NestProgram
+from tilewright.compiler.nest.space import NO_LOOP, coefficient
+from tilewright.compiler.select.cover import Idle, Intermediate, Parameters, Step, Table, TensorRead
+from tilewright.compiler.tile.program import BufferAddress
+from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.dot import DotLowering
+from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, at, cut, loop_strides, word_loop
+from tilewright.compiler.tiling.layout import Layout, box_layout
+from tilewright.compiler.tiling.on_chip import OnChip
+from tilewright.compiler.tiling.pack_loops import affine_runs
+from tilewright.compiler.tiling.stage import Stage
+from tilewright.compiler.tiling.tiling import extents
+from tilewright.compiler.tiling.weight_tiles import WeightTiles, pack_parameters
+from tilewright.isa.machine.encoding import Operand
+
+PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
+"""What the last words of each are remembered under."""
+
+IN_GROUP = "in group"
+"""The loop over the lane blocks that lie together on chip, inside the loop over such groups."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """What an operand reads or writes in a tile: word offsets of each lane block, and strides of the nest's loops."""
+
+    buffer: str
+    offsets: tuple[int, ...]
+    strides: Mapping[str, int]
+
+
+class NestLowering:
+    """Lowers one nest; keeps the last tile of everything it loads, so that a tile in use is not loaded again."""
+
+    def __init__(self, job: NestJob, program: NestProgram, builder: TileBuilder, weights: WeightTiles | None) -> None:
+        self._job = job
+        self._program = program
+        self._builder = builder
+        self._nest = job.cover.nest
+        self._space = job.cover.space
+        self._lanes = builder.machine.lanes
+        self._chip = OnChip(job, builder)
+        dot = job.cover.dot
+        self._dot: DotLowering | None = None
+        if dot is not None and weights is not None:
+            self._dot = DotLowering(job, dot, weights, self._chip, builder)
+        self._stage = Stage()
+
+    def stages(self) -> Iterator[Stage]:
+        """The stages of all tiles, in an order that may be executed one after the other."""
+        for tile in self._tiles():
+            buffers: dict[int, tuple[str, Layout]] = {}
+            *finished, self._stage = self._dot_stages(tile, buffers)
+            yield from finished
+            for index, step in enumerate(self._job.cover.steps):
+                if not step.is_dot:
+                    self._lane_step(index, step, tile, buffers)
+            self._store_result(tile, buffers)
+            yield self._stage
+
+    def _dot_stages(self, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> list[Stage]:
+        """The parts of a tile's matrix product; one empty stage without a product."""
+        dot = self._job.cover.dot
+        if dot is None or self._dot is None:
+            return [Stage()]
+        index = self._job.cover.steps.index(dot)
+        layout = self._tile_layout(tile, tile[self._space.lane], dot)
+        buffers[index] = (self._new_tile(f"t{index}", dot, layout), layout)
+        return list(self._dot.stages(tile, buffers[index]))
+
+    # -- tiles ---------------------------------------------------------------------------------------------------------
+
+    def _tiles(self) -> Iterator[Ranges]:
+        space, sizes = self._space, self._job.choice.sizes
+        extent = extents(self._job.shape)
+        points = [
+            {space.batch: b, space.row: y, space.column: x}
+            for b in cut(extent[space.batch], sizes[space.batch])
+            for y in cut(extent[space.row], sizes[space.row])
+            for x in cut(extent[space.column], sizes[space.column])
+        ]
+        lanes = [{space.lane: units} for units in cut(extent[space.lane], sizes[space.lane])]
+        whole = {loop: range(extent[loop]) for loop in extent}
+        if self._job.choice.points_outer:
+            for point in points:
+                for units in lanes:
+                    yield {**whole, **point, **units}
+        else:
+            for units in lanes:
+                for point in points:
+                    yield {**whole, **point, **units}
+
+    def _blocks(self, tile: Ranges) -> range:
+        """The lane blocks of the result that a tile computes."""
+        units, unit = tile[self._space.lane], self._job.shape.unit
+        channels = self._space.trips[self._space.lane]
+        return range(units.start * unit, min(units.stop * unit, -(-channels // self._lanes)))
+
+    # -- word for word -------------------------------------------------------------------------------------------------
+
+    def _lane_step(self, index: int, step: Step, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> None:
+        """One instruction over the lane blocks of a tile."""
+        is_last = index == len(self._job.cover.steps) - 1
+        views: dict[str, _View] = {}
+        for operand in step.format.sources:
+            match step.inputs[operand.name]:
+                case TensorRead(read) if operand.name in step.across:
+                    views[operand.name] = self._read_across(read, tile)
+                case TensorRead(read):
+                    views[operand.name] = self._read_view(read, tile)
+                case Intermediate(earlier):
+                    views[operand.name] = self._result_view(*buffers[earlier], tile)
+                case Parameters() as parameters:
+                    views[operand.name] = self._parameter_view(operand, step, parameters, tile)
+                case Table(read):
+                    views[operand.name] = self._table_view(read, operand, tile)
+                case Idle():
+                    pass
+                case other:
+                    raise AssertionError(other)
+        for operand in step.format.sources:
+            bound = step.inputs[operand.name]
+            if isinstance(bound, Idle):
+                views[operand.name] = views[bound.like]
+        views[step.format.destination.name] = self._destination_view(index, step, is_last, tile, buffers)
+        self._run_lanes(step, views, tile)
+
+    def _run_lanes(self, step: Step, views: Mapping[str, _View], tile: Ranges) -> None:
+        of, space = step.format, self._space
+        strides = {name: dict(view.strides) for name, view in views.items()}
+        inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
+        if step.reduces:
+            for loop in space.reduce:
+                within = self._job.shape.group if loop == space.across else 1
+                inner += [word_loop(step, len(tile[loop]) // within, loop, strides, is_reduce=True)]
+                inner += [word_loop(step, within, IN_GROUP, strides, is_reduce=True)] if within > 1 else []
+        offsets = [views[operand.name].offsets for operand in of.operands]
+        count = len(offsets[-1])  # of the destination; one word serves all lane blocks where it is the same for them
+        points = list(zip(*(each * count if len(each) == 1 else each for each in offsets), strict=True))
+        self._builder.sink = self._stage.rest
+        for first, over_blocks in affine_runs(points):
+            bases = {
+                operand.name: BufferAddress(views[operand.name].buffer, offset)
+                for operand, offset in zip(of.operands, first, strict=True)
+            }
+            self._builder.operation(of, bases, [*over_blocks, *inner], step.immediates)
+
+    def _read_view(self, read: str, tile: Ranges) -> _View:
+        access = self._nest.reads[read]
+        shift = access.index[1].constant // self._lanes
+        moves = coefficient(access.index[1], self._space.lane)
+        blocks = self._blocks(tile) if moves else range(0, 1)
+        wanted = range(blocks.start + shift, blocks.stop + shift)
+        buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
+        starts = {loop: r.start for loop, r in tile.items()}
+        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
+        return _View(buffer, offsets, access_strides(access, layout))
+
+    def _read_across(self, read: str, tile: Ranges) -> _View:
+        """All channels of a tensor, for a reduction over them."""
+        access, across = self._nest.reads[read], self._space.across
+        shift = access.index[1].constant // self._lanes
+        wanted = range(tile[across].start + shift, tile[across].stop + shift)
+        buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
+        starts = {loop: r.start for loop, r in tile.items()}
+        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        strides = {**access_strides(access, layout), across: layout.group_stride, IN_GROUP: 1}
+        return _View(buffer, (layout.address(batch, shift, row, column),), strides)
+
+    def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> _View:
+        """A tile that is laid out by the nest's own loops, of all lane blocks or of one that serves them all."""
+        space = self._space
+        batch, row, column = (tile[loop].start for loop in space.points)
+        blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._blocks(tile))))
+        offsets = tuple(layout.address(batch, block, row, column) for block in blocks)
+        return _View(buffer, offsets, loop_strides(space, layout))
+
+    def _destination_view(
+        self, index: int, step: Step, is_last: bool, tile: Ranges, buffers: dict[int, tuple[str, Layout]]
+    ) -> _View:
+        whole = self._job.result
+        if is_last and whole is not None:
+            access = self._nest.result
+            shift = access.index[1].constant // self._lanes
+            starts = {loop: r.start for loop, r in tile.items()}
+            batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+            offsets = tuple(whole.layout.address(batch, b + shift, row, column) for b in self._blocks(tile))
+            return _View(whole.buffer, offsets, access_strides(access, whole.layout))
+        layout = self._tile_layout(tile, tile[self._space.lane], step)
+        buffers[index] = (self._new_tile(f"t{index}", step, layout), layout)
+        return self._result_view(*buffers[index], tile)
+
+    def _parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
+        """Words of a tile's lane blocks, or of all blocks that a reduction runs over."""
+        blocks, channels = self._blocks(tile), self._space.trips[self._space.lane]
+        is_across, across = operand.name in step.across, self._space.across
+        if is_across:
+            blocks, channels = tile[across], self._space.trips[across]
+        elif step.is_uniform:
+            blocks, channels = blocks[:1], self._lanes
+        slot = f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"
+        buffer = self._chip.constant(
+            slot, (blocks, channels), operand.memory, operand.name, len(blocks),
+            lambda: self._parameter_words(operand.memory, parameters, blocks, channels), self._stage.late,
+        )  # fmt: skip
+        if is_across:
+            return _View(buffer, (0,), {across: self._job.shape.group, IN_GROUP: 1})
+        return _View(buffer, tuple(range(len(blocks))), {})
+
+    def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
+        """The tables of a tile's lane blocks: one for all, or one for each."""
+        access, blocks = self._nest.reads[read], self._blocks(tile)
+        is_common = not any(index.terms for index in access.index)
+        wanted = range(1) if is_common else blocks
+        buffer = self._chip.constant(
+            f"{TABLE_SLOT}{read}", wanted, operand.memory, read, len(wanted) * operand.block,
+            lambda: self._table_words(access, operand, None if is_common else wanted), self._stage.late,
+        )  # fmt: skip
+        return _View(buffer, tuple(range(0, len(wanted) * operand.block, operand.block)), {})
+
+    def _table_words(self, access: Access, operand: Operand, blocks: range | None) -> bytes:
+        """A word for each entry of the tables of some lane blocks, or of the one table that all lanes share."""
+        of = self._builder.machine.memories[operand.memory]
+        entries = self._channel_values(access)  # [entries], or [C, entries]
+        if blocks is None:
+            rows = np.broadcast_to(entries, (1, of.width, operand.block))
+        else:
+            channels = np.arange(blocks.start * of.width, blocks.stop * of.width)
+            rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), of.width, operand.block)
+        return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}").tobytes()
+
+    def _parameter_words(self, memory: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
+        of = self._builder.machine.memories[memory]
+        values = {}
+        for name, bound in parameters.fields.items():
+            constant = (
+                np.asarray(bound, np.int64) if isinstance(bound, int) else self._channel_values(self._nest.reads[bound])
+            )
+            full = np.broadcast_to(constant, (channels,))
+            values[name] = full[blocks.start * of.width : blocks.stop * of.width]
+        return pack_parameters(of.element, of.width, len(blocks), values)
+
+    def _channel_values(self, access: Access) -> np.ndarray:
+        where = tuple(slice(None) if index.terms else index.constant for index in access.index)
+        return np.asarray(self._program.constants[access.tensor][where])
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def _store_result(self, tile: Ranges, buffers: Mapping[int, tuple[str, Layout]]) -> None:
+        """Save the tile's result where DRAM wants it, from the tile or from the whole tensor on chip."""
+        target, space, access = self._job.result_in_dram, self._space, self._nest.result
+        if target is None:
+            return
+        last = len(self._job.cover.steps) - 1
+        view = self._destination_again(tile) if self._job.result else self._result_view(*buffers[last], tile)
+        shift = access.index[1].constant // self._lanes
+        starts = {loop: r.start for loop, r in tile.items()}
+        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        blocks = [
+            (target.layout.address(batch, block + shift, row, column), word)
+            for block, word in zip(self._blocks(tile), view.offsets, strict=True)
+        ]
+        strides = access_strides(access, target.layout)
+        loops = [(len(tile[k]), strides.get(k, 0), view.strides.get(k, 0)) for k in space.points]
+        self._builder.sink = self._stage.rest
+        store = self._builder.transfers.store(self._job.stored_from)
+        self._builder.move(store, target.buffer, view.buffer, blocks, loops)
+
+    def _destination_again(self, tile: Ranges) -> _View:
+        last = len(self._job.cover.steps) - 1
+        return self._destination_view(last, self._job.cover.steps[last], True, tile, {})
+
+    def _tile_layout(self, tile: Ranges, units: range, step: Step) -> Layout:
+        """A tile of results, by the nest's own loops."""
+        space, unit = self._space, self._job.shape.unit
+        if step.is_uniform and step is not self._job.cover.steps[-1]:
+            return box_layout(1, tile[space.batch], range(1), tile[space.row], tile[space.column])
+        blocks = range(units.start * unit, units.stop * unit) if step.is_dot else self._blocks(tile)
+        group = step.format.destination.block if step.is_dot else self._job.shape.group
+        return box_layout(group, tile[space.batch], blocks, tile[space.row], tile[space.column])
+
+    def _new_tile(self, name: str, step: Step, layout: Layout) -> str:
+        memory = step.format.destination.memory
+        return self._builder.buffer(f"{self._nest.name}.{name}", memory, layout.words, layout.group)

@@ -1,0 +1,250 @@
+"""From loops of any number and length to instructions: loops are merged, matched with an instruction's loops, and what
+does not fit its fields becomes several instructions.
+
+Example, an instruction with loops i j k of 10 bits: loops of 3, 40 and 50 with strides (2000, 50, 1) for every operand
+become one instruction of two loops, 3 and 2000 = 2 · 1000, so three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.errors import CompileError
+from tilewright.isa.language.statement import Op
+from tilewright.isa.machine.encoding import InstructionFormat, Loop
+from tilewright.isa.machine.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class WordLoop:
+    """One loop over words: `strides` has one entry for each operand of the format, sources first."""
+
+    trip: int
+    strides: tuple[int, ...]
+    is_reduce: bool = False
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One instruction of a packed nest: trip counts and strides, where its operands begin, and whether it adds."""
+
+    fields: Mapping[str, int]
+    offsets: tuple[int, ...]  # added to each operand's base, in operand order
+    accumulates: bool  # an earlier instruction of the same nest wrote these results
+
+
+class LoopPacker:
+    """Packs loop nests into instructions of one machine; equal nests are packed once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[str, tuple[WordLoop, ...]], tuple[Packed, ...]] = {}
+
+    def pack(self, of: InstructionFormat, loops: Sequence[WordLoop]) -> tuple[Packed, ...]:
+        """The fewest instructions found that run the nest; outermost loop first.
+
+        Raises CompileError if reduce loops do not fit one instruction and it cannot add to its destination.
+        """
+        key = (of.mnemonic, tuple(loops))
+        if key not in self._known:
+            self._known[key] = tuple(_pack(of, _simplify(key[1])))
+        return self._known[key]
+
+
+def affine_runs(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], tuple[WordLoop, ...]]]:
+    """A sequence of address tuples as few (first point, loops) that visit them in order.
+
+    Example: 0 1 20 21 40 41 is one run: 3 steps of 20 over 2 steps of 1.
+    """
+    runs: list[tuple[tuple[int, ...], tuple[WordLoop, ...]]] = []
+    at = 0
+    while at < len(points):
+        first = points[at]
+        inner = _repeats(points, at, 1)
+        step = _difference(points[at + 1], first) if inner > 1 else ()
+        outer = _repeats(points, at, inner) // inner if inner < len(points) - at else 1
+        loops = [WordLoop(inner, step)] if inner > 1 else []
+        if outer > 1:
+            loops.insert(0, WordLoop(outer, _difference(points[at + inner], first)))
+        runs.append((first, tuple(loops)))
+        at += inner * max(1, outer)
+    return runs
+
+
+def _repeats(points: Sequence[tuple[int, ...]], at: int, period: int) -> int:
+    """How many points from `at` on, in whole periods, keep the same difference to the point one period before."""
+    if at + period >= len(points):
+        return period
+    difference = _difference(points[at + period], points[at])
+    stop = at + period
+    while stop < len(points) and _difference(points[stop], points[stop - period]) == difference:
+        stop += 1
+    return (stop - at) // period * period
+
+
+def _difference(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+# -- merging -----------------------------------------------------------------------------------------------------------
+
+
+def _simplify(loops: tuple[WordLoop, ...]) -> tuple[WordLoop, ...]:
+    """Without loops of one iteration, and with every two loops merged that together walk in even steps."""
+    left = [loop for loop in loops if loop.trip > 1]
+    merged = True
+    while merged:
+        merged = False
+        for outer, inner in _pairs(len(left)):
+            if _is_one_walk(left[outer], left[inner]):
+                left[inner] = replace(left[inner], trip=left[outer].trip * left[inner].trip)
+                del left[outer]
+                merged = True
+                break
+    return tuple(left)
+
+
+def _pairs(count: int) -> Iterator[tuple[int, int]]:
+    for inner in reversed(range(count)):
+        for outer in reversed(range(inner)):
+            yield outer, inner
+
+
+def _is_one_walk(outer: WordLoop, inner: WordLoop) -> bool:
+    is_even = all(a == inner.trip * b for a, b in zip(outer.strides, inner.strides, strict=True))
+    return is_even and outer.is_reduce == inner.is_reduce
+
+
+# -- matching with an instruction's loops ------------------------------------------------------------------------------
+
+
+def _pack(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+    assigned = _assign(of, loops)
+    if assigned is not None:
+        return [Packed(assigned, (0,) * len(of.operands), False)]
+    for position, loop in enumerate(loops):
+        longest = max((1 << own.bits for own in of.loops if _may_run(of, own, loop)), default=1)
+        if 1 < longest < loop.trip:
+            if loop.is_reduce and not of.has_accumulate:
+                return _pack_window(of, loops, position, longest)
+            return _pack_long(of, loops, position, longest)
+    return _unroll(of, loops)
+
+
+def _pack_long(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+    """A loop that is longer than any field: as two loops if its trip count has a good divisor, else a whole part and
+    a rest."""
+    loop = loops[position]
+    divisor = max(d for d in range(1, longest + 1) if loop.trip % d == 0)
+    if divisor * divisor >= longest or loop.trip // divisor <= longest and divisor > 1:
+        split = _pack(of, _split(loops, position, divisor))
+        if len(split) == 1:
+            return split
+    whole = loop.trip // longest * longest
+    parts = [replace(loop, trip=whole), replace(loop, trip=loop.trip - whole)]
+    packed: list[Packed] = []
+    for part, start in zip(parts, (0, whole), strict=True):
+        if part.trip == 0:
+            continue
+        changed = (*loops[:position], part, *loops[position + 1 :])
+        cut = _split(changed, position, longest) if part.trip >= longest else _simplify(changed)
+        packed += [_moved(p, loop, start, bool(start)) for p in _pack(of, cut)]
+    return packed
+
+
+def _pack_window(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+    """A long reduce loop of an instruction that cannot add to its result, as two: `count` runs of `length`.
+
+    A maximum may see a value twice, so the runs may overlap: 17 is 2 runs of 16, one apart.
+    """
+    loop = loops[position]
+    idempotent = of.statement.reduction is not None and of.statement.reduction.op in (Op.MAX_OVER, Op.MIN_OVER)
+    for count in range(2, longest + 1):
+        for step in range(1, longest + 1):
+            length = loop.trip - (count - 1) * step
+            if length == step or (idempotent and step < length <= longest):
+                runs = WordLoop(count, tuple(step * s for s in loop.strides), True)
+                changed = (*loops[:position], runs, replace(loop, trip=length), *loops[position + 1 :])
+                assigned = _assign(of, changed)
+                if assigned is not None:
+                    return [Packed(assigned, (0,) * len(of.operands), False)]
+    return _unroll(of, loops)
+
+
+def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[WordLoop, ...]:
+    loop = loops[position]
+    outer = WordLoop(loop.trip // inner, tuple(inner * s for s in loop.strides), loop.is_reduce)
+    pair = (outer, replace(loop, trip=inner)) if outer.trip > 1 else (replace(loop, trip=inner),)
+    return (*loops[:position], *pair, *loops[position + 1 :])
+
+
+def _unroll(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+    """One instruction for each iteration of the shortest loop; of results rather than of sums."""
+    candidates = [p for p, loop in enumerate(loops) if of.has_accumulate or not loop.is_reduce]
+    if not candidates:
+        trips = " × ".join(str(loop.trip) for loop in loops)
+        raise CompileError(
+            f"{of.mnemonic}: a reduction over {trips} words does not fit its reduce loops "
+            f"({', '.join(f'{own.name}: {1 << own.bits}' for own in of.loops if own.is_reduce)}); give them more bits"
+        )
+    position = min(candidates, key=lambda p: (loops[p].is_reduce, loops[p].trip))
+    rest = _pack(of, _simplify((*loops[:position], *loops[position + 1 :])))
+    loop = loops[position]
+    return [_moved(packed, loop, i, i > 0) for i in range(loop.trip) for packed in rest]
+
+
+def _moved(packed: Packed, loop: WordLoop, index: int, is_later: bool) -> Packed:
+    offsets = tuple(o + index * s for o, s in zip(packed.offsets, loop.strides, strict=True))
+    return Packed(packed.fields, offsets, packed.accumulates or (loop.is_reduce and is_later))
+
+
+def _assign(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> dict[str, int] | None:
+    """Trip and stride fields, each loop on a loop of the instruction that may run it, in order if possible."""
+    for keeps_order in (True, False):
+        chosen = _choose(of, loops, len(of.loops), frozenset(), keeps_order)
+        if chosen is not None:
+            return _fields(of, loops, chosen)
+    return None
+
+
+def _choose(
+    of: InstructionFormat, loops: tuple[WordLoop, ...], stop: int, taken: frozenset[int], keeps_order: bool
+) -> tuple[int, ...] | None:
+    """For each loop the position of its loop in the instruction; innermost loops are placed first."""
+    if not loops:
+        return ()
+    for position in reversed(range(stop if keeps_order else len(of.loops))):
+        target = of.loops[position]
+        if position in taken or loops[-1].trip > 1 << target.bits or not _may_run(of, target, loops[-1]):
+            continue
+        rest = _choose(of, loops[:-1], position, taken | {position}, keeps_order)
+        if rest is not None:
+            return (*rest, position)
+    return None
+
+
+def _may_run(of: InstructionFormat, target: Loop, loop: WordLoop) -> bool:
+    """Whether every operand that moves over `loop` strides over the instruction's loop, far enough."""
+    if target.is_reduce != loop.is_reduce:
+        return False
+    for operand, stride in zip(of.operands, loop.strides, strict=True):
+        if stride == 0:
+            continue
+        if target.name not in operand.loops:
+            return False
+        field = of.field(f"{operand.name}.{target.name}")
+        if not field.low <= stride <= field.high:
+            return False
+    return True
+
+
+def _fields(of: InstructionFormat, loops: tuple[WordLoop, ...], chosen: tuple[int, ...]) -> dict[str, int]:
+    fields: dict[str, int] = {}
+    for loop, position in zip(loops, chosen, strict=True):
+        target = of.loops[position]
+        fields[f"trip.{target.name}"] = loop.trip
+        for operand, stride in zip(of.operands, loop.strides, strict=True):
+            if target.name in operand.loops:
+                fields[f"{operand.name}.{target.name}"] = stride
+    return fields

@@ -1,0 +1,202 @@
+"""Constants as the machine reads them: matrices cut into array tiles, parameters packed lane by lane, tensors in words.
+
+Example, a 16×16 array and weights [O=20, I=8, R=3, S=3]: 2 units of 16 outputs, 1 block of 16 inputs, so 2·9 tiles of
+16×16; rows 8 to 15 are zero, and of unit 1 so are columns 4 to 15. Tiles that are wholly zero at the edges of a unit
+are not kept: of a depthwise convolution's 64 blocks of inputs each unit holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.nest.nest import Access, Affine
+from tilewright.compiler.tiling.layout import DramLayout
+from tilewright.isa.machine.memory import Element
+
+Box = tuple[range, ...]
+"""Ranges of the summed block and of each tap."""
+
+
+@dataclass(frozen=True)
+class WeightTiles:
+    """A constant matrix as tiles, by unit of result channels, summed block and tap; `taps` names the loops of the taps.
+
+    `rows` are the summed channels that the array takes at once, all of a tile. `boxes` has for each unit the smallest
+    box outside which its weights are zero, never empty; `tiles` what is in it, [tap…, summed block, row, column]; of a
+    matrix that is computed there are none.
+    """
+
+    summed: str
+    taps: tuple[str, ...]
+    rows: int
+    boxes: tuple[Box, ...]
+    tiles: tuple[NDArray[Any], ...] = ()
+
+    @property
+    def units(self) -> int:
+        return len(self.boxes)
+
+    def hull(self, units: range) -> Box:
+        """The smallest box that holds the boxes of some units."""
+        boxes = [self.boxes[unit] for unit in units]
+        return tuple(
+            range(min(box[axis].start for box in boxes), max(box[axis].stop for box in boxes))
+            for axis in range(len(self.taps) + 1)
+        )
+
+    def reach(self, count: int) -> tuple[int, int]:
+        """The most that a tile of `count` units has: summed blocks that its weights reach over, and weight tiles."""
+        groups = [range(first, min(first + count, self.units)) for first in range(0, self.units, count)]
+        return (
+            max(len(self.hull(units)[0]) for units in groups),
+            max(sum(_volume(self.boxes[unit]) for unit in units) for units in groups),
+        )
+
+    def bytes(self, units: range, box: Box, element: Element) -> bytes:
+        """The tiles of some units in a box that lies in the box of each: for each unit and tap, the tiles of the
+        summed blocks, row by row.
+        """
+        pieces = []
+        for unit in units:
+            summed, *taps = (
+                slice(r.start - own.start, r.stop - own.start) for r, own in zip(box, self.boxes[unit], strict=True)
+            )
+            pieces.append(self.tiles[unit][(*taps, summed)].astype(f"<i{element.bytes}").tobytes())
+        return b"".join(pieces)
+
+
+def cut_weights(
+    values: NDArray[Any], access: Access, trips: Mapping[str, int], lane: str, summed: str, taps: Sequence[str],
+    rows: int, cols: int,
+) -> WeightTiles:  # fmt: skip
+    """Cut a constant into tiles of `rows` summed channels × `cols` results, zeros where the channels do not fill it.
+
+    Each dimension of the access moves with one loop or with none; one may be a band, `summed - step · lane`, outside
+    which the matrix is zero.
+    """
+    matrix = _Matrix.of(values, access, trips, lane, summed, taps)
+    boxes, tiles = [], []
+    for first in range(0, trips[lane], cols):
+        channels = range(first, min(first + cols, trips[lane]))
+        reach = matrix.reach(channels)
+        near = range(reach.start // rows, -(-reach.stop // rows)) if reach else range(1)
+        full = np.zeros((cols, *(trips[tap] for tap in taps), len(near) * rows), values.dtype)
+        matrix.write(full, channels, near.start * rows)
+        shaped = np.moveaxis(full.reshape(*full.shape[:-1], len(near), rows), 0, -1)
+        summed_box, *tap_boxes = _box(np.moveaxis(np.any(shaped != 0, axis=(-2, -1)), -1, 0))
+        inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
+        tiles.append(np.ascontiguousarray(shaped[inside]))
+        boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
+    return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(tiles))
+
+
+def computed_tiles(trips: Mapping[str, int], lane: str, summed: str, rows: int, cols: int) -> WeightTiles:
+    """The tiles of a matrix that is computed: all of them, with nothing known of what they hold."""
+    units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
+    return WeightTiles(summed, (), rows, ((range(blocks),),) * units)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A constant with its dimensions in the order result channel, taps, summed channel.
+
+    With a `band` (step, constant) the last dimension is not the summed channel but how far it is beyond step · result
+    channel - constant.
+    """
+
+    values: NDArray[Any]  # [lane, tap…, summed or width of the band], each dimension 1 where nothing moves it
+    summed: int
+    band: tuple[int, int] | None
+
+    @staticmethod
+    def of(
+        values: NDArray[Any], access: Access, trips: Mapping[str, int], lane: str, summed: str, taps: Sequence[str]
+    ) -> _Matrix:
+        loops = [lane, *taps, summed]
+        band, dimension = None, {}
+        for d, index in enumerate(access.index):
+            steps = dict(index.terms)
+            if set(steps) == {lane, summed}:
+                band, dimension[summed] = (-steps[lane], index.constant), d
+            elif index.terms:
+                dimension[_loop(index)] = d
+        cut = tuple(slice(0, None if len(index.terms) > 1 else trips[_loop(index)]) for index in access.index)
+        order = [dimension[loop] for loop in loops if loop in dimension]
+        still = [d for d in range(values.ndim) if d not in order]
+        array = np.transpose(values[cut], [*still, *order])
+        sizes = iter(array.shape[len(still) :])
+        return _Matrix(array.reshape([next(sizes) if k in dimension else 1 for k in loops]), trips[summed], band)
+
+    def reach(self, channels: range) -> range:
+        """The summed channels that some result channels have weights for."""
+        if self.band is None:
+            return range(self.summed)
+        first, last = (self._first(channel) for channel in (channels.start, channels.stop - 1))
+        return range(max(0, first), min(self.summed, last + self.values.shape[-1]))
+
+    def write(self, full: NDArray[Any], channels: range, first: int) -> None:
+        """Put the weights of some result channels into [column, tap…, summed channel from `first` on]."""
+        if self.band is None:
+            rows = self.values if self.values.shape[0] == 1 else self.values[channels.start : channels.stop]
+            full[: len(channels), ..., : self.summed] = rows
+            return
+        for column, channel in enumerate(channels):
+            begin = self._first(channel)
+            inside = range(max(0, begin), min(self.summed, begin + self.values.shape[-1]))
+            row = self.values[channel if self.values.shape[0] > 1 else 0]
+            full[column, ..., inside.start - first : inside.stop - first] = row[
+                ..., inside.start - begin : inside.stop - begin
+            ]
+
+    def _first(self, channel: int) -> int:
+        assert self.band is not None
+        step, constant = self.band
+        return step * channel - constant
+
+
+def _volume(box: Box) -> int:
+    volume = 1
+    for extent in box:
+        volume *= len(extent)
+    return volume
+
+
+def _box(used: NDArray[np.bool_]) -> Box:
+    ranges = []
+    for axis in range(used.ndim):
+        others = tuple(a for a in range(used.ndim) if a != axis)
+        found = np.flatnonzero(np.any(used, axis=others))
+        ranges.append(range(int(found[0]), int(found[-1]) + 1) if len(found) else range(0, 1))
+    return tuple(ranges)
+
+
+def _loop(index: Affine) -> str:
+    return index.terms[0][0] if index.terms else ""
+
+
+def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
+    """Words of a structured element, one for each lane block; `values` holds each field's value by channel.
+
+    Lanes beyond the channels hold zeros.
+    """
+    count = blocks * width
+    packed = [0] * count
+    for field in element.fields:
+        mask = (1 << field.type.bits) - 1
+        for channel, value in enumerate(values[field.name].tolist()[:count]):
+            packed[channel] |= (value & mask) << field.low_bit
+    return b"".join(value.to_bytes(element.bytes, "little") for value in packed)
+
+
+def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
+    """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
+    batches, channels, height, width = values.shape
+    full = np.zeros((batches, layout.blocks * layout.lanes, height, width), np.int64)
+    full[:, :channels] = values
+    words = full.reshape(batches, layout.blocks, layout.lanes, height, width).transpose(0, 1, 3, 4, 2)
+    return np.ascontiguousarray(words).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()

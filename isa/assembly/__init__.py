@@ -1,0 +1,1 @@
+"""Programs as assembly text, and back."""

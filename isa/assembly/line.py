@@ -1,0 +1,169 @@
+"""One line of assembly text as tokens, read from left to right; every fault knows its column."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tilewright.isa.language.statement import did_you_mean
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]|\\.)*")'
+    r"|(?P<number>-?(?:0x[0-9a-fA-F_]+|[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.]))"
+    r"|(?P<word>[A-Za-z_./][\w./-]*)"
+    r"|(?P<mark>[()\[\]=,;:])"
+)
+
+_BARE_NAME = re.compile(r"[A-Za-z_/][\w./-]*")
+
+
+class LineFault(Exception):
+    """What is wrong with a line, and at which column (from 1)."""
+
+    def __init__(self, column: int, message: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str  # string, number, word, mark or end
+    text: str
+    column: int
+
+    def __str__(self) -> str:
+        return "the end of the line" if self.kind == "end" else repr(self.text)
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a line: bare if it is a plain word, otherwise as a JSON string."""
+    return name if _BARE_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+class AssemblyLine:
+    """The tokens of a line, without its comment; methods take what they name or raise LineFault."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokenise(text)
+        self._next = 0
+
+    @property
+    def peek(self) -> Token:
+        return self._tokens[self._next]
+
+    @property
+    def is_done(self) -> bool:
+        return self.peek.kind == "end"
+
+    @property
+    def rest(self) -> str:
+        """What is not taken yet, without the comment, as it stands."""
+        return self._text[self.peek.column - 1 : self._tokens[-1].column - 1].rstrip()
+
+    @property
+    def is_label(self) -> bool:
+        """A name and a colon come next; no instruction looks like that."""
+        after = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        return self.peek.kind in ("word", "string") and after.text == ":" and after.kind == "mark"
+
+    def take(self) -> Token:
+        token = self.peek
+        self._next += not self.is_done
+        return token
+
+    def accept(self, mark: str) -> bool:
+        """Take a mark (or word) if it comes next."""
+        if self.peek.kind in ("mark", "word") and self.peek.text == mark:
+            self._next += 1
+            return True
+        return False
+
+    def expect(self, mark: str) -> None:
+        if not self.accept(mark):
+            raise LineFault(self.peek.column, f"expected {mark!r}, not {self.peek}")
+
+    def word(self, what: str) -> Token:
+        if self.peek.kind != "word":
+            raise LineFault(self.peek.column, f"expected {what}, not {self.peek}")
+        return self.take()
+
+    def known_word(self, what: str, known: tuple[str, ...]) -> Token:
+        """A word out of a closed set."""
+        token = self.word(f"{what} ({', '.join(known)})")
+        if token.text not in known:
+            hint = did_you_mean(token.text, known)
+            raise LineFault(token.column, f"unknown {what} {token.text!r}{hint}; expected {', '.join(known)}")
+        return token
+
+    def name(self, what: str) -> str:
+        """A bare word or a quoted string."""
+        token = self.take()
+        match token.kind:
+            case "word":
+                return token.text
+            case "string":
+                try:
+                    return str(json.loads(token.text))
+                except ValueError as error:
+                    raise LineFault(token.column, f"{token.text} is not a string: {error}") from error
+        raise LineFault(token.column, f"expected {what}, not {token}")
+
+    def integer(self, what: str, low: int, high: int) -> int:
+        token = self.take()
+        try:
+            value = int(token.text, 0) if token.kind == "number" else None
+        except ValueError:
+            value = None
+        if value is None:
+            raise LineFault(token.column, f"{what}: expected an integer, not {token}")
+        if not low <= value <= high:
+            raise LineFault(token.column, f"{what} = {token.text} is out of range; expected {low} to {high}")
+        return value
+
+    def number(self, what: str) -> float:
+        token = self.take()
+        try:
+            return float(token.text if token.kind == "number" else "")
+        except ValueError:
+            raise LineFault(token.column, f"{what}: expected a number, not {token}") from None
+
+    def items(self, read: Callable[[], T]) -> list[T]:
+        """`(item, item, …)`, possibly empty; `read` takes one item."""
+        self.expect("(")
+        items: list[T] = []
+        if self.accept(")"):
+            return items
+        while True:
+            items.append(read())
+            if self.accept(")"):
+                return items
+            self.expect(",")
+
+    def end(self) -> None:
+        if not self.is_done:
+            raise LineFault(self.peek.column, f"expected the end of the line, not {self.peek}")
+
+
+def _tokenise(text: str) -> list[Token]:
+    tokens: list[Token] = []
+    position = 0
+    while True:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position == len(text) or text[position] == "#":
+            return [*tokens, Token("end", "", position + 1)]
+        match = _TOKEN.match(text, position)
+        if match is None:
+            match = re.compile(r"[^\s,;()\[\]=#]+|.").match(text, position)
+            assert match is not None
+            tokens.append(Token("other", match[0], position + 1))
+        else:
+            assert match.lastgroup is not None
+            tokens.append(Token(match.lastgroup, match[0], position + 1))
+        position = match.end()

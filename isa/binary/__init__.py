@@ -1,0 +1,1 @@
+"""Programs as ELF files, and back."""

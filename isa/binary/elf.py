@@ -1,0 +1,263 @@
+"""Programs as ELF files: saved in one step, and loaded only after every byte has been checked."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from tilewright.isa.binary.description import read_description
+from tilewright.isa.binary.elf_writer import (
+    DIGEST_BYTES,
+    FILE_DIGEST_OFFSET,
+    FORMAT,
+    HASHED,
+    HEADER,
+    IDENT,
+    MACHINE_NUMBER,
+    NOTE_DESCRIPTION,
+    NOTE_HASH,
+    NOTE_PROVENANCE,
+    NOTE_TEXT,
+    NOTE_TOOL,
+    NOTES,
+    OWNER,
+    RODATA,
+    SECTION,
+    SIZES,
+    TEXT,
+    check_sizes,
+    file_digest,
+    to_bytes,
+)
+from tilewright.isa.binary.whole_file import write_whole
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.machine.encoding import Instruction, decode
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+
+
+def save(program: Program, path: str | Path) -> None:
+    """Write a program's ELF file; the file appears complete or not at all."""
+    save_image(to_bytes(program), path)
+
+
+def load(path: str | Path, machine: Machine | None = None) -> Program:
+    """The program of an ELF file, with its machine rebuilt from the YAML inside.
+
+    Raises IsaError that says which check failed: not ELF, truncated, another format, a checksum (of which section),
+    the machine's hash, a size, a description. If `machine` is given, a program built for another one is refused.
+    """
+    return from_bytes(read_image(path), str(path), machine)
+
+
+def save_image(image: bytes, path: str | Path) -> None:
+    """Write a binary's bytes, all or none of them. Raises IsaError."""
+    try:
+        write_whole(path, image)
+    except OSError as error:
+        raise IsaError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_image(path: str | Path) -> bytes:
+    """A binary's bytes. Raises IsaError."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise IsaError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Program:
+    """The program of an ELF file's bytes; `name` stands for the file in messages. Raises IsaError like `load`."""
+    try:
+        _check_frame(image)
+        _check_checksums(image)
+        content = _read_content(image)
+        program = _build(content, machine_of(content.notes, machine))
+        if to_bytes(program, content.tool) != image:
+            raise IsaError("headers or symbols do not agree with the content; compile the program again")
+        return program
+    except IsaError as error:
+        raise IsaError(f"{name}: {error}") from error
+
+
+# -- is it ours, is it whole -------------------------------------------------------------------------------------------
+
+
+def _check_frame(image: bytes) -> None:
+    """The file is ELF, ours, of this format, and as long as its header says."""
+    if not image.startswith(IDENT[:4]):
+        if image and IDENT.startswith(image):
+            raise IsaError(f"truncated: an ELF header has {HEADER.size} bytes, {len(image)} came")
+        raise IsaError("not an ELF file: it does not begin with \\x7fELF")
+    if len(image) < HEADER.size:
+        raise IsaError(f"truncated: an ELF header has {HEADER.size} bytes, {len(image)} came")
+    ident, _, machine, _, _, _, table, file_format, _, _, _, entry_bytes, sections, _ = HEADER.unpack_from(image)
+    if ident != IDENT:
+        raise IsaError(f"not a Tilewright program: its first bytes are {ident.hex()}, expected {IDENT.hex()}")
+    if machine != MACHINE_NUMBER:
+        raise IsaError(f"not a Tilewright program: an ELF file for machine {machine:#x}, expected {MACHINE_NUMBER:#x}")
+    if file_format != FORMAT:
+        raise IsaError(f"format {file_format}, this version reads {FORMAT}; compile the program again")
+    expected = table + entry_bytes * sections
+    if len(image) < expected:
+        raise IsaError(f"truncated: {expected} bytes expected, {len(image)} came")
+    if len(image) != expected or len(image) < FILE_DIGEST_OFFSET + DIGEST_BYTES * (1 + len(HASHED)):
+        raise IsaError(f"damaged: {expected} bytes expected by its header, {len(image)} came")
+
+
+def _check_checksums(image: bytes) -> None:
+    stored = image[FILE_DIGEST_OFFSET : FILE_DIGEST_OFFSET + DIGEST_BYTES]
+    if stored == file_digest(image):
+        return
+    try:
+        damaged = _damaged_sections(image)
+    except (struct.error, ValueError):
+        damaged = []
+    what = f"section {', '.join(damaged)}" if damaged else "the headers"
+    raise IsaError(f"damaged: wrong checksum of {what}; copy or compile the program again")
+
+
+def _damaged_sections(image: bytes) -> list[str]:
+    """Names of the sections that do not match their checksums; raises struct.error or ValueError on wild headers."""
+    header = HEADER.unpack_from(image)
+    table, count, names_at = header[6], header[12], header[13]
+    headers = [SECTION.unpack_from(image, table + number * SECTION.size) for number in range(count)]
+    names = _content(image, headers[names_at]) if names_at < count else b""
+    found = {names[h[0] : names.index(b"\0", h[0])].decode(errors="replace"): h for h in headers if h[0] < len(names)}
+    damaged = []
+    for number, name in enumerate(HASHED, start=1):
+        start = FILE_DIGEST_OFFSET + number * DIGEST_BYTES
+        content = _content(image, found[name]) if name in found else b""
+        if hashlib.sha256(content).digest() != image[start : start + DIGEST_BYTES]:
+            damaged.append(name)
+    return damaged
+
+
+def _content(image: bytes, section_header: tuple[int, ...]) -> bytes:
+    return image[section_header[4] : section_header[4] + section_header[5]]
+
+
+# -- what it holds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    text: bytes
+    weights: bytes
+    sizes: Mapping[str, int]  # by region
+    notes: Mapping[int, bytes]  # by type
+
+    @property
+    def tool(self) -> str:
+        return decoded(self.notes[NOTE_TOOL], "tool version")
+
+
+def _read_content(image: bytes) -> _Content:
+    try:
+        elf = ELFFile(BytesIO(image))
+        sections = {section.name: section for section in elf.iter_sections()}
+        missing = [name for name in (TEXT, RODATA, NOTES, *SIZES.values()) if name not in sections]
+        if missing:
+            raise IsaError(f"section {missing[0]} is missing")
+        sizes = {region: int(sections[name]["sh_size"]) for region, name in SIZES.items()}
+        kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE)
+        notes = read_notes(cast(NoteSection, sections[NOTES]), kinds)
+        return _Content(sections[TEXT].data(), sections[RODATA].data(), sizes, notes)
+    except IsaError:
+        raise
+    except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
+        raise IsaError(f"not a readable ELF file: {error}") from error
+
+
+def read_notes(section: NoteSection, kinds: Sequence[int]) -> dict[int, bytes]:
+    """Our notes by type; raises IsaError when one of these kinds is missing."""
+    notes: dict[int, bytes] = {}
+    for note in section.iter_notes():
+        if note["n_name"] == OWNER.rstrip(b"\0").decode():
+            notes[int(note["n_type"])] = bytes(note["n_descdata"])
+    for kind in kinds:
+        if kind not in notes:
+            raise IsaError(f"section {NOTES}: the note of type {kind} is missing")
+    return notes
+
+
+def decoded(text: bytes, what: str) -> str:
+    """UTF-8 text; raises IsaError for other bytes."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise IsaError(f"the {what} is not UTF-8 text: {error}") from error
+
+
+def machine_of(notes: Mapping[int, bytes], given: Machine | None) -> Machine:
+    """The given machine if the program was built for it, otherwise the one that the file describes."""
+    expected = decoded(notes[NOTE_HASH], "machine's hash")
+    text = decoded(notes[NOTE_TEXT], "machine's text")
+    if hashlib.sha256(text.encode()).hexdigest() != expected:
+        raise IsaError("the machine's text does not have the machine's hash; compile the program again")
+    if given is not None:
+        if given.hash != expected:
+            raise IsaError(
+                f"built for {_name_in(text)} (hash {expected[:12]}), given {given.name} (hash {given.hash[:12]}); "
+                "compile it for the machine that shall run it"
+            )
+        return given
+    machine = load_machine_text(text, _name_in(text))
+    if machine.hash != expected:
+        raise IsaError(f"the text of {machine.name} is not in its canonical form; compile the program again")
+    return machine
+
+
+def _name_in(text: str) -> str:
+    """The machine's name as its canonical text has it, in the first line."""
+    first = text.partition("\n")[0]
+    return first.partition(":")[2].strip() or "machine"
+
+
+def _build(content: _Content, machine: Machine) -> Program:
+    description = read_description(content.notes[NOTE_DESCRIPTION])
+    program = Program(
+        machine=machine,
+        instructions=_instructions(content.text, machine),
+        weights=content.weights,
+        workspace_bytes=content.sizes["workspace"],
+        inputs=description.inputs,
+        outputs=description.outputs,
+        layers=description.layers,
+        provenance=_provenance(content.notes[NOTE_PROVENANCE]),
+        input_bytes=content.sizes["inputs"],
+        output_bytes=content.sizes["outputs"],
+        metadata=description.metadata,
+    )
+    check_sizes(program)
+    return program
+
+
+def _instructions(text: bytes, machine: Machine) -> tuple[Instruction, ...]:
+    size = machine.instruction_bytes
+    if len(text) % size:
+        raise IsaError(f"section {TEXT} has {len(text)} bytes, not a multiple of {size}, the bytes of an instruction")
+    formats = {of.opcode: of for of in machine.formats.values()}
+    instructions = []
+    for start in range(0, len(text), size):
+        try:
+            instructions.append(decode(text[start : start + size], formats))
+        except IsaError as error:
+            raise IsaError(f"instruction {start // size}: {error}") from error
+    return tuple(instructions)
+
+
+def _provenance(content: bytes) -> tuple[int, ...]:
+    if len(content) % 4:
+        raise IsaError(f"the provenance table has {len(content)} bytes, not a multiple of 4")
+    return tuple(np.frombuffer(content, "<u4").tolist())

@@ -1,0 +1,291 @@
+"""Partitioned networks as ELF64 files, and the one place that reads either kind of binary.
+
+The file, in order: ELF header, checksums (at a fixed place), notes, a section for each segment (`.npu.0` holds the
+whole ELF file of a program, `.host.1` a serialised ONNX model), section names, section headers. The notes hold the
+machine, the tool's version and, as JSON, what each segment is: kind, section, inputs, outputs, host nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import Any, cast
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from tilewright.isa.binary import elf
+from tilewright.isa.binary.description import list_of, mapping, natural, text, texts
+from tilewright.isa.binary.elf_writer import (
+    CHECKSUMS,
+    DIGEST_BYTES,
+    EXECUTABLE_FILE,
+    HEADER,
+    IDENT,
+    MACHINE_NUMBER,
+    NOTE,
+    NOTE_CHECKSUMS,
+    NOTE_HASH,
+    NOTE_TEXT,
+    NOTE_TOOL,
+    NOTES,
+    OWNER,
+    PROGBITS,
+    SECTION,
+    STRTAB,
+    Section,
+    machine_notes,
+    note,
+    section_header,
+    to_bytes,
+    tool_version,
+)
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.program import Program
+
+FORMAT = 2
+"""Number of the layout told in this file, in e_flags where a program has 1."""
+
+NOTE_SEGMENTS = 0x545707
+"""Type of the note that says what the segments are; the other types are those of programs."""
+
+NAMES = ".shstrtab"
+DIGEST_OFFSET = HEADER.size + 12 + -(-len(OWNER) // 4) * 4
+"""Where the checksum of the whole file is, itself taken as zeros; those of the sections after it follow."""
+
+FLAGS = struct.Struct("<I")
+FLAGS_OFFSET = 48
+
+
+def save_any(binary: Program | Partitioned, path: str | Path) -> None:
+    """Write a binary of either kind; the file appears complete or not at all. Raises IsaError."""
+    if isinstance(binary, Program):
+        elf.save(binary, path)
+        return
+    elf.save_image(partitioned_to_bytes(binary), path)
+
+
+def load_any(path: str | Path, machine: Machine | None = None) -> Program | Partitioned:
+    """The binary of a file of either kind. Raises IsaError as `isa.binary.elf.load` does."""
+    image = elf.read_image(path)
+    if is_partitioned(image):
+        return partitioned_from_bytes(image, str(path), machine)
+    return elf.from_bytes(image, str(path), machine)
+
+
+def is_partitioned(image: bytes) -> bool:
+    """Whether a file says that it is of this format."""
+    return len(image) >= HEADER.size and FLAGS.unpack_from(image, FLAGS_OFFSET)[0] == FORMAT
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def partitioned_to_bytes(network: Partitioned, tool: str | None = None) -> bytes:
+    """The file's bytes; the same network gives the same bytes."""
+    sections = _sections(network, tool_version() if tool is None else tool)
+    offsets, position = [], HEADER.size
+    for section in sections:
+        offsets.append(position)
+        position = -(-(position + len(section.content)) // 16) * 16
+    table = position
+    image = bytearray(table + (len(sections) + 1) * SECTION.size)
+    image[: HEADER.size] = _header(table, len(sections) + 1)
+    for section, offset in zip(sections, offsets, strict=True):
+        image[offset : offset + len(section.content)] = section.content
+    names = sections[-1].content
+    image[table + SECTION.size :] = b"".join(
+        section_header(section, offset, names) for section, offset in zip(sections, offsets, strict=True)
+    )
+    image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] = _file_digest(image)
+    return bytes(image)
+
+
+def _sections(network: Partitioned, tool: str) -> list[Section]:
+    contents = {
+        name: to_bytes(segment.program, tool) if isinstance(segment, NpuSegment) else segment.onnx
+        for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
+    }
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in (CHECKSUMS, NOTES, *contents, NAMES))
+    notes = machine_notes(network.machine, tool) + note(NOTE_SEGMENTS, _describe(network))
+    body = [
+        Section(NOTES, NOTE, 0, notes, alignment=4),
+        *(Section(name, PROGBITS, 0, content, alignment=16) for name, content in contents.items()),
+        Section(NAMES, STRTAB, 0, names),
+    ]
+    digests = bytes(DIGEST_BYTES) + b"".join(hashlib.sha256(section.content).digest() for section in body)
+    return [Section(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
+
+
+def _section_names(segments: Sequence[Segment]) -> list[str]:
+    return [
+        f".{'npu' if isinstance(segment, NpuSegment) else 'host'}.{number}" for number, segment in enumerate(segments)
+    ]
+
+
+def _header(table: int, sections: int) -> bytes:
+    return HEADER.pack(
+        IDENT, EXECUTABLE_FILE, MACHINE_NUMBER, 1, 0, 0, table, FORMAT, HEADER.size, 0, 0, SECTION.size, sections,
+        sections - 1,
+    )  # fmt: skip
+
+
+def _file_digest(image: bytes | bytearray) -> bytes:
+    digest = hashlib.sha256(image[:DIGEST_OFFSET])
+    digest.update(bytes(DIGEST_BYTES))
+    digest.update(image[DIGEST_OFFSET + DIGEST_BYTES :])
+    return digest.digest()
+
+
+def _describe(network: Partitioned) -> bytes:
+    content = {
+        "inputs": [asdict(value) for value in network.inputs],
+        "outputs": [asdict(value) for value in network.outputs],
+        "metadata": dict(network.metadata),
+        "segments": [
+            {
+                "kind": "npu" if isinstance(segment, NpuSegment) else "host",
+                "section": name,
+                "inputs": list(segment.inputs),
+                "outputs": list(segment.outputs),
+                "host_nodes": [asdict(node) for node in segment.nodes] if isinstance(segment, HostSegment) else [],
+            }
+            for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
+        ],
+    }
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1).encode()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def partitioned_from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Partitioned:
+    """The network of a file's bytes; `name` stands for the file in messages. Raises IsaError as `load_any` does."""
+    try:
+        _check_frame(image)
+        _check_checksums(image)
+        network, tool = _read(image, machine)
+        if partitioned_to_bytes(network, tool) != image:
+            raise IsaError("headers do not agree with the content; compile the network again")
+        return network
+    except IsaError as error:
+        raise IsaError(f"{name}: {error}") from error
+
+
+def _check_frame(image: bytes) -> None:
+    ident, _, machine, _, _, _, table, _, _, _, _, entry_bytes, sections, _ = HEADER.unpack_from(image)
+    if ident != IDENT or machine != MACHINE_NUMBER:
+        raise IsaError(f"not a Tilewright program: an ELF file {ident.hex()} for machine {machine:#x}")
+    expected = table + entry_bytes * sections
+    if len(image) < expected:
+        raise IsaError(f"truncated: {expected} bytes expected, {len(image)} came")
+    if len(image) != expected or entry_bytes != SECTION.size or len(image) < DIGEST_OFFSET + DIGEST_BYTES * sections:
+        raise IsaError(f"damaged: {expected} bytes expected by its header, {len(image)} came")
+
+
+def _check_checksums(image: bytes) -> None:
+    if image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] == _file_digest(image):
+        return
+    try:
+        damaged = _damaged_sections(image)
+    except (struct.error, ValueError, IndexError):
+        damaged = []
+    what = f"section {', '.join(damaged)}" if damaged else "the headers"
+    raise IsaError(f"damaged: wrong checksum of {what}; copy or compile the network again")
+
+
+def _damaged_sections(image: bytes) -> list[str]:
+    header = HEADER.unpack_from(image)
+    table, count = header[6], header[12]
+    headers = [SECTION.unpack_from(image, table + number * SECTION.size) for number in range(1, count)]
+    contents = [image[of[4] : of[4] + of[5]] for of in headers]
+    names = contents[-1]
+    damaged = []
+    for number, (of, content) in enumerate(zip(headers[1:], contents[1:], strict=True), start=1):
+        start = DIGEST_OFFSET + number * DIGEST_BYTES
+        if hashlib.sha256(content).digest() != image[start : start + DIGEST_BYTES]:
+            damaged.append(names[of[0] : names.index(b"\0", of[0])].decode(errors="replace"))
+    return damaged
+
+
+def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
+    try:
+        sections = {section.name: section for section in ELFFile(BytesIO(image)).iter_sections()}
+        if NOTES not in sections:
+            raise IsaError(f"section {NOTES} is missing")
+        kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_SEGMENTS)
+        notes = elf.read_notes(cast(NoteSection, sections[NOTES]), kinds)
+        contents = {name: section.data() for name, section in sections.items() if name.startswith((".npu.", ".host."))}
+    except IsaError:
+        raise
+    except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
+        raise IsaError(f"not a readable ELF file: {error}") from error
+    machine = elf.machine_of(notes, given)
+    return _build(notes[NOTE_SEGMENTS], contents, machine), elf.decoded(notes[NOTE_TOOL], "tool version")
+
+
+def _build(description: bytes, contents: Mapping[str, bytes], machine: Machine) -> Partitioned:
+    try:
+        content = json.loads(description)
+    except (ValueError, RecursionError) as error:
+        raise IsaError(f"the description of the segments is not JSON: {error}") from error
+    top = mapping(content, "segments", ("inputs", "outputs", "metadata", "segments"))
+
+    def segment(value: Any, path: str) -> Segment:
+        return _segment(value, path, contents, machine)
+
+    return Partitioned(
+        machine,
+        list_of(top["segments"], "segments", segment),
+        list_of(top["inputs"], "inputs", _value),
+        list_of(top["outputs"], "outputs", _value),
+        texts(top["metadata"], "metadata"),
+    )
+
+
+def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Machine) -> Segment:
+    keys = mapping(value, path, ("kind", "section", "inputs", "outputs", "host_nodes"))
+    section = text(keys["section"], f"{path}.section")
+    if section not in contents:
+        raise IsaError(f"{path}.section: section {section} is missing")
+    kind = text(keys["kind"], f"{path}.kind")
+    if kind not in ("npu", "host"):
+        raise IsaError(f"{path}.kind: expected npu or host, not {kind!r}")
+    if kind == "npu":
+        return NpuSegment(elf.from_bytes(contents[section], f"section {section}", machine))
+    return HostSegment(
+        contents[section],
+        list_of(keys["inputs"], f"{path}.inputs", text),
+        list_of(keys["outputs"], f"{path}.outputs", text),
+        list_of(keys["host_nodes"], f"{path}.host_nodes", _host_node),
+    )
+
+
+def _host_node(value: Any, path: str) -> HostNode:
+    keys = mapping(value, path, ("name", "op_type", "reason", "transfer_bytes"))
+    return HostNode(
+        text(keys["name"], f"{path}.name"),
+        text(keys["op_type"], f"{path}.op_type"),
+        text(keys["reason"], f"{path}.reason"),
+        natural(keys["transfer_bytes"], f"{path}.transfer_bytes"),
+    )
+
+
+def _value(value: Any, path: str) -> Value:
+    keys = mapping(value, path, ("name", "dtype", "shape"))
+    return Value(
+        text(keys["name"], f"{path}.name"),
+        text(keys["dtype"], f"{path}.dtype"),
+        list_of(keys["shape"], f"{path}.shape", _size),
+    )
+
+
+def _size(value: Any, path: str) -> int | None:
+    return None if value is None else natural(value, path)

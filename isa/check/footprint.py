@@ -1,0 +1,175 @@
+"""The exact words that an instruction reads and writes, as sorted disjoint ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, REGIONS
+
+MAX_PIECES = 1 << 22
+"""Separate ranges that one operand may touch; far more than the deepest sensible memory has words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one operand of one instruction touches.
+
+    `place` is an on-chip memory (units are words) or a DRAM region (units are bytes). `ranges` is int64 [n, 2]: sorted,
+    disjoint, not adjacent, each from its first word up to but without its second.
+    """
+
+    operand: str
+    place: str
+    is_dram: bool
+    is_write: bool
+    ranges: NDArray[np.int64]
+
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """Every word on its own, sorted: [[2, 4], [7, 8]] → [2, 3, 7]."""
+        return expand(self.ranges)
+
+    @property
+    def first(self) -> int:
+        return int(self.ranges[0, 0])
+
+    @property
+    def end(self) -> int:
+        """One beyond the last word."""
+        return int(self.ranges[-1, 1])
+
+
+def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
+    """All accesses of an instruction: sources in file order, the old sums if it accumulates, then the destination.
+
+    Sums that a systolic instruction reads back because it wrote them itself are not listed as read. Bounds are not
+    checked. Raises IsaError for a region number that does not exist, or more than MAX_PIECES ranges.
+    """
+    of = instruction.format
+    accesses = [_access(instruction, source, machine, False) for source in of.sources]
+    if of.has_accumulate and instruction[ACCUMULATE]:
+        accesses.append(_access(instruction, of.destination, machine, False))
+    accesses.append(_access(instruction, of.destination, machine, True))
+    return tuple(accesses)
+
+
+def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:
+    """The first word (on chip) or byte (DRAM) that an operand touches, and one beyond the last; unchecked."""
+    low = high = instruction.base(operand.name)
+    for stride, trip in operand_steps(instruction, operand):
+        reach = stride * (trip - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+    return low, high + unit_words(instruction, operand, machine)
+
+
+def operand_steps(instruction: Instruction, operand: Operand) -> tuple[tuple[int, int], ...]:
+    """(stride, trip count) of each loop that the operand strides over, outermost first."""
+    return tuple((instruction[f"{operand.name}.{loop}"], instruction[f"trip.{loop}"]) for loop in operand.loops)
+
+
+def unit_words(instruction: Instruction, operand: Operand, machine: Machine) -> int:
+    """Consecutive words (on chip) or bytes (DRAM) that an operand moves in one iteration."""
+    if operand.memory != DRAM:
+        return operand.block
+    on_chip = next(other for other in instruction.format.operands if other.memory != DRAM)
+    return machine.memories[on_chip.memory].word_bytes * on_chip.block
+
+
+def place_of(instruction: Instruction, operand: Operand) -> str:
+    """The on-chip memory or the DRAM region that an operand is in; raises IsaError for an unknown region number."""
+    if operand.memory != DRAM:
+        return operand.memory
+    region = instruction[f"{operand.name}.region"]
+    if region >= len(REGIONS):
+        names = ", ".join(f"{number} {name}" for number, name in enumerate(REGIONS))
+        raise IsaError(f"{operand.name} is in region {region}; expected one of {names}")
+    return REGIONS[region]
+
+
+def _access(instruction: Instruction, operand: Operand, machine: Machine, is_write: bool) -> Access:
+    ranges = affine_ranges(
+        instruction.base(operand.name),
+        operand_steps(instruction, operand),
+        unit_words(instruction, operand, machine),
+    )
+    return Access(operand.name, place_of(instruction, operand), operand.memory == DRAM, is_write, ranges)
+
+
+def affine_ranges(base: int, steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:
+    """The union of `length` words from `base + Σ index·stride` on, for all indices below their trip counts.
+
+    Example: base 4, steps ((10, 2), (1, 3)), length 1 → [[4, 7], [14, 17]].
+    """
+    return _ranges_from_zero(steps, length) + base
+
+
+@lru_cache(maxsize=4096)
+def _ranges_from_zero(steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:
+    low = sum(stride * (trip - 1) for stride, trip in steps if stride < 0)
+    ascending = sorted((abs(stride), trip) for stride, trip in steps if stride and trip > 1)
+    length, outer = _merge_steps(ascending, length)
+    ranges = np.array([[low, low + length]], np.int64)
+    for stride, trip in outer:
+        ranges = _repeat(ranges, stride, trip)
+    ranges.setflags(write=False)
+    return ranges
+
+
+def _repeat(ranges: NDArray[np.int64], stride: int, trip: int) -> NDArray[np.int64]:
+    """The union of `trip` copies, each `stride` > 0 further on than the one before."""
+    if stride > ranges[-1, 1] - ranges[0, 0]:
+        _check_pieces(len(ranges) * trip)
+        return (ranges[None] + (np.arange(trip, dtype=np.int64) * stride)[:, None, None]).reshape(-1, 2)
+    copies = 1
+    while copies < trip:  # copies that overlap are joined two by two, so that they stay few
+        more = min(copies, trip - copies)
+        _check_pieces(2 * len(ranges))
+        ranges = merge_ranges(np.concatenate([ranges, ranges + more * stride]))
+        copies += more
+    return ranges
+
+
+def _check_pieces(count: int) -> None:
+    if count > MAX_PIECES:
+        raise IsaError(f"an operand touches more than {MAX_PIECES} separate pieces; split the instruction")
+
+
+def _merge_steps(ascending: list[tuple[int, int]], length: int) -> tuple[int, list[tuple[int, int]]]:
+    """The same union with fewer steps: what continues a run makes it longer, multiples of a step make it longer too."""
+    outer: list[tuple[int, int]] = []
+    for stride, trip in ascending:
+        if not outer and stride <= length:
+            length += stride * (trip - 1)
+        elif outer and stride % outer[-1][0] == 0 and stride // outer[-1][0] <= outer[-1][1]:
+            inner_stride, inner_trip = outer[-1]
+            outer[-1] = (inner_stride, inner_trip + stride // inner_stride * (trip - 1))
+        else:
+            outer.append((stride, trip))
+    return length, outer
+
+
+def merge_ranges(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sorted, disjoint and not adjacent ranges with the same words; input in any order."""
+    ordered = ranges[np.argsort(ranges[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(ordered[:, 1])
+    is_new = np.ones(len(ordered), bool)
+    is_new[1:] = ordered[1:, 0] > ends[:-1]
+    starts = ordered[is_new, 0]
+    is_last = np.append(is_new[1:], True)
+    return np.stack([starts, ends[is_last]], axis=1)
+
+
+def expand(ranges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every integer of sorted ranges: [[2, 4], [7, 8]] → [2, 3, 7]."""
+    if len(ranges) == 1:
+        return np.arange(ranges[0, 0], ranges[0, 1])
+    lengths = ranges[:, 1] - ranges[:, 0]
+    before = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(ranges[:, 0] - before, lengths)

@@ -1,0 +1,208 @@
+"""Orders accesses by waits: which reads and writes of the same words may happen in the wrong order.
+
+Each instruction has a clock: per engine, how many of its instructions are certainly completed when this one starts.
+What an instruction knows is what its waits say, what was known at the start of the instructions that it waits for, and
+what was known at the start of its predecessor on its own engine (engines start in order). An access is safe if every
+earlier access to its words that must come first belongs to an instruction within the clock.
+
+Words are grouped into pieces that the whole program treats alike, so the cost follows what the program distinguishes
+and not the size of a memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.check.footprint import Access, expand
+from tilewright.isa.machine.encoding import Instruction
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES
+from tilewright.isa.program.program import Program
+
+Pieces = slice | NDArray[np.int64]
+
+
+class HazardKind(Enum):
+    UNWRITTEN = "unwritten"
+    READ_AFTER_WRITE = "read after write"
+    WRITE_AFTER_READ = "write after read"
+    WRITE_AFTER_WRITE = "write after write"
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """An access of `instruction` that may happen too early.
+
+    `earlier` is the last instruction of its engine that must be completed first, `count` the wait count that says so;
+    both are -1 for a read of words that nothing has written.
+    """
+
+    kind: HazardKind
+    instruction: int
+    access: Access
+    word: int
+    earlier: int = -1
+    count: int = -1
+
+
+def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32], list[tuple[int, str, int]]]:
+    """Per instruction and engine, the instructions that are certainly completed when it starts: int32 [n, engines].
+
+    Also (instruction, engine, count) of each wait that names an instruction which is not earlier; the clocks take
+    such a wait for as much as there is.
+    """
+    clocks: list[list[int]] = []
+    of_engine: list[list[int]] = [[] for _ in ENGINES]  # instruction indices, in program order
+    bad: list[tuple[int, str, int]] = []
+    for index, instruction in enumerate(instructions):
+        mine = of_engine[ENGINES.index(instruction.engine)]
+        clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
+        for number, (engine, count) in enumerate(zip(ENGINES, _waits(instruction), strict=True)):
+            if count > len(of_engine[number]):
+                bad.append((index, engine, count))
+                count = len(of_engine[number])
+            if count > clock[number]:
+                seen = clocks[of_engine[number][count - 1]]
+                clock = [max(a, b) for a, b in zip(clock, seen, strict=True)]
+                clock[number] = max(clock[number], count)
+        clocks.append(clock)
+        mine.append(index)
+    return np.array(clocks, np.int32).reshape(-1, len(ENGINES)), bad
+
+
+def _waits(instruction: Instruction) -> Iterator[int]:
+    return (instruction[f"wait.{engine}"] for engine in ENGINES)
+
+
+def find_hazards(
+    program: Program,
+    accesses: Sequence[tuple[Access, ...]],
+    clocks: NDArray[np.int32],
+    initialised: Mapping[str, int],
+    expected: Sequence[NDArray[np.int64]],
+) -> tuple[list[Hazard], list[tuple[int, int]]]:
+    """Hazards of all accesses in program order, and (number, first byte) of each `expected` output that is not stored.
+
+    `initialised` is how many leading bytes of a region hold something from the start; `expected` are byte ranges of
+    the outputs region that must be written when the program ends.
+    """
+    places = _build_places(accesses, initialised, expected)
+    of_engine: list[list[int]] = [[] for _ in ENGINES]
+    hazards: list[Hazard] = []
+    for index, (instruction, touched) in enumerate(zip(program.instructions, accesses, strict=True)):
+        engine = ENGINES.index(instruction.engine)
+        count = len(of_engine[engine]) + 1
+        for access in touched:
+            place = places[access.place]
+            pieces = place.next_pieces()
+            found = _late_accesses(instruction, access, place, pieces, clocks[index], engine)
+            hazards += [
+                Hazard(kind, index, access, word, of_engine[by][earlier - 1] if by >= 0 else -1, earlier)
+                for kind, word, by, earlier in found
+            ]
+            place.note(access.is_write, pieces, engine, count)
+        of_engine[engine].append(index)
+    return hazards, _unwritten_outputs(places.get("outputs"), expected)
+
+
+def _late_accesses(
+    instruction: Instruction, access: Access, place: _Place, pieces: Pieces, clock: NDArray[np.int32], engine: int
+) -> Iterator[tuple[HazardKind, int, int, int]]:
+    """(kind, first word, engine number, count that must be waited for) of everything wrong with one access."""
+    if access.is_write:
+        late = [
+            (HazardKind.WRITE_AFTER_READ, place.reads, engine),
+            (HazardKind.WRITE_AFTER_WRITE, place.writes, engine),
+        ]
+    else:
+        if not place.is_written[pieces].all():
+            yield HazardKind.UNWRITTEN, place.first_word(pieces, ~place.is_written[pieces]), -1, -1
+        late = [(HazardKind.READ_AFTER_WRITE, place.writes, engine if _adds_to_sums(instruction, access) else -1)]
+    for kind, counts, in_order in late:
+        latest = counts[:, pieces].max(axis=1)
+        for by in np.flatnonzero(latest > clock):
+            # An engine's own writes come after its earlier reads and writes: it works in order.
+            if by != in_order:
+                is_late = counts[by, pieces] > clock[by]
+                yield kind, place.first_word(pieces, is_late), int(by), int(latest[by])
+
+
+def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
+    """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
+    is_sum = access.operand == instruction.format.destination.name
+    return is_sum and TEMPLATES[instruction.engine] == "systolic"
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+class _Place:
+    """One memory or region, cut where any access begins or ends; who last read and wrote each piece."""
+
+    def __init__(self, bounds: NDArray[np.int64], pieces: Iterator[Pieces], initialised: int) -> None:
+        self._bounds = bounds
+        self._pieces = pieces
+        count = max(1, len(bounds) - 1)
+        self.writes = np.zeros((len(ENGINES), count), np.int32)  # instructions of an engine up to its last write
+        self.reads = np.zeros((len(ENGINES), count), np.int32)
+        self.is_written = np.zeros(count, bool)
+        self.is_written[: int(np.searchsorted(bounds, initialised))] = True
+
+    def next_pieces(self) -> Pieces:
+        """The pieces of the next access to this place, in program order."""
+        return next(self._pieces)
+
+    def note(self, is_write: bool, pieces: Pieces, engine: int, count: int) -> None:
+        if is_write:
+            self.writes[engine, pieces] = count
+            self.is_written[pieces] = True
+        else:
+            self.reads[engine, pieces] = count
+
+    def first_word(self, pieces: Pieces, chosen: NDArray[np.bool_]) -> int:
+        """The first word of the first chosen one of some pieces."""
+        offset = int(np.flatnonzero(chosen)[0])
+        piece = pieces.start + offset if isinstance(pieces, slice) else int(pieces[offset])
+        return int(self._bounds[piece])
+
+
+def _build_places(
+    accesses: Sequence[tuple[Access, ...]], initialised: Mapping[str, int], expected: Sequence[NDArray[np.int64]]
+) -> dict[str, _Place]:
+    ranges: dict[str, list[NDArray[np.int64]]] = {}
+    for touched in accesses:
+        for access in touched:
+            ranges.setdefault(access.place, []).append(access.ranges)
+    if expected:
+        ranges.setdefault("outputs", []).extend(expected)
+    places = {}
+    for name, of_place in ranges.items():
+        end = initialised.get(name, 0)
+        bounds = np.unique(np.concatenate([*(r.reshape(-1) for r in of_place), np.array([end], np.int64)]))
+        places[name] = _Place(bounds, _piece_sets(bounds, of_place), end)
+    return places
+
+
+def _piece_sets(bounds: NDArray[np.int64], of_place: list[NDArray[np.int64]]) -> Iterator[Pieces]:
+    """Each access's ranges of words as the pieces that they are made of."""
+    cut = np.searchsorted(bounds, np.concatenate(of_place))
+    first = 0
+    for ranges in of_place:
+        pieces = cut[first : first + len(ranges)]
+        first += len(ranges)
+        yield slice(int(pieces[0, 0]), int(pieces[0, 1])) if len(pieces) == 1 else expand(pieces)
+
+
+def _unwritten_outputs(outputs: _Place | None, expected: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
+    found = []
+    for number in range(len(expected)):
+        if outputs is not None:
+            pieces = outputs.next_pieces()
+            is_missing = ~outputs.is_written[pieces]
+            if is_missing.any():
+                found.append((number, outputs.first_word(pieces, is_missing)))
+    return found

@@ -1,0 +1,1 @@
+"""Engine templates: what each can do, and when each operator of a statement runs."""

@@ -1,0 +1,58 @@
+"""All faults of a machine file as text: the place, the key, what is wrong, what would be right, and the line itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import SPECS, load_machine
+from tilewright.isa.files.machine_file import MachineFileError
+
+LONGEST_LINE = 120
+"""Characters of an offending line that are shown."""
+
+
+def lint(name_or_path: str | Path, overrides: Sequence[str] = ()) -> tuple[str, ...]:
+    """One text for each fault of a machine, in the order of the file; none if it loads.
+
+    The first line is `file:line:column: key: what is wrong; what would be right`. Where the place can be read again,
+    two more follow: the offending line and a caret under its column.
+    """
+    try:
+        load_machine(name_or_path, overrides)
+    except MachineFileError as error:
+        return tuple(_with_line(complaint) for complaint in error.complaints)
+    except IsaError as error:
+        return (_with_line(str(error)),)
+    return ()
+
+
+def _with_line(complaint: str) -> str:
+    place = re.match(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): ", complaint)
+    if place is None:
+        return complaint
+    lines = _lines(place["file"])
+    row, column = int(place["line"]) - 1, int(place["column"]) - 1
+    if row >= len(lines):
+        return complaint
+    shown, at = _cut(lines[row], column)
+    return f"{complaint}\n    {shown}\n    {' ' * at}^"
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a machine file as its messages name it: a shipped one by its name alone."""
+    shipped = SPECS / file
+    path = shipped if Path(file).name == file and shipped.is_file() else Path(file)
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def _cut(line: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and where in it the column is; control characters are shown as one `·` each."""
+    start = max(0, column - LONGEST_LINE // 2) if len(line) > LONGEST_LINE else 0
+    shown = line[start : start + LONGEST_LINE]
+    return "".join(c if c.isprintable() else "·" for c in shown), column - start

@@ -1,0 +1,92 @@
+"""Finds machine files, merges what they extend and what is set on top, and builds the Machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.isa.errors import IsaError, short
+from tilewright.isa.files.keys import EXTENDS
+from tilewright.isa.files.machine_file import MachineFileError, build_machine
+from tilewright.isa.files.yaml_tree import Tree, apply_overrides, merge, parse_yaml
+from tilewright.isa.language.statement import did_you_mean
+from tilewright.isa.machine.machine import Machine
+
+__all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "shipped_machines"]
+
+SPECS = Path(__file__).parents[1] / "specs"
+"""The machines that ship with Tilewright."""
+
+
+def shipped_machines() -> tuple[str, ...]:
+    """Names of the machines in `isa/specs`, sorted."""
+    return tuple(sorted(path.stem for path in SPECS.glob("*.yaml")))
+
+
+def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Machine:
+    """The machine of a shipped name (`base16`) or a YAML file, with `key.path=value` overrides applied.
+
+    Raises IsaError when there is no such machine, MachineFileError with every fault when it is not valid.
+    """
+    path = _find(str(name_or_path), None)
+    tree = apply_overrides(_read(path, ()), overrides)
+    name = path.stem + "".join(f"[{setting}]" for setting in overrides)
+    return build_machine(tree, name)
+
+
+def load_machine_text(text: str, name: str) -> Machine:
+    """The machine of a YAML text; `name` stands for the file in messages, and names it if the text does not."""
+    tree = parse_yaml(text, name)
+    if isinstance(tree.value, Mapping) and EXTENDS in tree.value:
+        tree = _extended(tree, None, ())
+    return build_machine(tree, name)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _find(name: str, beside: Path | None) -> Path:
+    is_path = name.endswith((".yaml", ".yml")) or "/" in name
+    path = (beside or Path()) / name if is_path else SPECS / f"{name}.yaml"
+    if not _is_file(path):
+        shipped = shipped_machines()
+        hint = f": there is no file {short(str(path))}" if is_path else did_you_mean(name, shipped)
+        raise IsaError(
+            f"no machine {short(name)}{hint}; there are {', '.join(shipped)}, or give a path to a .yaml file"
+        )
+    return path
+
+
+def _is_file(path: Path) -> bool:
+    """As `Path.is_file`, and False for what can be no path at all."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> Tree:
+    if path.resolve() in above:
+        raise IsaError(f"{path}: extends itself, by way of {' → '.join(p.name for p in above)}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise IsaError(f"{path}: cannot be read: {error}") from error
+    tree = parse_yaml(text, str(path) if path.parent != SPECS else path.name)
+    if not isinstance(tree.value, Mapping):
+        raise IsaError(f"{tree.where}: a machine file is a mapping, not {tree.kind}")
+    return _extended(tree, path.parent, (*above, path.resolve())) if EXTENDS in tree.value else tree
+
+
+def _extended(tree: Tree, beside: Path | None, above: tuple[Path, ...]) -> Tree:
+    """What a file says, on top of what it extends."""
+    assert isinstance(tree.value, Mapping)
+    base = tree.value[EXTENDS]
+    if not isinstance(base.value, str):
+        raise IsaError(f"{base.where}: {EXTENDS}: expected a name, not {base.kind}")
+    try:
+        path = _find(base.value, beside)
+    except IsaError as error:
+        raise IsaError(f"{base.where}: {EXTENDS}: {error}") from error
+    own = {key: child for key, child in tree.value.items() if key != EXTENDS}
+    return merge(_read(path, above), Tree(own, tree.where))

@@ -1,0 +1,242 @@
+"""The sections of a machine file: array, memories, engines; its instructions are in instruction_file.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.expression import names_in
+from tilewright.isa.files.instruction_file import InstructionReader, MachineSizes
+from tilewright.isa.files.keys import (
+    ARRAY_KEYS,
+    DEPTH,
+    DRAM_END,
+    DRAM_KEYS,
+    ENGINE_KEYS,
+    ENGINES_KEYS,
+    MACHINE_KEYS,
+    MEMORY,
+    PARAMETER,
+    TAKEN_PARAMETERS,
+)
+from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.yaml_tree import Tree
+from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.machine.machine import ENGINES, Engine, Machine
+from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
+
+
+class MachineFileError(IsaError):
+    """Every fault of a machine file: one line each, with its place, the key and what would be right."""
+
+    def __init__(self, complaints: Sequence[str]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = tuple(complaints)
+
+
+def build_machine(tree: Tree, name: str) -> Machine:
+    """Check a merged tree and build the machine. Raises MachineFileError with every fault found."""
+    return _Builder(tree, name).build()
+
+
+class _Builder:
+    """Walks the tree once, noting complaints; builds the machine only when there are none."""
+
+    def __init__(self, tree: Tree, name: str) -> None:
+        self.reader = Reader()
+        self._tree = tree
+        self._name = name
+        self._rounding = Rounding.EVEN
+        self._memories: dict[str, Memory] = {}
+        self._faulty_memories: list[str] = []  # nothing that follows from these is complained of
+        self._engines: dict[str, Engine] = {}
+        self._is_array_known = True  # otherwise what follows from its sizes is not complained of
+
+    def build(self) -> Machine:
+        top = self.reader.mapping(self._tree, "", MACHINE_KEYS)
+        name = self.reader.word(top["name"], "name") if "name" in top else self._name
+        about = self.reader.word(top.get("about"), "about")
+        self._read_parameters(top.get("parameters"))
+        array = self.reader.mapping(top.get("array"), "array", ARRAY_KEYS)
+        rows = self.reader.number(array, "array", "rows", ARRAY_KEYS)
+        cols = self.reader.number(array, "array", "cols", ARRAY_KEYS)
+        self.reader.names.update(rows=rows, cols=cols)
+        lanes = self.reader.number(top, "", "lanes", MACHINE_KEYS)
+        self.reader.names.update(lanes=lanes)
+        is_read = self.reader.complaint_count == 0
+        for side, count in (("rows", rows), ("cols", cols)):
+            if is_read and count % lanes:
+                self.reader.complain(
+                    top["lanes"].where, "lanes", f"array.{side} = {count} is not a multiple of lanes = {lanes}"
+                )
+        self._is_array_known = self.reader.complaint_count == 0
+        self._read_rounding(top.get("rounding"))
+        wait_bits = self.reader.number(top, "", "wait_bits", MACHINE_KEYS)
+        dram = self._read_dram(top.get("dram"))
+        self._read_memories(top.get("memories"))
+        self._read_engines(top.get("engines"))
+        formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
+        if self.reader.complaint_count:
+            raise MachineFileError(self.reader.complaints())
+        bits = max((of.bits for of in formats), default=8)
+        step = max(8, dram.bus_bytes)
+        return Machine(
+            name=name,
+            about=about,
+            rows=rows,
+            cols=cols,
+            lanes=lanes,
+            rounding=self._rounding,
+            wait_bits=wait_bits,
+            dram=dram,
+            memories=self._memories,
+            engines=self._engines,
+            formats={of.mnemonic: of for of in formats},
+            instruction_bytes=-(-bits // (8 * step)) * step,
+            text=_canonical(self._tree, name),
+        )
+
+    def _sizes(self, wait_bits: int, dram: Dram) -> MachineSizes:
+        names = self.reader.names
+        return MachineSizes(
+            rows=names["rows"],
+            cols=names["cols"],
+            lanes=names["lanes"],
+            is_array_known=self._is_array_known,
+            rounding=self._rounding,
+            wait_bits=wait_bits,
+            dram=dram,
+            memories=self._memories,
+            faulty_memories=tuple(self._faulty_memories),
+            engines=self._engines,
+        )
+
+    def _read_parameters(self, tree: Tree | None) -> None:
+        """Parameters in the order of the file: each may use those above it, so that none can depend on itself."""
+        parameters = self.reader.open_mapping(tree, "parameters")
+        unread = set(parameters)
+        for name, child in parameters.items():
+            before, path = self.reader.complaint_count, f"parameters.{name}"
+            if name in TAKEN_PARAMETERS:
+                message = f"{name!r} is the machine's own, and expressions may use it: choose another name"
+                self.reader.complain(child.where, path, message)
+            uses = names_in(child.value) if isinstance(child.value, str) else frozenset()
+            too_early = uses & unread
+            for used in sorted(too_early):
+                where = "itself" if used == name else f"{used!r}, which stands below it"
+                self.reader.complain(child.where, path, f"uses {where}; a parameter may use those above it")
+            self.reader.names[name] = PARAMETER.low if too_early else self.reader.integer(child, path, PARAMETER)
+            if self.reader.complaint_count > before or uses & self.reader.faulty_names:
+                self.reader.faulty_names.add(name)
+            unread.remove(name)
+
+    def _read_rounding(self, tree: Tree | None) -> None:
+        words = [rounding.value for rounding in Rounding]
+        if tree is None:
+            return
+        word = self.reader.word(tree, "rounding")
+        if word in words:
+            self._rounding = Rounding(word)
+        else:
+            self.reader.complain(tree.where, "rounding", f"expected {', '.join(words)}, not {tree.kind}")
+
+    def _read_dram(self, tree: Tree | None) -> Dram:
+        keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
+        numbers = {key: self.reader.number(keys, "dram", key, DRAM_KEYS) for key in DRAM_KEYS}
+        return Dram(**numbers)
+
+    def _read_memories(self, tree: Tree | None) -> None:
+        for name, child in self.reader.open_mapping(tree, "memories").items():
+            if name == DRAM:
+                self.reader.complain(
+                    child.where, "memories", f"{DRAM!r} is the memory behind the bus; choose another name"
+                )
+                continue
+            before = self.reader.complaint_count
+            memory = self._read_memory(child, name)
+            if memory is not None:
+                self._memories[name] = memory
+            if self.reader.complaint_count > before:
+                self._faulty_memories.append(name)
+
+    def _read_memory(self, tree: Tree, name: str) -> Memory | None:
+        path = f"memories.{name}"
+        keys = self.reader.mapping(tree, path, MEMORY.keys)
+        if not isinstance(tree.value, Mapping):
+            return None
+        element = self._element(keys.get("element"), f"{path}.element")
+        width = self.reader.number(keys, path, "width", MEMORY.keys)
+        banks = self.reader.number(keys, path, "banks", MEMORY.keys)
+        if ("depth" in keys) == ("kib" in keys):
+            self.reader.complain(tree.where, path, "give its size once: either depth (words) or kib (1024 bytes)")
+            return None
+        if element is None:
+            return None
+        if "depth" in keys:
+            depth = self.reader.number(keys, path, "depth", MEMORY.keys)
+        else:
+            words = self.reader.number(keys, path, "kib", MEMORY.keys) * 1024 // (width * element.bytes)
+            depth = words // banks * banks  # what fits, in equal banks
+            if depth > DEPTH.high:
+                message = f"{depth} words; expected at most {DEPTH.high}: make it smaller or its words wider"
+                self.reader.complain(keys["kib"].where, f"{path}.kib", message)
+        size = keys.get("depth", keys.get("kib", tree))
+        if depth < banks or depth % banks:
+            self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
+            depth = max(1, depth // banks) * banks  # stands in, so that one fault is told once
+        return Memory(name, element, width, depth, banks)
+
+    def _element(self, tree: Tree | None, path: str) -> Element | None:
+        if tree is None:
+            return None
+        if not isinstance(tree.value, Mapping):
+            of = self.reader.type(tree, path)
+            return integer_element(of) if of else None
+        types = {
+            name: self.reader.type(child, f"{path}.{name}")
+            for name, child in self.reader.open_mapping(tree, path).items()
+        }
+        known = {name: of for name, of in types.items() if of is not None}
+        if not known or len(known) < len(types):
+            if not types:
+                self.reader.complain(tree.where, path, "a structure needs at least one field")
+            return None
+        return structured_element(known)
+
+    def _read_engines(self, tree: Tree | None) -> None:
+        children = self.reader.mapping(tree, "engines", ENGINES_KEYS)
+        places = [DRAM, *dict.fromkeys([*self._memories, *self._faulty_memories])]
+        for name in ENGINES:
+            path = f"engines.{name}"
+            keys = self.reader.mapping(children.get(name), path, ENGINE_KEYS[name])
+            queue = self.reader.number(keys, path, "queue", ENGINE_KEYS[name])
+            reads = self.reader.words(keys.get("reads"), f"{path}.reads", places)
+            writes = self.reader.words(keys.get("writes"), f"{path}.writes", places)
+            self._engines[name] = Engine(name, queue, reads, writes)
+            for key, reached in (("reads", reads), ("writes", writes)):
+                if key not in keys:
+                    continue
+                needs_dram = DRAM_END.get(name) == key
+                if needs_dram and reached != (DRAM,):
+                    self.reader.complain(keys[key].where, f"{path}.{key}", f"the {name} engine {key} exactly [dram]")
+                if not needs_dram and DRAM in reached:
+                    self.reader.complain(
+                        keys[key].where, f"{path}.{key}", f"the {name} engine's {key} are on chip, not dram"
+                    )
+
+
+def _canonical(tree: Tree, name: str) -> str:
+    """The merged file as YAML text, keys in a fixed order, its name first."""
+    plain = tree.plain()
+    plain["name"] = name
+    ordered = {key: plain[key] for key in MACHINE_KEYS if key in plain}
+    return str(yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every value in full: no anchors, so equal machines have equal texts."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -1,0 +1,1 @@
+"""The statement language: numbers, words, expressions and their ranges."""

@@ -1,0 +1,1 @@
+"""A machine as frozen objects: memories, engines, instruction formats."""

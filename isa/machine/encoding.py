@@ -1,0 +1,282 @@
+"""Instruction formats: from a loop nest and a statement to fields at bit positions, and instructions as values.
+
+A word of an instruction, from bit 0: the opcode, one wait count per engine, the loops' trip counts (stored minus one),
+per operand its region (DRAM only), base and strides, the immediates, the flags. Nobody chooses a position by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.statement import Statement
+from tilewright.isa.machine.memory import DRAM, Element
+
+OPCODE = "opcode"
+OPCODE_BITS = 8
+ACCUMULATE = "accumulate"
+"""The one flag there is: add the statement's sum to the destination's old value."""
+
+
+class FieldKind(Enum):
+    OPCODE = "opcode"
+    WAIT = "wait"  # completed instructions of an engine that must be seen before the start
+    TRIP = "trip"  # trip count of a loop, at least 1; stored minus one
+    REGION = "region"  # number of a DRAM region
+    BASE = "base"  # words on chip, bytes in DRAM
+    STRIDE = "stride"  # words on chip, bytes in DRAM; signed
+    IMMEDIATE = "immediate"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionField:
+    """One field of an encoded instruction: `type.bits` bits from `low_bit`, holding value - `stored_minus`."""
+
+    name: str  # opcode, wait.load, trip.k, a.region, a.base, a.k (stride of operand a over loop k), zero, accumulate
+    kind: FieldKind
+    type: IntegerType
+    low_bit: int
+    stored_minus: int = 0
+
+    @property
+    def low(self) -> int:
+        return self.type.interval.low + self.stored_minus
+
+    @property
+    def high(self) -> int:
+        return self.type.interval.high + self.stored_minus
+
+    @property
+    def default(self) -> int:
+        """The value of a field that an assembly line does not mention: 1 for a trip count, otherwise 0."""
+        return self.stored_minus
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of the nest: its trip count is 1 … 2**bits."""
+
+    name: str
+    bits: int
+    is_reduce: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A source or destination of the statement: per iteration, `block` consecutive words of a memory.
+
+    The first word of the block is at `base + Σ index·stride` over `loops`; the operand stays put over all others.
+    A DRAM operand moves, per iteration, the bytes of one word of the on-chip operand at its other end.
+    """
+
+    name: str
+    memory: str
+    loops: tuple[str, ...]  # in nest order
+    block: int
+    element: Element  # of a word; for DRAM, that of the on-chip operand
+
+
+@dataclass(frozen=True)
+class InstructionFormat:
+    """One instruction of a machine: its meaning (nest and statement) and its encoding (fields)."""
+
+    mnemonic: str
+    about: str
+    opcode: int
+    engine: str
+    loops: tuple[Loop, ...]  # outermost first
+    sources: tuple[Operand, ...]
+    destination: Operand
+    immediates: Mapping[str, IntegerType]
+    has_accumulate: bool
+    statement: Statement
+    fields: tuple[InstructionField, ...]
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Sources in file order, then the destination."""
+        return (*self.sources, self.destination)
+
+    @property
+    def streams(self) -> tuple[Operand, ...]:
+        """The sources of which every iteration takes the word (or block) at their address."""
+        return tuple(operand for operand in self.sources if operand.name not in self.statement.tables)
+
+    @property
+    def tables(self) -> tuple[Operand, ...]:
+        """The sources that the statement looks up in: each lane reads a word of the block of its own choice."""
+        return tuple(operand for operand in self.sources if operand.name in self.statement.tables)
+
+    @property
+    def reduce_loops(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.loops if loop.is_reduce)
+
+    @property
+    def bits(self) -> int:
+        last = self.fields[-1]
+        return last.low_bit + last.type.bits
+
+    def operand(self, name: str) -> Operand:
+        for operand in self.operands:
+            if operand.name == name:
+                return operand
+        raise IsaError(f"{self.mnemonic} has no operand {name!r}; it has: {', '.join(o.name for o in self.operands)}")
+
+    def field(self, name: str) -> InstructionField:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise IsaError(f"{self.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in self.fields)}")
+
+
+def lay_out_fields(
+    opcode: int,
+    wait_engines: tuple[str, ...],
+    wait_bits: int,
+    loops: tuple[Loop, ...],
+    operands: tuple[Operand, ...],
+    address_bits: Mapping[str, int],
+    region_bits: int,
+    immediates: Mapping[str, IntegerType],
+    has_accumulate: bool,
+    widths: Mapping[str, int],
+) -> tuple[InstructionField, ...]:
+    """Place an instruction's fields one after the other; `widths` overrides the derived width of a named field."""
+
+    def wanted() -> Iterator[tuple[str, FieldKind, IntegerType, int]]:
+        yield OPCODE, FieldKind.OPCODE, IntegerType(OPCODE_BITS, False), 0
+        for engine in wait_engines:
+            yield f"wait.{engine}", FieldKind.WAIT, IntegerType(wait_bits, False), 0
+        for loop in loops:
+            yield f"trip.{loop.name}", FieldKind.TRIP, IntegerType(loop.bits, False), 1
+        for operand in operands:
+            address = address_bits[operand.memory]
+            if operand.memory == DRAM:
+                yield f"{operand.name}.region", FieldKind.REGION, IntegerType(region_bits, False), 0
+            yield f"{operand.name}.base", FieldKind.BASE, IntegerType(address, False), 0
+            for loop_name in operand.loops:
+                yield f"{operand.name}.{loop_name}", FieldKind.STRIDE, IntegerType(address + 1, True), 0
+        for name, of in immediates.items():
+            yield name, FieldKind.IMMEDIATE, of, 0
+        if has_accumulate:
+            yield ACCUMULATE, FieldKind.FLAG, IntegerType(1, False), 0
+
+    fields, low_bit = [], 0
+    for name, kind, of, stored_minus in wanted():
+        placed = IntegerType(widths.get(name, of.bits), of.is_signed)
+        fields.append(InstructionField(name, kind, placed, low_bit, stored_minus))
+        low_bit += placed.bits
+    return tuple(fields)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction with the value of every field. Values are as a person writes them: a trip count of 3 is 3."""
+
+    format: InstructionFormat
+    values: tuple[int, ...]  # parallel to format.fields
+
+    def __getitem__(self, field: str) -> int:
+        return self.values[_positions(self.format)[field]]
+
+    @property
+    def mnemonic(self) -> str:
+        return self.format.mnemonic
+
+    @property
+    def engine(self) -> str:
+        return self.format.engine
+
+    @property
+    def trips(self) -> dict[str, int]:
+        """Trip count by loop name, outermost first."""
+        return {loop.name: self[f"trip.{loop.name}"] for loop in self.format.loops}
+
+    @property
+    def waits(self) -> dict[str, int]:
+        """Wait count by engine name, in the order of the machine's engines."""
+        return {
+            field.name.partition(".")[2]: value
+            for field, value in zip(self.format.fields, self.values, strict=True)
+            if field.kind is FieldKind.WAIT
+        }
+
+    def base(self, operand: str) -> int:
+        return self[f"{operand}.base"]
+
+    def strides(self, operand: Operand) -> dict[str, int]:
+        """Stride by loop name for every loop of the nest; 0 where the operand does not move."""
+        moved = set(operand.loops)
+        return {
+            loop.name: self[f"{operand.name}.{loop.name}"] if loop.name in moved else 0 for loop in self.format.loops
+        }
+
+    def replace(self, changes: Mapping[str, int]) -> Instruction:
+        """The same instruction with some fields changed; raises IsaError like `make_instruction`."""
+        named = {field.name: value for field, value in zip(self.format.fields, self.values, strict=True)}
+        named.pop(OPCODE)
+        return make_instruction(self.format, {**named, **changes})
+
+
+_POSITIONS: dict[int, tuple[InstructionFormat, dict[str, int]]] = {}
+
+
+def _positions(of: InstructionFormat) -> dict[str, int]:
+    """Position by field name; remembered per format, which is kept alive so that its identity stays its own."""
+    known = _POSITIONS.get(id(of))
+    if known is None:
+        known = _POSITIONS[id(of)] = (of, {field.name: i for i, field in enumerate(of.fields)})
+    return known[1]
+
+
+def make_instruction(of: InstructionFormat, values: Mapping[str, int]) -> Instruction:
+    """An instruction from values by field name; what is not named takes its field's default.
+
+    Raises IsaError for an unknown name or a value that its field cannot hold.
+    """
+    for name in values:
+        if name not in _positions(of) or name == OPCODE:
+            raise IsaError(f"{of.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in of.fields[1:])}")
+    full = []
+    for field in of.fields:
+        value = of.opcode if field.kind is FieldKind.OPCODE else int(values.get(field.name, field.default))
+        if not field.low <= value <= field.high:
+            raise IsaError(
+                f"{of.mnemonic}: {field.name} = {value} does not fit its {field.type.bits} bits; "
+                f"expected {field.low} to {field.high}"
+            )
+        full.append(value)
+    return Instruction(of, tuple(full))
+
+
+def encode(instruction: Instruction, instruction_bytes: int) -> bytes:
+    """The instruction as `instruction_bytes` bytes, little endian; unused high bits are zero."""
+    word = 0
+    for field, value in zip(instruction.format.fields, instruction.values, strict=True):
+        word |= ((value - field.stored_minus) & ((1 << field.type.bits) - 1)) << field.low_bit
+    return word.to_bytes(instruction_bytes, "little")
+
+
+def decode(word_bytes: bytes, formats: Mapping[int, InstructionFormat]) -> Instruction:
+    """The instruction that `encode` made; `formats` is by opcode.
+
+    Raises IsaError for an unknown opcode or a set bit outside every field.
+    """
+    word = int.from_bytes(word_bytes, "little")
+    opcode = word & ((1 << OPCODE_BITS) - 1)
+    if opcode not in formats:
+        raise IsaError(f"unknown opcode {opcode}; the machine has: {', '.join(map(str, sorted(formats)))}")
+    of = formats[opcode]
+    if word >> of.bits:
+        raise IsaError(f"{of.mnemonic}: bits are set above its last field (bit {of.bits})")
+    values = []
+    for field in of.fields:
+        stored = (word >> field.low_bit) & ((1 << field.type.bits) - 1)
+        if field.type.is_signed and stored >> (field.type.bits - 1):
+            stored -= 1 << field.type.bits
+        values.append(stored + field.stored_minus)
+    return Instruction(of, tuple(values))

@@ -1,0 +1,79 @@
+"""The frozen description of one accelerator, as every other part sees it. Built only by `isa.files.loader`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.memory import Dram, Memory
+
+ENGINES = ("load", "mma", "vec", "store")
+"""The engines of every machine, in the order of wait counts, counters and reports."""
+
+TEMPLATES: Mapping[str, str] = {"load": "dma", "mma": "systolic", "vec": "vector", "store": "dma"}
+"""The hardware template that each engine is an instance of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One unit that runs its own queue of instructions in order."""
+
+    name: str
+    queue_depth: int
+    reads: tuple[str, ...]  # memories it has read ports to; `dram` for DMA in
+    writes: tuple[str, ...]
+
+    @property
+    def template(self) -> str:
+        return TEMPLATES[self.name]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything the YAML says, complete and checked.
+
+    `text` is the canonical YAML of the merged file (after `extends` and overrides); loading it gives an equal machine.
+    """
+
+    name: str
+    about: str
+    rows: int  # elements of an activation vector that enter the array each cycle
+    cols: int  # sums that leave the array each cycle
+    lanes: int  # elements of a word of the vector engine's memories
+    rounding: Rounding
+    wait_bits: int  # width of one wait count; an engine runs at most 2**wait_bits - 1 instructions a program
+    dram: Dram
+    memories: Mapping[str, Memory]  # on chip, in file order
+    engines: Mapping[str, Engine]  # in the order of ENGINES
+    formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
+    instruction_bytes: int
+    text: str
+
+    @cached_property
+    def hash(self) -> str:
+        """Identifies the machine's meaning: SHA-256 of its canonical text, hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def format(self, mnemonic: str) -> InstructionFormat:
+        """The format of an instruction; raises IsaError when the machine has none of that name."""
+        if mnemonic not in self.formats:
+            raise IsaError(f"{self.name} has no instruction {mnemonic!r}; it has: {', '.join(self.formats)}")
+        return self.formats[mnemonic]
+
+    def formats_of(self, engine: str) -> tuple[InstructionFormat, ...]:
+        return tuple(f for f in self.formats.values() if f.engine == engine)
+
+    @cached_property
+    def table_memories(self) -> tuple[str, ...]:
+        """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
+        looked_up = {table.memory for of in self.formats.values() for table in of.tables}
+        return tuple(name for name in self.memories if name in looked_up)
+
+    @property
+    def max_instructions_per_engine(self) -> int:
+        return (1 << self.wait_bits) - 1

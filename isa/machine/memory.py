@@ -1,0 +1,105 @@
+"""Memories: what a word holds, how many there are, how they are banked; and the DRAM behind the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType
+
+DRAM = "dram"
+"""The name of the off-chip memory in operands and engine reach lists."""
+
+REGIONS = ("program", "weights", "workspace", "inputs", "outputs")
+"""The DRAM regions whose base and limit the host sets; a DRAM address is a region's number and a byte offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One named part of a structured element: bits `low_bit` up to `low_bit + type.bits`."""
+
+    name: str
+    type: IntegerType
+    low_bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What one lane of a word holds: one integer (`fields` is empty) or a structure of named integers.
+
+    In memory an element takes `bits`, a power of two of at least 8 and little endian; a structure's fields are
+    packed from bit 0 in file order. Padding bits are zero and are kept as they are by DMA.
+    """
+
+    type: IntegerType | None
+    fields: tuple[Field, ...]
+    bits: int
+
+    def field(self, name: str) -> Field:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise IsaError(f"element has no field {name!r}; it has: {', '.join(f.name for f in self.fields) or 'none'}")
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+
+def storage_bits(bits: int) -> int:
+    """Bits that an element of `bits` takes in memory: the next power of two, at least 8. 54 → 64."""
+    return max(8, 1 << (bits - 1).bit_length())
+
+
+def integer_element(of: IntegerType) -> Element:
+    return Element(of, (), storage_bits(of.bits))
+
+
+def structured_element(types: Mapping[str, IntegerType]) -> Element:
+    fields, low_bit = [], 0
+    for name, of in types.items():
+        fields.append(Field(name, of, low_bit))
+        low_bit += of.bits
+    return Element(None, tuple(fields), storage_bits(low_bit))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An on-chip memory of `depth` words in `banks` contiguous banks, each with one read and one write port.
+
+    A port moves up to the widest block that an engine's single access asks for: consecutive words from any address.
+    """
+
+    name: str
+    element: Element
+    width: int  # elements in a word
+    depth: int  # words
+    banks: int
+
+    @property
+    def word_bytes(self) -> int:
+        return self.width * self.element.bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.depth * self.word_bytes
+
+    @property
+    def bank_depth(self) -> int:
+        """Words in a bank; word `w` is in bank `w // bank_depth`."""
+        return self.depth // self.banks
+
+    @property
+    def address_bits(self) -> int:
+        return max(1, (self.depth - 1).bit_length())
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The memory behind the AXI4 bus, and what the DMA engines assume of it."""
+
+    bus_bytes: int  # bytes moved by one beat, a power of two
+    latency_cycles: int  # from a read address accepted to its first beat, on an idle memory
+    outstanding_beats: int  # beats of read data that the load engine asks for ahead
+    offset_bits: int  # width of a byte offset into a region

@@ -1,0 +1,1 @@
+"""Machines as pages for people: manual, tables, differences."""

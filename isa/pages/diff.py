@@ -1,0 +1,266 @@
+"""What changed between two machines, in words: sizes, memories, instructions to the bit, timing, binaries."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import groupby
+
+from tilewright.isa import timing
+from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM, Memory
+from tilewright.isa.pages.show import kib_text, loops_text, word_text
+from tilewright.isa.timing import statement_stages
+
+
+def difference(a: Machine, b: Machine) -> tuple[str, ...]:
+    """What b has that a has not, and the other way round: one line each, nothing if they are the same machine.
+
+    A line starts with the key of the machine file that it is about, or with `timing` or `binary`.
+    """
+    if a.hash == b.hash:
+        return ()
+    return (
+        *_sizes(a, b),
+        *_memories(a.memories, b.memories),
+        *_engines(a, b),
+        *_instructions(a, b),
+        *_timing(a, b),
+        *_binary(a, b),
+    )
+
+
+# -- array, memories, engines ------------------------------------------------------------------------------------------
+
+
+def _sizes(a: Machine, b: Machine) -> Iterator[str]:
+    if (a.rows, a.cols) != (b.rows, b.cols):
+        yield f"array: {a.rows}×{a.cols} → {b.rows}×{b.cols}, {a.rows * a.cols} → {b.rows * b.cols} MACs a cycle"
+    yield from _change("lanes", a.lanes, b.lanes)
+    yield from _change("rounding", a.rounding.value, b.rounding.value)
+    yield from _change("wait_bits", a.wait_bits, b.wait_bits)
+    for field in fields(a.dram):
+        yield from _change(f"dram.{field.name}", getattr(a.dram, field.name), getattr(b.dram, field.name))
+
+
+def _change(key: str, a: object, b: object) -> Iterator[str]:
+    if a != b:
+        yield f"{key}: {a} → {b}"
+
+
+def _memories(a: Mapping[str, Memory], b: Mapping[str, Memory]) -> Iterator[str]:
+    for name in _all_names(a, b):
+        path = f"memories.{name}"
+        if name not in b:
+            yield f"{path}: removed"
+        elif name not in a:
+            yield f"{path}: added, {kib_text(b[name])} KiB: {b[name].depth} words of {word_text(b[name])}"
+        else:
+            yield from _memory(path, a[name], b[name])
+
+
+def _memory(path: str, a: Memory, b: Memory) -> Iterator[str]:
+    parts = [
+        f"{old} → {new} {unit}"
+        for old, new, unit in (
+            (kib_text(a), kib_text(b), "KiB"),
+            (a.depth, b.depth, "words"),
+            (word_text(a), word_text(b), "a word"),
+            (a.banks, b.banks, "banks"),
+        )
+        if old != new
+    ]
+    if parts:
+        yield f"{path}: {', '.join(parts)}"
+
+
+def _engines(a: Machine, b: Machine) -> Iterator[str]:
+    for name, engine in a.engines.items():
+        other = b.engines[name]
+        yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
+        yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
+        yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
+
+
+def _reach(path: str, a: Sequence[str], b: Sequence[str]) -> Iterator[str]:
+    gained = [name for name in b if name not in a]
+    lost = [name for name in a if name not in b]
+    words = [f"{word} {', '.join(names)}" for word, names in (("also", gained), ("no longer", lost)) if names]
+    if words:
+        yield f"{path}: {'; '.join(words)}"
+
+
+# -- instructions ------------------------------------------------------------------------------------------------------
+
+
+def _instructions(a: Machine, b: Machine) -> Iterator[str]:
+    for name in _all_names(a.formats, b.formats):
+        path = f"instructions.{name}"
+        if name not in b.formats:
+            yield f"{path}: removed"
+        elif name not in a.formats:
+            of = b.formats[name]
+            yield f"{path}: added, {of.engine} opcode {of.opcode}, {of.bits} bits: {of.statement.text}"
+        else:
+            yield from (f"{path}: {told}" for told in _instruction(a.formats[name], b.formats[name]))
+
+
+def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
+    yield from _change("engine", a.engine, b.engine)
+    yield from _change("opcode", a.opcode, b.opcode)
+    yield from _change("loops", loops_text(a), loops_text(b))
+    yield from _change("reduce", ", ".join(a.reduce_loops) or "none", ", ".join(b.reduce_loops) or "none")
+    yield from _operands("from", a.sources, b.sources)
+    yield from _operands("to", (a.destination,), (b.destination,))
+    yield from _named("imm", _texts(a.immediates), _texts(b.immediates))
+    yield from _change("accumulate", _has(a.has_accumulate), _has(b.has_accumulate))
+    yield from _change("do", a.statement.text, b.statement.text)
+    yield from _fields(a.fields, b.fields)
+    yield from _change("bits in all", a.bits, b.bits)
+
+
+def _has(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _operands(key: str, a: Iterable[Operand], b: Iterable[Operand]) -> Iterator[str]:
+    return _named(key, {o.name: _operand_text(o) for o in a}, {o.name: _operand_text(o) for o in b})
+
+
+def _operand_text(operand: Operand) -> str:
+    """As a machine file has it: `2 * acc[n, x]`"""
+    block = f"{operand.block} * " if operand.block > 1 else ""
+    return f"{block}{operand.memory}[{', '.join(operand.loops)}]"
+
+
+def _named(key: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str]:
+    for name in _all_names(a, b):
+        if name not in b:
+            yield f"{key}.{name} removed"
+        elif name not in a:
+            yield f"{key}.{name} added: {b[name]}"
+        else:
+            yield from _change(f"{key}.{name}", a[name], b[name])
+
+
+def _fields(a: Sequence[InstructionField], b: Sequence[InstructionField]) -> Iterator[str]:
+    """Fields that are gone, new, wider or narrower, or only elsewhere; neighbours that change alike, together."""
+    before = {field.name: field for field in a}
+    after = {field.name for field in b}
+    for field in a:
+        if field.name not in after:
+            yield f"field {field.name} removed, {field.type} at bit {field.low_bit}"
+    for alike, run in groupby(b, lambda field: _field_change(before.get(field.name), field)):
+        yield from _field_run(alike, list(run), before)
+
+
+_FieldChange = tuple[bool, int, int]
+"""Whether the field is new, bits it is wider, and, of one that is neither, bits it is higher."""
+
+
+def _field_change(old: InstructionField | None, new: InstructionField) -> _FieldChange:
+    if old is None or (old.type.is_signed, old.stored_minus) != (new.type.is_signed, new.stored_minus):
+        return True, 0, 0
+    wider = new.type.bits - old.type.bits
+    return False, wider, 0 if wider else new.low_bit - old.low_bit
+
+
+def _field_run(
+    change: _FieldChange, run: Sequence[InstructionField], before: Mapping[str, InstructionField]
+) -> Iterator[str]:
+    is_new, wider, higher = change
+    first = run[0]
+    names = f"field {first.name}" if len(run) == 1 else f"fields {first.name} to {run[-1].name}"
+    if is_new:
+        yield from (f"field {field.name} added, {field.type} at bit {field.low_bit}" for field in run)
+    elif wider:
+        old = before[first.name]
+        place = f"{old.low_bit} → {first.low_bit}" if old.low_bit != first.low_bit else str(old.low_bit)
+        example = f"{old.type} → {first.type} at bit {place}"
+        one = "" if len(run) == 1 else f" each, {first.name}"
+        yield f"{names}: {_bits(wider, 'wider', 'narrower')}{one or ','} {example}"
+    elif higher:
+        yield f"{names}: {_bits(higher, 'higher', 'lower')}"
+
+
+def _bits(by: int, more: str, less: str) -> str:
+    return f"{abs(by)} bit{'s' if abs(by) > 1 else ''} {more if by > 0 else less}"
+
+
+# -- timing and binaries -----------------------------------------------------------------------------------------------
+
+
+def _timing(a: Machine, b: Machine) -> Iterator[str]:
+    for name, about in _figures().items():
+        old, new = getattr(timing, name)(a), getattr(timing, name)(b)
+        if old != new:
+            yield f"timing.{name}: {old} → {new} cycles. {about}"
+    for of in b.formats_of("vec"):
+        if of.mnemonic in a.formats and a.formats[of.mnemonic].engine == of.engine:
+            old, new = (statement_stages(f.statement.expr) for f in (a.formats[of.mnemonic], of))
+            yield from _change(f"timing of {of.mnemonic}, in stages", old, new)
+
+
+def _figures() -> dict[str, str]:
+    """Every latency that `isa.timing` states of a machine: functions from a machine to an integer, what each is."""
+    return {
+        name: (function.__doc__ or "").partition("\n")[0].partition(":")[0].rstrip(".") + "."
+        for name, function in inspect.getmembers(timing, inspect.isfunction)
+        if list(inspect.get_annotations(function).items()) == [("machine", "Machine"), ("return", "int")]
+    }
+
+
+def _binary(a: Machine, b: Machine) -> Iterator[str]:
+    """What becomes of a's programs on b."""
+    shared = [name for name in a.formats if name in b.formats]
+    gone = [name for name in a.formats if name not in b.formats]
+    other_words = [name for name in shared if _encoding(a.formats[name]) != _encoding(b.formats[name])]
+    other_meaning = [name for name in shared if name not in other_words and _meaning(a, name) != _meaning(b, name)]
+    smaller = [m.name for m in a.memories.values() if m.name in b.memories and b.memories[m.name].depth < m.depth]
+    faults = [
+        *_change("an instruction's bytes", a.instruction_bytes, b.instruction_bytes),
+        *([f"{_some(gone, len(a.formats))} missing"] if gone else []),
+        *([f"other words for {_some(other_words, len(shared))}"] if other_words else []),
+        *([f"the same words mean something else: {_some(other_meaning, len(shared))}"] if other_meaning else []),
+        *([f"fewer words in {', '.join(smaller)}"] if smaller else []),
+    ]
+    if faults:
+        yield f"binary: not compatible: {'; '.join(faults)}"
+    else:
+        yield (
+            f"binary: every instruction word of {a.name} means the same on {b.name}, but a file names its machine's "
+            "hash: compile again"
+        )
+
+
+def _encoding(of: InstructionFormat) -> tuple[object, ...]:
+    return of.opcode, of.fields
+
+
+def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
+    """All that the value of an instruction depends on, besides its fields."""
+    of = machine.formats[name]
+    widths = tuple(machine.memories[o.memory].width for o in of.operands if o.memory != DRAM)
+    loops = tuple((loop.name, loop.is_reduce) for loop in of.loops)
+    array = (machine.rows, machine.cols) if machine.engines[of.engine].template == "systolic" else ()
+    nodes = tuple(
+        (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
+        for n in walk(of.statement.expr)
+    )
+    return of.engine, loops, of.operands, widths, array, of.has_accumulate, nodes
+
+
+def _some(names: Sequence[str], of: int) -> str:
+    return "every instruction" if len(names) == of and of > 1 else ", ".join(names)
+
+
+def _all_names(a: Iterable[str], b: Iterable[str]) -> list[str]:
+    """Names of both, a's first, each once."""
+    return list(dict.fromkeys([*a, *b]))

@@ -1,0 +1,126 @@
+"""A machine as tables of plain values, for 80 columns: what it has, what it can do, how fast it is at best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Element, Memory
+from tilewright.isa.timing import vec_stages
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; every row has a cell for each column. Numbers are numbers, so that they can be aligned."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def tables(machine: Machine) -> tuple[Table, ...]:
+    """The machine itself, then its memories, engines, instructions, their statements and peak rates."""
+    return (
+        _machine(machine),
+        _memories(machine),
+        _engines(machine),
+        _instructions(machine),
+        _statements(machine),
+        peak_rates(machine),
+    )
+
+
+def list_machines(machines: Sequence[Machine]) -> Table:
+    """One row for each machine."""
+    rows = tuple(
+        (
+            m.name,
+            f"{m.rows}×{m.cols}",
+            m.lanes,
+            ", ".join(f"{memory.name} {kib_text(memory)}" for memory in m.memories.values()),
+            m.dram.bus_bytes,
+        )
+        for m in machines
+    )
+    return Table("Machines", ("machine", "array", "lanes", "memories in KiB", "bus bytes"), rows)
+
+
+def _machine(machine: Machine) -> Table:
+    dram = machine.dram
+    rows = (
+        ("name", machine.name),
+        ("about", machine.about),
+        ("array", f"{machine.rows}×{machine.cols}: vectors of {machine.rows} elements in, {machine.cols} sums out"),
+        ("lanes", f"{machine.lanes} elements a word of the vector engine"),
+        ("rounding", f"ties: {machine.rounding.value}"),
+        ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
+        ("instruction", f"{machine.instruction_bytes} bytes, wait counts of {machine.wait_bits} bits"),
+        ("hash", machine.hash[:16]),
+    )
+    return Table("Machine", ("property", "value"), rows)
+
+
+def _memories(machine: Machine) -> Table:
+    rows = tuple((m.name, kib_text(m), m.depth, m.banks, m.word_bytes, word_text(m)) for m in machine.memories.values())
+    return Table("Memories", ("memory", "KiB", "words", "banks", "bytes a word", "a word holds"), rows)
+
+
+def _engines(machine: Machine) -> Table:
+    rows = tuple(
+        (e.name, e.template, e.queue_depth, ", ".join(e.reads), ", ".join(e.writes)) for e in machine.engines.values()
+    )
+    return Table("Engines", ("engine", "template", "queue", "reads", "writes"), rows)
+
+
+def _instructions(machine: Machine) -> Table:
+    rows = tuple((of.mnemonic, of.opcode, of.bits, loops_text(of)) for of in machine.formats.values())
+    return Table("Instructions", ("instruction", "opcode", "bits", "loops, bits"), rows)
+
+
+def _statements(machine: Machine) -> Table:
+    """A table of their own: beside the loops there is no room for them in 80 columns."""
+    rows = tuple((of.mnemonic, of.statement.text) for of in machine.formats.values())
+    return Table("Statements", ("instruction", "statement"), rows)
+
+
+def peak_rates(machine: Machine) -> Table:
+    """What the machine does at best. Below the ridge point, in MACs a byte of DRAM traffic, the bus bounds a layer."""
+    macs, bus = machine.rows * machine.cols, machine.dram.bus_bytes
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("array", macs, "MACs a cycle"),
+        ("vector engine", 1, "words a cycle"),
+        ("vector engine", machine.lanes, "elements a cycle"),
+        ("vector engine", vec_stages(machine), "stages"),
+        ("DRAM, each way", bus, "bytes a cycle"),
+        ("ridge point", macs / bus, "MACs a byte"),
+        ("weight tile, on chip", machine.rows, "cycles, hidden behind as many vectors"),
+    )
+    return Table("Peak rates", ("what", "rate", "unit"), rows)
+
+
+# -- values as text ----------------------------------------------------------------------------------------------------
+
+
+def kib_text(memory: Memory) -> str:
+    return f"{memory.bytes / 1024:g}"
+
+
+def word_text(memory: Memory) -> str:
+    """`16 × int8`"""
+    return f"{memory.width} × {element_text(memory.element)}"
+
+
+def element_text(element: Element) -> str:
+    """`int8`, or `{bias: int32, shift: uint6}`"""
+    if element.type is not None:
+        return str(element.type)
+    return "{" + ", ".join(f"{field.name}: {field.type}" for field in element.fields) + "}"
+
+
+def loops_text(of: InstructionFormat) -> str:
+    """Loops with the bits of their trip counts, outermost first: `n6 k8 x10`."""
+    return " ".join(f"{loop.name}{loop.bits}" for loop in of.loops)

@@ -1,0 +1,1 @@
+"""Programs as frozen objects, and what a run leaves behind."""

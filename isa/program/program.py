@@ -1,0 +1,188 @@
+"""A program for one machine: instructions, constant data, region sizes, and what a host must know to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.errors import IsaError
+from tilewright.isa.language.numeric import IntegerType, parse_integer_type
+from tilewright.isa.machine.encoding import Instruction, encode
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.scales import Scales
+from tilewright.isa.program.windows import Windows
+
+REGION_ALIGNMENT_BYTES = 4096
+
+NARROW_DTYPES = ("int4", "uint4", "int2", "uint2")
+"""Types whose elements are stored as int8, as they are."""
+
+WIDE_DTYPES = ("int16", "uint16", "int32")
+"""Types whose elements are stored as int32, as they are."""
+
+INTEGERS = ("int8", *NARROW_DTYPES, *WIDE_DTYPES)
+"""What the elements of a tensor may be in DRAM."""
+
+DTYPES = ("float32", "uint8", *INTEGERS)
+"""Element types of the host's arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of the program, as the ONNX model names it and as it lies in its region.
+
+    `shape` is the ONNX shape; `stored` is [N, C, H, W] with the same elements in the same C order (so a Flatten at an
+    output, or a matrix as [N, C, 1, 1], costs nothing). In DRAM it is in blocks of `lanes` channels: shape
+    [N, ceil(C / lanes), H, W, lanes], C order, from byte `offset` of its region; channels beyond C hold the zero
+    point (inputs) or anything (outputs). An element is an int8 or, where its integers are wider, an int32 (little
+    endian).
+    `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
+    it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). An input with `windows`
+    lies as isa/program/windows.py says.
+    A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
+    q of the type `integers`, or with the scales of each part where `scales` has them (`scale` is then 1, `zero_point`
+    0). A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    stored: tuple[int, int, int, int]
+    dtype: str  # one of DTYPES
+    scale: float
+    zero_point: int
+    offset: int
+    lanes: int
+    axes: tuple[int, ...] = ()
+    windows: Windows | None = None
+    integers: str = "int8"  # one of INTEGERS: what a float32 is quantised to
+    scales: Scales | None = None
+
+    @property
+    def element(self) -> IntegerType:
+        """The integers that its stored elements are."""
+        return stored_integers(self.dtype, self.integers)
+
+    @property
+    def element_bytes(self) -> int:
+        """What an element takes in DRAM."""
+        return 1 if self.element.bits <= 8 else 4
+
+    @property
+    def bytes(self) -> int:
+        """What the tensor takes of its region."""
+        if self.windows is not None:
+            return self.windows.bytes(self.stored, self.lanes)
+        batch, channels, height, width = self.stored
+        return batch * -(-channels // self.lanes) * height * width * self.lanes * self.element_bytes
+
+
+def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """Elements in the stored order [N, C, H, W], or any shape of as many, as the host's array."""
+    if not tensor.axes:
+        return stored.reshape(tensor.shape)
+    before = [tensor.shape[axis] for axis in tensor.axes]
+    return stored.reshape(before).transpose(np.argsort(tensor.axes))
+
+
+def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
+    """What the elements of an array of the host's are in DRAM; `integers` is what a float32 is quantised to."""
+    return parse_integer_type({"float32": integers, "uint8": "int8"}.get(dtype, dtype))
+
+
+def require_scales(tensor: Tensor) -> None:
+    """Raise IsaError unless zero points are of its integers, and scales of parts are for its parts and alone."""
+    if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
+        raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
+    limits = tensor.element.interval
+    zeros = (tensor.zero_point, *(() if tensor.scales is None else tensor.scales.zero_points))
+    if min(zeros) < limits.low or max(zeros) > limits.high:
+        raise IsaError(f"{tensor.name}: zero points of {tensor.element} are from {limits.low} to {limits.high}")
+    if tensor.scales is None:
+        return
+    tensor.scales.require_fit(tensor.shape)
+    if (tensor.scale, tensor.zero_point) != (1, 0):
+        raise IsaError(f"{tensor.name}: a tensor with scales of parts has scale 1 and zero point 0 itself")
+
+
+def element_scales(tensor: Tensor) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Scale and zero point of each element, as arrays that broadcast against the host's array."""
+    if tensor.scales is not None:
+        return tensor.scales.spread(tensor.shape)
+    return np.array(tensor.scale, np.float32), np.array(tensor.zero_point, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A run of instructions that serves the same ONNX nodes; ends where the next layer begins."""
+
+    name: str
+    first_instruction: int
+    nodes: tuple[str, ...]
+    macs: int  # multiply-accumulates of the ONNX operators, padding included; 0 for what has no products
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths."""
+
+    machine: Machine
+    instructions: tuple[Instruction, ...]
+    weights: bytes
+    workspace_bytes: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    layers: tuple[Layer, ...] = ()
+    provenance: tuple[int, ...] = ()  # per instruction: index into `layers`
+    input_bytes: int = 0
+    output_bytes: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)  # free text: the model's name and the like
+
+    @property
+    def text(self) -> bytes:
+        """The instructions as the machine fetches them."""
+        size = self.machine.instruction_bytes
+        return b"".join(encode(instruction, size) for instruction in self.instructions)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return {
+            "program": len(self.instructions) * self.machine.instruction_bytes,
+            "weights": len(self.weights),
+            "workspace": self.workspace_bytes,
+            "inputs": self.input_bytes,
+            "outputs": self.output_bytes,
+        }
+
+
+def place_regions(limits: Mapping[str, int], first_address: int = 0) -> dict[str, int]:
+    """Base address of each region: one after the other in the order of REGIONS, each on a 4 KiB boundary."""
+    bases, address = {}, first_address
+    for region in REGIONS:
+        bases[region] = address
+        address += -(-limits[region] // REGION_ALIGNMENT_BYTES) * REGION_ALIGNMENT_BYTES
+    return bases
+
+
+def dram_bytes(limits: Mapping[str, int]) -> int:
+    """Bytes that hold all regions where `place_regions` puts them from address 0 on."""
+    bases = place_regions(limits)
+    return max(bases[region] + limits[region] for region in REGIONS)
+
+
+def dram_image(program: Program, input_bytes: bytes = b"") -> NDArray[np.uint8]:
+    """The DRAM before a run, regions where `place_regions` puts them: text, weights, `input_bytes`, the rest zero.
+
+    Raises IsaError when there are more input bytes than the inputs region holds.
+    """
+    if len(input_bytes) > program.input_bytes:
+        raise IsaError(f"{len(input_bytes)} input bytes came; the inputs region holds {program.input_bytes}")
+    bases = place_regions(program.limits)
+    image = np.zeros(dram_bytes(program.limits), np.uint8)
+    for region, content in (("program", program.text), ("weights", program.weights), ("inputs", input_bytes)):
+        image[bases[region] : bases[region] + len(content)] = np.frombuffer(content, np.uint8)
+    return image

@@ -1,0 +1,22 @@
+"""An option that a row does not read is refused."""
+
+import pytest
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.tflite.model import OperatorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.operation import Operation, Row
+from tilewright.compiler.importers.tflite.writer import Writer
+
+
+def test_what_is_left_over_is_refused() -> None:
+    operator = OperatorInfo(3, "TILT", (0,), (1,), {"table": "TiltOptions", "angle": 30, "speed": 2, "colour": 5})
+    writer = Writer(TfliteModel("net", (), (operator,), (), ()))
+    writer.begin(operator)
+    operation = Operation(operator, Row(lambda _: None, "TiltOptions"), writer)
+    assert operation.integer("angle") == 30
+    operation.ignore("colour")
+    with pytest.raises(CompileError) as error:
+        operation.finish()
+    assert str(error.value) == "operator 3 (TILT): option speed = 2 has no lowering"
+    assert operation.integer("speed") == 2
+    operation.finish()

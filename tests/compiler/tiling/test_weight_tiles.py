@@ -1,0 +1,98 @@
+"""Constants as words: every weight where the array reads it, parameters bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.nests import axis
+from tilewright.compiler.nest.nest import Access
+from tilewright.compiler.tiling.layout import DramLayout
+from tilewright.compiler.tiling.weight_tiles import WeightTiles, cut_weights, pack_parameters, pack_tensor
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.memory import integer_element, structured_element
+
+TRIPS = {"o": 20, "i": 8, "r": 3, "s": 2}
+
+
+def cut(values: np.ndarray, order: str = "oirs") -> WeightTiles:
+    access = Access("w", tuple(axis((loop, 1)) for loop in order))
+    return cut_weights(values, access, TRIPS, "o", "i", ("r", "s"), rows=16, cols=16)
+
+
+def weights(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(1, 100, (20, 8, 3, 2))
+
+
+def matrix(found: WeightTiles) -> np.ndarray:
+    """Every tile of every unit, [unit, r, s, block, row, column], zeros outside the boxes."""
+    blocks = found.hull(range(found.units))[0].stop
+    full = np.zeros((found.units, 3, 2, blocks, 16, 16), np.int64)
+    for unit, ((i, r, s), tiles) in enumerate(zip(found.boxes, found.tiles, strict=True)):
+        full[unit, r.start : r.stop, s.start : s.stop, i.start : i.stop] = tiles
+    return full
+
+
+def test_puts_every_weight_in_its_tile() -> None:
+    values = weights(np.random.default_rng(0))
+    tiles = matrix(cut(values))
+    assert tiles.shape == (2, 3, 2, 1, 16, 16)
+    for o, i, r, s in np.ndindex(20, 8, 3, 2):
+        assert tiles[o // 16, r, s, 0, i, o % 16] == values[o, i, r, s]
+    assert tiles.sum() == values.sum()  # all else is zero
+
+
+def test_follows_the_access_and_not_the_order_of_dimensions() -> None:
+    values = weights(np.random.default_rng(0))
+    turned = values.transpose(3, 1, 0, 2)
+    np.testing.assert_array_equal(matrix(cut(turned, "sior")), matrix(cut(values)))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_cuts_a_band_like_the_matrix_that_it_stands_for(width: int) -> None:
+    rng = np.random.default_rng(width)
+    values = rng.integers(1, 100, (20, width, 3, 2))
+    dense = np.zeros((20, 20 * width, 3, 2), np.int64)
+    for o in range(20):
+        dense[o, o * width : (o + 1) * width] = values[o]
+    trips = {**TRIPS, "i": 20 * width}
+    band = Access("w", (axis(("o", 1)), axis(("o", -width), ("i", 1)), axis(("r", 1)), axis(("s", 1))), outside=0)
+    plain = Access("w", tuple(axis((loop, 1)) for loop in "oirs"))
+    found, wanted = (
+        cut_weights(v, access, trips, "o", "i", ("r", "s"), rows=16, cols=16)
+        for v, access in ((values, band), (dense, plain))
+    )
+    assert found.boxes == wanted.boxes
+    np.testing.assert_array_equal(matrix(found), matrix(wanted))
+    kept = sum(tiles.size for tiles in found.tiles)
+    assert kept <= 2 * (width + 1) * 6 * 256  # no more than the diagonal's tiles
+
+
+def test_finds_the_box_of_weights_that_are_not_zero() -> None:
+    values = np.zeros((20, 8, 3, 2), np.int64)
+    values[17, 3, 1, 1] = 5
+    found = cut(values)
+    assert found.boxes == ((range(0, 1), range(0, 1), range(0, 1)), (range(0, 1), range(1, 2), range(1, 2)))
+    assert found.hull(range(2)) == (range(0, 1), range(0, 2), range(0, 2))
+
+
+def test_writes_tiles_row_by_row() -> None:
+    found = cut(weights(np.random.default_rng(0)))
+    content = found.bytes(range(1, 2), (range(0, 1), range(2, 3), range(0, 2)), integer_element(IntegerType(8, True)))
+    assert content == b"".join(matrix(found)[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
+
+
+def test_packs_fields_from_bit_0_on() -> None:
+    element = structured_element({"bias": IntegerType(32, True), "scale": IntegerType(16, False)})
+    values = {"bias": np.array([-2, 7, 9]), "scale": np.array([3, 40000, 1])}
+    content = pack_parameters(element, 2, 2, values)
+    words = [int.from_bytes(content[8 * i : 8 * i + 8], "little") for i in range(4)]
+    assert words == [2**32 - 2 + (3 << 32), 7 + (40000 << 32), 9 + (1 << 32), 0]
+
+
+def test_packs_a_tensor_with_its_lanes_innermost() -> None:
+    values = np.arange(2 * 5 * 2 * 3).reshape(2, 5, 2, 3)
+    content = np.frombuffer(pack_tensor(values, DramLayout((2, 5, 2, 3), 4, 4)), np.int8).reshape(2, 2, 2, 3, 4)
+    for n, c, y, x in np.ndindex(2, 5, 2, 3):
+        assert content[n, c // 4, y, x, c % 4] == values[n, c, y, x]
+    assert not content[:, 1, :, :, 1:].any()

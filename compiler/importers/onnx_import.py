@@ -21,6 +21,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.onnx_links import check_links
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, with_functions
+from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
@@ -77,7 +78,9 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
         model, opset = _convert(model, name), CONVERTED_OPSET
-    return _infer_shapes(model, name), opset
+    inferred = _infer_shapes(model, name)
+    check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
+    return inferred, opset
 
 
 def opset_of(model: onnx.ModelProto) -> int:

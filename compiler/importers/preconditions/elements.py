@@ -1,0 +1,58 @@
+"""Preconditions of operators on each element, along one axis, or of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.compiler.importers.preconditions.node import Node, Shape
+
+
+def gemm(node: Node) -> None:
+    """A [M, K] · B [K, N] + C, which broadcasts to [M, N]."""
+    c, result = node.shape(2), node.shapes.get(node.outputs[0])
+    if c is not None and result is not None:
+        fits = _broadcasts(c, result)
+        node.require(fits, f"C of shape {list(c)}", f"a shape that broadcasts to {list(result)}")
+
+
+def reduce(node: Node) -> None:
+    node.require_one_of("keepdims", 0, 1)
+
+
+def clip(node: Node) -> None:
+    """Limits are single numbers."""
+    for position, name in ((1, "min"), (2, "max")):
+        shape = node.shape(position)
+        node.require(shape in (None, (), (1,)), f"{name} of shape {list(shape or ())}", "a single number")
+
+
+def prelu(node: Node) -> None:
+    """The slope broadcasts to the operand."""
+    x, slope = node.shape(0), node.shape(1)
+    if x is not None and slope is not None:
+        fits = _broadcasts(slope, x)
+        node.require(fits, f"a slope of shape {list(slope)} for {list(x)}", "a shape that broadcasts to the operand's")
+
+
+def resize(node: Node) -> None:
+    """Positive scales or sizes, and the words that ONNX knows."""
+    node.require_one_of("mode", "nearest", "linear", "cubic")
+    node.require_one_of("coordinate_transformation_mode", *COORDINATES)
+    node.require_one_of("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    for position, name in ((2, "scales"), (3, "sizes")):
+        if (values := node.constant(position)) is not None:
+            are_positive = bool(np.all(np.isfinite(values) & (values > 0)))
+            node.require(are_positive, f"{name} {values.tolist()}", "positive numbers")
+
+
+COORDINATES = (
+    *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+    *("tf_crop_and_resize", "tf_half_pixel_for_nn"),
+)
+
+
+def _broadcasts(shape: Shape, to: Shape) -> bool:
+    """Whether a shape broadcasts to another, which stays as it is."""
+    return len(shape) <= len(to) and all(
+        size in (1, other) for size, other in zip(shape[::-1], to[::-1], strict=False)
+    )

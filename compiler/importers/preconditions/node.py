@@ -1,0 +1,84 @@
+"""One ONNX node as its preconditions see it: shapes, constants, attributes with defaults, and how to refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import DamagedModel
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a model whose shapes are inferred. `shapes` and `constants` are by tensor."""
+
+    name: str
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]  # those of the file, and the defaults of ONNX's schema
+    given: frozenset[str]  # attributes that the file has
+    shapes: Mapping[str, Shape]
+    constants: Mapping[str, NDArray[Any]]
+
+    def shape(self, position: int) -> Shape | None:
+        """Of an operand; None if it is left out or not known."""
+        return self.shapes.get(self.inputs[position]) if self.has(position) else None
+
+    def constant(self, position: int) -> NDArray[Any] | None:
+        """The values of an operand that is constant."""
+        return self.constants.get(self.inputs[position]) if self.has(position) else None
+
+    def has(self, position: int) -> bool:
+        """Whether an optional operand is given."""
+        return position < len(self.inputs) and self.inputs[position] != ""
+
+    def integers(self, name: str) -> Shape | None:
+        """An attribute that is a list of integers; None if it is left out."""
+        value = self.attributes.get(name)
+        return None if value is None else tuple(int(item) for item in value)
+
+    def require(self, holds: bool, fact: str, expected: str) -> None:
+        """Raises DamagedModel unless a precondition holds."""
+        if not holds:
+            self.refuse(fact, expected)
+
+    def refuse(self, fact: str, expected: str) -> NoReturn:
+        error = DamagedModel(f"node {self.name!r} ({self.operator}): {fact}; expected {expected}")
+        error.nodes = (self.name,)
+        raise error
+
+    def require_one_of(self, name: str, *allowed: int | str) -> None:
+        """An attribute has one of the values that ONNX gives a meaning."""
+        value = self.attributes.get(name, allowed[0])
+        self.require(value in allowed, f"{name} = {value!r}", " or ".join(map(repr, allowed)))
+
+
+def node_of(
+    name: str, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape], constants: Mapping[str, NDArray[Any]]
+) -> Node:
+    """A node of ONNX's own domain."""
+    given = {attribute.name: _value(attribute) for attribute in node.attribute}
+    schema = onnx.defs.get_schema(node.op_type, opset)
+    defaults = {key: _value(of.default_value) for key, of in schema.attributes.items() if of.default_value.name}
+    return Node(
+        name, node.op_type, tuple(node.input), tuple(node.output), {**defaults, **given}, frozenset(given), shapes,
+        constants,
+    )  # fmt: skip
+
+
+def _value(attribute: onnx.AttributeProto) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def product(shape: Shape) -> int:
+    """Elements of a shape; exact, however many."""
+    return int(np.prod(np.array(shape, object), initial=1)) if shape else 1

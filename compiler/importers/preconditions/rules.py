@@ -1,0 +1,82 @@
+"""Which preconditions each operator has, and the check of a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from tilewright.compiler.importers.preconditions import elements, moves, windows
+from tilewright.compiler.importers.preconditions.node import Node, Shape, node_of
+
+REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+RULES: Mapping[str, Callable[[Node], None]] = {
+    "Conv": windows.conv,
+    "ConvInteger": windows.conv_integer,
+    "QLinearConv": windows.qlinear_conv,
+    "ConvTranspose": windows.conv_transpose,
+    "MaxPool": windows.max_pool,
+    "AveragePool": windows.average_pool,
+    "LpPool": windows.lp_pool,
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), windows.global_pool),
+    "Transpose": moves.transpose,
+    "Split": moves.split,
+    "Pad": moves.pad,
+    "Reshape": moves.reshape,
+    "Gather": moves.gather,
+    "SpaceToDepth": moves.space_to_depth,
+    "DepthToSpace": moves.depth_to_space,
+    "Gemm": elements.gemm,
+    **dict.fromkeys((*(f"Reduce{name}" for name in REDUCTIONS), "ArgMax", "ArgMin"), elements.reduce),
+    "Clip": elements.clip,
+    "PRelu": elements.prelu,
+    "Resize": elements.resize,
+}
+"""Operator of ONNX's own domain → what raises DamagedModel for a node that breaks its preconditions."""
+
+
+def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]) -> None:
+    """Raises DamagedModel for the first node that breaks what ONNX requires. Shapes are inferred.
+
+    `names` are what messages call the nodes, in their order.
+    """
+    shapes, constants = dict(_shapes(model)), _Constants(model)
+    for name, node in zip(names, model.graph.node, strict=True):
+        rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if rule is not None:
+            rule(node_of(name, node, opset, shapes, constants))
+
+
+def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Shape]]:
+    """The shape of each tensor whose sizes are all known."""
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+        tensor = value.type.tensor_type
+        if tensor.HasField("shape") and all(size.HasField("dim_value") for size in tensor.shape.dim):
+            yield value.name, tuple(size.dim_value for size in tensor.shape.dim)
+    for constant in model.graph.initializer:
+        yield constant.name, tuple(constant.dims)
+
+
+class _Constants(Mapping[str, NDArray[Any]]):
+    """Constant tensors by name, each read when it is first asked for."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+        for node in model.graph.node:
+            if node.op_type == "Constant":
+                values = [a.t for a in node.attribute if a.name == "value"]
+                self._tensors |= dict.fromkeys(node.output, *values) if values else {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return np.asarray(numpy_helper.to_array(self._tensors[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)

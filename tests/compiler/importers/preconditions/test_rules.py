@@ -1,0 +1,150 @@
+"""What ONNX forbids is refused with the node and what is expected; ONNX Runtime refuses each of these models too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.compiler.models import random_inputs, run_onnx
+from tilewright.compiler.errors import DamagedModel
+from tilewright.compiler.importers.onnx_import import import_onnx
+
+IMAGE = (1, 8, 6, 6)
+FLOAT = np.float32
+
+
+def model(operator: str, *operands: Any, results: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """One node; an operand is the shape of an input, or a constant array."""
+    inputs, constants, names = [], [], []
+    for position, operand in enumerate(operands):
+        names.append("" if operand is None else f"x{position}")
+        if isinstance(operand, np.ndarray):
+            constants.append(numpy_helper.from_array(operand, names[-1]))
+        elif operand is not None:
+            inputs.append(helper.make_tensor_value_info(names[-1], onnx.TensorProto.FLOAT, operand))
+    outputs = [f"y{position}" for position in range(results)]
+    node = helper.make_node(operator, names, outputs, "node", **attributes)
+    graph = helper.make_graph([node], "model", inputs, [], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    inferred = {value.name: value for value in onnx.shape_inference.infer_shapes(made, data_prop=True).graph.value_info}
+    made.graph.output.extend(
+        inferred.get(name, helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1])) for name in outputs
+    )
+    return made
+
+
+def weights(*shape: int) -> Any:
+    return np.ones(shape, FLOAT)
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+SPLIT_IN_5 = "2 elements in 5 equal parts; expected at most as many parts as fit"
+MEETS_THE_IMAGE = "expected less than the kernel, so that every window meets the image"
+
+WRONG = [
+    (
+        model("Conv", (1, 16, 6, 6), weights(4, 16, 1, 1), group=2),
+        "16 channels, the weights are [4, 16, 1, 1] and group = 2; expected as many channels as weights × group",
+    ),
+    (
+        model("Conv", IMAGE, weights(16, 16, 1, 1)),
+        "8 channels, the weights are [16, 16, 1, 1] and group = 1; expected as many channels as weights × group",
+    ),
+    (model("Conv", IMAGE, weights(4, 8, 1, 1), group=0), "group = 0; expected a positive number"),
+    (model("Conv", IMAGE, weights(4, 8, 1, 1), group=-1), "group = -1; expected a positive number"),
+    (
+        model("Conv", IMAGE, weights(4, 8, 1, 1), group=2**40),
+        f"8 channels, the weights are [4, 8, 1, 1] and group = {2**40}; expected as many channels as weights × group",
+    ),
+    (
+        model("Conv", (1, 9, 6, 6), weights(4, 3, 1, 1), group=3),
+        "4 results in group = 3; expected a group that divides them",
+    ),
+    (model("Conv", IMAGE, weights(4, 8, 1, 1), weights(5)), "a bias of shape [5]; expected [4]"),
+    (
+        model("Conv", IMAGE, weights(4, 8, 3, 3), kernel_shape=[1, 1]),
+        "kernel_shape = [1, 1], the weights have [3, 3]; expected the same numbers",
+    ),
+    (
+        model("ConvTranspose", IMAGE, weights(4, 8, 2, 2)),
+        "8 channels, the weights are [4, 8, 2, 2]; expected [8, …]",
+    ),
+    (
+        model("MaxPool", IMAGE, kernel_shape=[2, 2], pads=[2, 2, 2, 2]),
+        f"pads = [2, 2, 2, 2] around a kernel of [2, 2]; {MEETS_THE_IMAGE}",
+    ),
+    (model("Transpose", (1, 1, 8, 6, 6), perm=[0, 2, 3, 1]), "perm = [0, 2, 3, 1]; expected each of 0 to 4 once"),
+    (model("Split", (1, 2, 6, 6), axis=1, num_outputs=5, results=5), SPLIT_IN_5),
+    (model("Split", IMAGE, ints(-1, 9), axis=1, results=2), "sizes [-1, 9]; expected no negative size"),
+    (
+        model("Pad", IMAGE, ints(0, 0, -4, 0, 0, 0, -4, 0)),
+        "paddings -4 and -4 of 6 elements; expected to leave some",
+    ),
+    (model("Pad", IMAGE, ints(0, 0, 6, 0, 0, 0, 0, 0), mode="reflect"), "reflects 6 of 6 elements; expected fewer"),
+    (model("Reshape", IMAGE, ints(1, 7, 6, 6)), "[1, 8, 6, 6] as [1, 7, 6, 6]; expected as many elements"),
+    (model("Clip", IMAGE, weights(2)), "min of shape [2]; expected a single number"),
+    (
+        model("Gemm", (3, 4), weights(4, 6), weights(5)),
+        "C of shape [5]; expected a shape that broadcasts to [3, 6]",
+    ),
+    (
+        model("PRelu", IMAGE, weights(3)),
+        "a slope of shape [3] for [1, 8, 6, 6]; expected a shape that broadcasts to the operand's",
+    ),
+    (
+        model("Resize", IMAGE, None, np.array([1, 1, 0, 2], FLOAT)),
+        "scales [1.0, 1.0, 0.0, 2.0]; expected positive numbers",
+    ),
+    (
+        model("SpaceToDepth", (1, 6, 3, 2), blocksize=2),
+        "blocks of 2 in [1, 6, 3, 2]; expected [N, C, H, W] of whole blocks",
+    ),
+    (
+        model("AveragePool", IMAGE, kernel_shape=[9, 9]),
+        "a result of shape [1, 8, -2, -2]; expected a window that fits the padded operand",
+    ),
+    (
+        model("ConvTranspose", IMAGE, weights(8, 2, 2, 2), output_padding=[2, 2], strides=[2, 2]),
+        "output_padding = [2, 2]; expected 0 to less than the stride or dilation",
+    ),
+    (model("Gather", IMAGE, ints(8), axis=1), "indices 8 to 8; expected -8 to 7"),
+    (
+        model("DepthToSpace", (1, 6, 2, 2), blocksize=2),
+        "blocks of 2 from [1, 6, 2, 2]; expected [N, C, H, W], C a multiple of 4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG, ids=lambda value: value if isinstance(value, str) else "")
+def test_refuses_what_onnx_forbids(wrong: onnx.ModelProto, message: str) -> None:
+    operator = wrong.graph.node[0].op_type
+    with pytest.raises(DamagedModel) as caught:
+        import_onnx(wrong.SerializeToString())
+    assert str(caught.value) == f"node 'node' ({operator}): {message}"
+    assert caught.value.nodes == ("node",)
+
+
+@pytest.mark.parametrize("wrong", [wrong for wrong, _ in WRONG], ids=[message for _, message in WRONG])
+def test_onnx_runtime_refuses_it_too(wrong: onnx.ModelProto) -> None:
+    onnxruntime.set_default_logger_severity(4)
+    with pytest.raises(Exception, match="ONNXRuntimeError"):
+        run_onnx(wrong, random_inputs(wrong, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_refuses_padding_that_is_said_twice(auto_pad: str) -> None:
+    """ONNX: pads "cannot be used simultaneously with auto_pad"; readers differ in which of them they take."""
+    twice = model("Conv", IMAGE, weights(4, 8, 3, 3), auto_pad=auto_pad, pads=[0, 0, 0, 0])
+    with pytest.raises(DamagedModel) as caught:
+        import_onnx(twice.SerializeToString())
+    assert str(caught.value) == (
+        f"node 'node' (Conv): auto_pad = '{auto_pad}' and pads = [0, 0, 0, 0]; expected only one of them"
+    )

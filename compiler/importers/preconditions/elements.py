@@ -7,6 +7,18 @@ import numpy as np
 from tilewright.compiler.importers.preconditions.node import Node, Shape
 
 
+def axis(node: Node) -> None:
+    """A dimension of the first operand; the onnx package looks at the low 32 bits of the number only."""
+    shape = node.shape(0)
+    if shape is not None and "axis" in node.attributes:
+        value, rank = int(node.attributes["axis"]), len(shape)
+        node.require(-rank <= value < rank, f"axis = {value}", f"{-rank} to {rank - 1}")
+
+
+def gelu(node: Node) -> None:
+    node.require_one_of("approximate", "none", "tanh")
+
+
 def gemm(node: Node) -> None:
     """A [M, K] · B [K, N] + C, which broadcasts to [M, N]."""
     c, result = node.shape(2), node.shapes.get(node.outputs[0])

@@ -15,6 +15,12 @@ from tilewright.compiler.importers.preconditions.node import Node, Shape, node_o
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
+OF_AN_AXIS = (
+    *("Concat", "Split", "Gather", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "LayerNormalization"),
+    *("GatherElements", "ScatterElements", "CumSum", "LpNormalization"),
+)
+"""Operators whose attribute `axis` is a dimension of their first operand."""
+
 RULES: Mapping[str, Callable[[Node], None]] = {
     "Conv": windows.conv,
     "ConvInteger": windows.conv_integer,
@@ -35,6 +41,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     **dict.fromkeys((*(f"Reduce{name}" for name in REDUCTIONS), "ArgMax", "ArgMin"), elements.reduce),
     "Clip": elements.clip,
     "PRelu": elements.prelu,
+    "Gelu": elements.gelu,
     "Resize": elements.resize,
 }
 """Operator of ONNX's own domain → what raises DamagedModel for a node that breaks its preconditions."""
@@ -47,9 +54,17 @@ def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]
     """
     shapes, constants = dict(_shapes(model)), _Constants(model)
     for name, node in zip(names, model.graph.node, strict=True):
-        rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        if rule is not None:
-            rule(node_of(name, node, opset, shapes, constants))
+        if rules := _rules(node):
+            seen = node_of(name, node, opset, shapes, constants)
+            for rule in rules:
+                rule(seen)
+
+
+def _rules(node: onnx.NodeProto) -> list[Callable[[Node], None]]:
+    if node.domain not in ("", "ai.onnx"):
+        return []
+    of_axis = [elements.axis] if node.op_type in OF_AN_AXIS else []
+    return of_axis + ([RULES[node.op_type]] if node.op_type in RULES else [])
 
 
 def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Shape]]:

@@ -115,6 +115,8 @@ WRONG = [
         model("ConvTranspose", IMAGE, weights(8, 2, 2, 2), output_padding=[2, 2], strides=[2, 2]),
         "output_padding = [2, 2]; expected 0 to less than the stride or dilation",
     ),
+    (model("Concat", IMAGE, IMAGE, axis=2**40), f"axis = {2**40}; expected -4 to 3"),
+    (model("Gelu", IMAGE, approximate="erf"), "approximate = 'erf'; expected 'none' or 'tanh'"),
     (model("Gather", IMAGE, ints(8), axis=1), "indices 8 to 8; expected -8 to 7"),
     (
         model("DepthToSpace", (1, 6, 2, 2), blocksize=2),

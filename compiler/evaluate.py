@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.language.expressions import Expr, first_index
 from tilewright.isa.language.numeric import round_shift, wrap
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, first_index
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 Values = NDArray[np.int64]
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 

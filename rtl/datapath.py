@@ -9,7 +9,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element

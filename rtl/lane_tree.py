@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 
 COMBINE: Mapping[Op, Callable[[Value, Value], Value]] = {
     Op.LANES_SUM: lambda a, b: a + b,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 
 
 def _minimum(a: Value, b: Value) -> Value:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, round_shift, wrap
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Element

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval, round_shift, wrap
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.memory import Element
 
 Leaf = tuple[str, str, bool]

@@ -6,8 +6,9 @@ import random
 from collections.abc import Iterator, Mapping
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
-from tilewright.isa.language.statement import Scope, Statement, parse_statement
+from tilewright.isa.language.statement import Statement, parse_statement
 
 SOURCES: Mapping[str, Mapping[str, str]] = {
     "a": {"": "int8"},

@@ -38,8 +38,9 @@ from tilewright.compiler.text.mlir import (
 )
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, const, make, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 
 DIALECT = "nest."
 PROGRAM = DIALECT + "program"

@@ -12,7 +12,8 @@ from dataclasses import replace
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, walking_loops
 from tilewright.compiler.select.cover import Cover
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 
 REPEATABLE = frozenset({Op.MAX_OVER, Op.MIN_OVER})
 """Reductions that may see a value twice."""

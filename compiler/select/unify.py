@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.compiler.nest.products import products_of
+from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, const, first_index, walk
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Loop
 from tilewright.isa.machine.machine import Machine
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.timing import operator_stages, operator_starts
 

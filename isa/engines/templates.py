@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.errors import listed
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.timing import operator_starts
@@ -135,7 +137,8 @@ def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -
         yield "dot needs a systolic engine; a vector engine works lane by lane"
     reduces = any(node.op in REDUCTIONS for node in walk(of.statement.expr))
     if reduces != bool(of.reduce_loops):
-        yield "sum, max_over and min_over go with a `reduce:` list of loops, and a `reduce:` list with one of them"
+        words = listed(REDUCTION_WORDS, "and")
+        yield f"{words} go with a `reduce:` list of loops, and a `reduce:` list with one of them"
     inner = tuple(loop.name for loop in of.loops[len(of.loops) - len(of.reduce_loops) :])
     if of.reduce_loops != inner:
         yield f"a vector engine reduces over its innermost loops; expected reduce: [{', '.join(inner)}]"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "·"}

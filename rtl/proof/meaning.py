@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import z3
 
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
 """A value of a statement, shifted left by any count that the language allows, still fits with its sign."""

@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
 from tilewright.isa.files.loader import load_machine, load_machine_text
-from tilewright.isa.language.statement import walk
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages

@@ -10,8 +10,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products

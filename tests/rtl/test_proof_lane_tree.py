@@ -7,7 +7,7 @@ import tilewright.rtl.lane_tree as rtl_lane_tree
 from tests.lanes import across_lanes
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.lane_tree import prove_lane_tree, prove_lane_trees
 from tilewright.rtl.proof.result import Proof

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
-from tilewright.isa.language.statement import WORDS, Scope, parse_statement
+from tilewright.isa.language.statement import WORDS, parse_statement
 
 INT8, INT32 = IntegerType(8, True), IntegerType(32, True)
 

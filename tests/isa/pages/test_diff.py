@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.isa import timing
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.diff import difference
 

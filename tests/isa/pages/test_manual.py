@@ -9,8 +9,9 @@ import pytest
 
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
-from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.pages.manual import main, manual
 from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.program.program import place_regions

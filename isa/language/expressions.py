@@ -34,6 +34,17 @@ class Expr:
     type: IntegerType | None = None
     rounding: Rounding = Rounding.EVEN
 
+    @property
+    def setting(self) -> IntegerType | Rounding | None:
+        """What the node's value depends on besides its arguments, if that is a type or a rounding."""
+        match self.op.facts.setting:
+            case Setting.TYPE:
+                return self.type
+            case Setting.ROUNDING:
+                return self.rounding
+            case _:
+                return None
+
     def __str__(self) -> str:
         return _print(self)
 
@@ -142,13 +153,8 @@ def array_value(node: Expr, *args: Array) -> Array:
     """
     function = node.op.facts.array
     assert function is not None, node.op
-    match node.op.facts.setting:
-        case Setting.TYPE:
-            return function(*args, node.type)
-        case Setting.ROUNDING:
-            return function(*args, node.rounding)
-        case _:
-            return function(*args)
+    value: Array = function(*args) if node.setting is None else function(*args, node.setting)
+    return value
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------

@@ -308,3 +308,7 @@ OPERATIONS: Mapping[str, Op] = {op.value: op for op in Op}
 def combining(reduction: Op) -> Op:
     """The operation that makes one value of two in a reduction, over loops or across lanes."""
     return OPERATIONS[reduction.facts.combines]
+
+
+IDEMPOTENT = frozenset(op for op in REDUCTIONS if combining(op).facts.is_idempotent)
+"""Reductions that may see a value twice."""

@@ -9,16 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
-
-from numpy.typing import NDArray
+from typing import assert_never
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.facts import Setting
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import Op
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +136,6 @@ def first_index(index: Expr, entries: int) -> int:
     """
     interval = index.type.interval if index.op is Op.WRAP and index.type is not None else index.range
     return interval.low if interval.high - interval.low + 1 == entries else -(entries // 2)
-
-
-# -- values on arrays --------------------------------------------------------------------------------------------------
-
-
-def array_value(node: Expr, *args: Array) -> Array:
-    """The value of an operation of one lane, from its arguments' values on arrays of integers that broadcast.
-
-    Exact if the arrays' type holds the node's range, or is int64 where the operation needs that; a truth value may be
-    of numpy's bool.
-    """
-    function = node.op.facts.array
-    assert function is not None, node.op
-    value: Array = function(*args) if node.setting is None else function(*args, node.setting)
-    return value
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
 from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
@@ -17,7 +18,7 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
-from tilewright.rtl.operators import REDUCING, build_operator
+from tilewright.rtl.operators import build_operator, build_reduction
 
 
 class VectorDatapath(wiring.Component):
@@ -144,22 +145,16 @@ class _Lane:
 
     def build_unit(self, position: int, unit: Unit) -> None:
         name = f"lane{self.lane}_{unit.op.name.lower()}_{position}"
-        if unit.op is Op.LUT:
+        if unit.op.facts.circuit is Circuit.TABLE:
             self.build_lookup(unit, name)
             return
         output = Signal(integer_shape(unit.range), name=name, reset_less=True)
-        count = len(unit.operations[0].expr.args)
-        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(count)]
-        is_reducing = unit.op in REDUCING
-        build_operator(
-            self.m,
-            unit.op,
-            args,
-            unit.operations[0].expr.rounding,
-            output,
-            self.control("is_first", unit.stage) if is_reducing else Const(0),
-            self.control("valid", unit.stage) if is_reducing else Const(1),
-        )
+        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(unit.op.facts.arity)]
+        if unit.op.facts.kind is Kind.LOOPS:
+            is_first, valid = self.control("is_first", unit.stage), self.control("valid", unit.stage)
+            build_reduction(self.m, unit.op, args[0], output, is_first, valid)
+        else:
+            build_operator(self.m, unit.operations[0].expr, args, output)
         for operation in unit.operations:
             self.units[operation.format, operation.expr] = unit, output
 

@@ -2,7 +2,8 @@
 
 For every index of the loops, in order: read a block of words of each source at `base + Σ index·stride`, evaluate the
 statement in each lane with Python's integers, write the destination at its own `base + Σ index·stride`. Nothing here is
-fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`.
+fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`. What each word
+means is written here once more on purpose, without the rows of `isa.language.operations`: the two check each other.
 """
 
 from __future__ import annotations

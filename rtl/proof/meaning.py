@@ -1,4 +1,8 @@
-"""What a statement means, as bit-vector terms wide enough that they are integers."""
+"""What a statement means, as bit-vector terms wide enough that they are integers.
+
+Written without the rows of `isa.language.operations` and without the hardware's functions, on purpose: a proof is worth
+what its two sides do not share.
+"""
 
 from __future__ import annotations
 

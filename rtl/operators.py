@@ -10,8 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import Rounding
+from tilewright.isa.language.numeric import WORD_BITS, Rounding
 from tilewright.isa.language.operations import Op, combining
+
+
+def leading_zeros(x: Value) -> Value:
+    """The zeros before the first 1 of `x` as a 64-bit word: those of its own bits, and those that extend it to 64."""
+    own_bits = Value.cast(x)
+    count = _leading_zeros(own_bits.as_unsigned()) + (WORD_BITS - len(own_bits))
+    return Mux(x < 0, 0, count)
+
+
+def _leading_zeros(bits: Value) -> Value:
+    """A tree: the zeros of the high half, or if it has nothing else, its length and the zeros of the low half."""
+    if len(bits) == 1:
+        return ~bits
+    low, high = bits[: len(bits) // 2], bits[len(bits) // 2 :]
+    return Mux(high.any(), _leading_zeros(high), len(high) + _leading_zeros(low))
+
 
 COMBINATIONAL: Mapping[Op, Callable[..., Value]] = {
     Op.ADD: lambda a, b: a + b,
@@ -24,6 +40,7 @@ COMBINATIONAL: Mapping[Op, Callable[..., Value]] = {
     Op.MIN: lambda a, b: Mux(a < b, a, b),
     Op.MAX: lambda a, b: Mux(a < b, b, a),
     Op.ABS: lambda a: Mux(a < 0, -a, a),
+    Op.CLZ: leading_zeros,
     Op.WHERE: lambda condition, a, b: Mux(condition != 0, a, b),
 }
 """Operations of one step: the value before its register."""

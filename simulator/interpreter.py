@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType, round_shift, wrap
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.machine import Machine
@@ -176,6 +176,8 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
             return max(args)
         case Op.ABS:
             return abs(args[0])
+        case Op.CLZ:
+            return 0 if args[0] < 0 else WORD_BITS - args[0].bit_length()
         case Op.WHERE:
             return args[1] if args[0] != 0 else args[2]
         case Op.LUT:

@@ -50,7 +50,7 @@ def random_text(rng: random.Random, depth: int, may_reduce: bool) -> str:
         case 4:
             return f"{rng.choice(['min', 'max'])}({', '.join(pair())})"
         case 5:
-            return f"abs({one(may_reduce)})"
+            return f"{rng.choice(['abs', 'clz'])}({one(may_reduce)})"
         case 6:
             a, b = pair()
             return f"where({one()}, {a}, {b})"

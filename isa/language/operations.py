@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.isa.language import ranges
 from tilewright.isa.language.facts import Circuit, Facts, Kind, Setting, Sharing
 from tilewright.isa.language.notation import Notation, Tightness, over, relation
-from tilewright.isa.language.numeric import round_shift, wrap
+from tilewright.isa.language.numeric import leading_zeros, round_shift, wrap
 
 _SUM, _PRODUCT, _ATOM = Tightness.SUM, Tightness.PRODUCT, Tightness.ATOM
 
@@ -175,6 +175,14 @@ class Op(Enum):
         range=ranges.of_magnitude,
         array=np.absolute,
         notation=Notation("|{0}|"),
+    )
+    CLZ = Facts(
+        word="clz",
+        meaning="the zeros before the first 1 of {0} as a 64-bit word: 64 for 0, none for a negative number",
+        arity=1,
+        circuit=Circuit.STEP,
+        range=ranges.of_leading_zeros,
+        array=leading_zeros,
     )
     WHERE = Facts(
         word="where",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, Interval, Rounding, round_shift
 
 
 def corners(function: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
@@ -50,6 +50,13 @@ def of_magnitude(a: Interval) -> Interval:
 
 def of_choice(condition: Interval, yes: Interval, no: Interval) -> Interval:
     return Interval(min(yes.low, no.low), max(yes.high, no.high))
+
+
+def of_leading_zeros(a: Interval) -> Interval:
+    """A negative number has none, and from 0 up there are ever fewer. [0, 255] → [56, 64]"""
+    least = 0 if a.low < 0 else WORD_BITS - a.high.bit_length()
+    most = 0 if a.high < 0 else WORD_BITS - max(a.low, 0).bit_length()
+    return Interval(least, most)
 
 
 def of_wrap(a: Interval, to: IntegerType) -> Interval:

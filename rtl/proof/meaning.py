@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import z3
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, Rounding
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
@@ -93,6 +93,7 @@ _PLAIN: Mapping[Op, Callable[..., z3.BitVecRef]] = {
     Op.MIN: lambda a, b: z3.If(a <= b, a, b),
     Op.MAX: lambda a, b: z3.If(a >= b, a, b),
     Op.ABS: lambda a: z3.If(a >= 0, a, -a),
+    Op.CLZ: lambda a: z3.If(a < 0, integer(0), sum((flag(a < 1 << n) for n in range(WORD_BITS)), integer(0))),
     Op.WHERE: lambda condition, a, b: z3.If(condition != 0, a, b),
 }
 

@@ -54,6 +54,12 @@ instructions:
     from: {a: act, b: acc, p: par}
     to: {y: acc}
     do: y = sat(where(a < p.bias, abs(a) * 3 - min(b, p.scale), max(a, b) + abs(p.bias)), int20)
+  normalize:
+    engine: vec
+    loops: {i: 4}
+    from: {a: acc, b: act}
+    to: {y: acc}
+    do: y = sat((max(a, 0) << (clz(max(a, 0)) - 45)) + clz(b), int20)
   wide_shift:
     engine: vec
     loops: {i: 4}

@@ -9,7 +9,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
-from tilewright.isa.files.loader import load_machine
+from tests.normalizing import NORMALIZING
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.language.operations import Op
@@ -21,6 +22,7 @@ from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 WITH_SOFTMAX = load_machine("vector16")
+WITH_CLZ = load_machine_text(NORMALIZING, "normalizing")
 OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
 
 
@@ -39,6 +41,16 @@ def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
 @pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill", "lookup"])
 def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
+
+
+@pytest.mark.parametrize("mnemonic", ["exponent", "mantissa"])
+def test_equals_a_statement_that_counts_leading_zeros_for_all_inputs(mnemonic: str) -> None:
+    assert proof_of(mnemonic, WITH_CLZ).counterexample == ""
+
+
+def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_operators, "WORD_BITS", 32)
+    assert proof_of("exponent", WITH_CLZ).counterexample.startswith("the value of clz(a): false")
 
 
 @pytest.mark.slow

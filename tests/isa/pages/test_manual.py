@@ -52,6 +52,7 @@ def test_lists_every_field_without_gaps(name: str) -> None:
         ("y = wrap((a >> 2) + (a << 1), int8)", "y ← wrap_int8(⌊a / 2^2⌋ + a · 2^1)"),
         ("y = where(a < b, a, b)", "y ← (a if [a < b] ≠ 0, else b)"),
         ("y = sat(abs(a) + min(a, b), int8)", "y ← clamp(|a| + min(a, b), -128, 127)"),
+        ("y = clz(a * b)", "y ← clz(a · b)"),
         ("y = lut(t, a)", "y ← t[a + 128]"),
         ("y = wrap(dot(a, b), int8)", "y ← wrap_int8(Σ[row] a[row] · b[row, col])"),
         ("y = wrap(dot(a, transpose(b)), int8)", "y ← wrap_int8(Σ[row] a[row] · b[col, row])"),

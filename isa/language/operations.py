@@ -85,7 +85,7 @@ class Op(Enum):
     )
     SHIFT_LEFT = Facts(
         word="<<",
-        meaning="{0} times two to the power of {1}, which is 0 to 63",
+        meaning="{0} times two to the power of {1} (0 to 63)",
         arity=2,
         circuit=Circuit.STEP,
         range=ranges.of_shift_left,
@@ -97,7 +97,7 @@ class Op(Enum):
     )
     SHIFT_RIGHT = Facts(
         word=">>",
-        meaning="{0} divided by two to the power of {1}, which is 0 to 63, rounded down",
+        meaning="{0} divided by two to the power of {1} (0 to 63), rounded down",
         arity=2,
         circuit=Circuit.STEP,
         range=ranges.of_shift_right,
@@ -195,8 +195,8 @@ class Op(Enum):
     )
     ROUND_SHIFT = Facts(
         word="round_shift",
-        meaning="{0} divided by two to the power of {1}, which is 0 to 63, rounded to the nearest integer; the machine "
-        "file's `rounding` says which of two as near",
+        meaning="{0} divided by two to the power of {1} (0 to 63), rounded to the nearest integer; of two equally "
+        "near, the one that the machine file's `rounding` says",
         arity=2,
         circuit=Circuit.ROUNDED_SHIFT,
         setting=Setting.ROUNDING,
@@ -210,7 +210,7 @@ class Op(Enum):
     )
     LUT = Facts(
         word="lut",
-        meaning="the element in the lane's part of table {setting}: the first is for the least value that {0} can have",
+        meaning="in each lane, the element of table {setting} for {0}; the first is for the least value of {0}'s range",
         arity=1,
         circuit=Circuit.TABLE,
         setting=Setting.TABLE,
@@ -219,7 +219,7 @@ class Op(Enum):
     )
     DOT = Facts(
         word="dot",
-        meaning="the sum of the products of a vector's elements with the words of a weight tile",
+        meaning="the sum of products: the elements of vector {0} with the words of weight tile {1}",
         arity=2,
         kind=Kind.ARRAY,
         circuit=Circuit.ARRAY,
@@ -228,7 +228,7 @@ class Op(Enum):
     )
     TRANSPOSE = Facts(
         word="transpose",
-        meaning="around the second argument of `dot`: with the elements of each of the tile's words",
+        meaning="as second argument of `dot`: products with the elements of each word of tile {0}, not with its words",
         arity=1,
         kind=Kind.ARRAY,
         circuit=Circuit.ARRAY,
@@ -289,7 +289,7 @@ class Op(Enum):
     )
     WRAP = Facts(
         word="wrap",
-        meaning="{0} modulo two to the power of the type's bits, as a number of the type {setting}",
+        meaning="the low bits of {0}, read as {setting}",
         arity=1,
         circuit=Circuit.WIRES,
         setting=Setting.TYPE,

@@ -84,17 +84,17 @@ def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any
 
     `stored` has the storage type; elements above 64 bits have their uint64 parts along the last axis.
     """
-    of = element.type if element.type is not None else element.field(field).type
+    field_type = element.type if element.type is not None else element.field(field).type
     low_bit = 0 if element.type is not None else element.field(field).low_bit
     if element.bits > 64:
         part, shift = divmod(low_bit, 64)
         raw = stored[..., part] >> np.uint64(shift)
-        if shift + of.bits > 64:
+        if shift + field_type.bits > 64:
             raw = raw | (stored[..., part + 1] << np.uint64(64 - shift))
-        return np.asarray(wrap(raw.view(np.int64), of)).astype(to)
-    if of.bits == element.bits:
+        return np.asarray(wrap(raw.view(np.int64), field_type)).astype(to)
+    if field_type.bits == element.bits:
         return stored.astype(to)
-    return np.asarray(wrap(stored.astype(np.int64) >> low_bit, of)).astype(to)
+    return np.asarray(wrap(stored.astype(np.int64) >> low_bit, field_type)).astype(to)
 
 
 class ArrayStatement:
@@ -118,26 +118,26 @@ class ArrayStatement:
         """The statement's value; `sources` are of the working type and broadcast to the shape."""
         return np.asarray(self._value(self._expr, Operands(sources, immediates, tables), False), self.type)
 
-    def _value(self, expr: Expr, of: Operands, inside: bool) -> Any:
+    def _value(self, expr: Expr, operands: Operands, inside: bool) -> Any:
         match expr.op:
             case Op.SOURCE:
-                return of.sources[expr.name, expr.field, inside]
+                return operands.sources[expr.name, expr.field, inside]
             case Op.CONST:
                 return self.type.type(expr.value)
             case Op.IMMEDIATE:
-                return self.type.type(of.immediates[expr.name])
+                return self.type.type(operands.immediates[expr.name])
             case Op.LUT:
-                index = np.asarray(self._value(expr.args[0], of, inside), np.int64) - expr.args[0].range.low
-                return of.tables[expr.name, inside].elements(index).astype(self.type)
+                index = np.asarray(self._value(expr.args[0], operands, inside), np.int64) - expr.args[0].range.low
+                return operands.tables[expr.name, inside].elements(index).astype(self.type)
         match expr.op.facts.kind:
             case Kind.LOOPS:
-                whole = np.broadcast_to(self._value(expr.args[0], of, True), self._shape)
+                whole = np.broadcast_to(self._value(expr.args[0], operands, True), self._shape)
                 return reduce_array(expr.op, whole, self._reduced_axes)
             case Kind.ACROSS_LANES:
-                value = np.asarray(self._value(expr.args[0], of, inside), self.type)
+                value = np.asarray(self._value(expr.args[0], operands, inside), self.type)
                 lanes = np.broadcast_to(value, np.broadcast_shapes(value.shape, self._shape[-1:]))
                 return reduce_array(expr.op, lanes, -1)
-        result = array_value(expr, *(self._value(arg, of, inside) for arg in expr.args))
+        result = array_value(expr, *(self._value(arg, operands, inside) for arg in expr.args))
         return result.astype(self.type) if result.dtype != self.type else result
 
 

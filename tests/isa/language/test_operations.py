@@ -12,6 +12,8 @@ import z3
 
 from tests.compiler.machines import machine
 from tilewright.compiler.evaluate import evaluate as evaluate_int64
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.select.unify import Unifier
 from tilewright.isa.language.arrays import array_value
 from tilewright.isa.language.expressions import Expr, Scope, make, walk
@@ -40,6 +42,7 @@ SCOPE = Scope(
 )
 
 SAID = [op for op in Op if op.facts.kind is not Kind.LEAF]
+IN_LANES = [op for op in SAID if op.facts.kind is not Kind.ARRAY]
 LANEWISE = [op for op in SAID if op.facts.kind is Kind.LANE and op.facts.setting is not Setting.TABLE]
 """What has a value on arrays."""
 
@@ -80,7 +83,19 @@ def test_is_parsed_and_printed(op: Op) -> None:
     assert op.is_infix or op.value in WORDS
 
 
-@pytest.mark.parametrize("op", [op for op in SAID if op.facts.kind is not Kind.ARRAY], ids=word_of)
+@pytest.mark.parametrize("op", IN_LANES, ids=word_of)
+def test_is_read_back_from_the_text_of_a_nest(op: Op) -> None:
+    expr = statement(op).expr
+    reads = {node.name: Access(node.name, (Affine((("i", 1),), 0),)) for node in walk(expr) if node.name}
+    result = Access("y", (Affine((("i", 1),), 0),))
+    nest = Nest("nest", (), (NestLoop("i", 4),), reads, result, expr, 0)
+    buffers = {name: Buffer(name, (256, 4) if name == "t" else (4,), INT8) for name in "abcty"}
+    program = NestProgram("nests", (nest,), buffers, {}, {}, (), ())
+
+    assert parse_nests(print_nests(program)).nests == (nest,)
+
+
+@pytest.mark.parametrize("op", IN_LANES, ids=word_of)
 def test_is_timed(op: Op) -> None:
     assert (operator_stages(statement(op).expr) > 0) == (op.facts.circuit is not Circuit.WIRES)
 
@@ -93,7 +108,7 @@ def test_is_printed_as_mathematics(op: Op) -> None:
     assert all(name in text for name in ("a", "b", "c")[: op.facts.arity] if name in str(statement(op).expr))
 
 
-@pytest.mark.parametrize("op", [op for op in SAID if op.facts.kind is not Kind.ARRAY], ids=word_of)
+@pytest.mark.parametrize("op", IN_LANES, ids=word_of)
 def test_has_one_value_for_interpreter_proofs_and_arrays(op: Op) -> None:
     """Its own name in the failure says which reader lacks the word."""
     expr = statement(op).expr
@@ -111,7 +126,7 @@ def test_has_one_value_for_interpreter_proofs_and_arrays(op: Op) -> None:
 
 
 def test_is_selected_for_itself() -> None:
-    unmatched = [op.value for op in SAID if op.facts.kind is not Kind.ARRAY and not matches(op)]
+    unmatched = [op.value for op in IN_LANES if not matches(op)]
 
     assert unmatched == [Op.LUT.value]  # whose table must be a constant of the network
 

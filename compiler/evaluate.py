@@ -1,14 +1,19 @@
-"""Statements as array code: an Expr over int64 arrays, for the interpreter of tile programs."""
+"""Expressions as int64 arrays, for the compiler's interpreters: how their operands lie in arrays, and contractions.
+
+What an operation makes of its arguments' values is in its row, which the simulator reads, too.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.language.numeric import round_shift, wrap
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, first_index
+from tilewright.isa.language.arrays import array_value, reduce_array, repeated
+from tilewright.isa.language.expressions import Expr, first_index
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 Values = NDArray[np.int64]
 
@@ -50,7 +55,7 @@ def evaluate(
             case _ if node.op in ACROSS_LANES:
                 return _across_lanes(node, value(node.args[0]))
             case _:
-                return _elementwise(node, [value(arg) for arg in node.args])
+                return np.asarray(array_value(node, *map(value, node.args)), np.int64)
 
     return value(expr)
 
@@ -65,63 +70,16 @@ def _looked_up(table: Values, index: Values, node: Expr) -> Values:
     return np.take_along_axis(np.broadcast_to(table, (*shape, entries, lanes)), entry, axis=-2)[..., 0, :]
 
 
-def _elementwise(node: Expr, args: Sequence[Values]) -> Values:
-    match node.op:
-        case Op.ADD:
-            return args[0] + args[1]
-        case Op.SUB:
-            return args[0] - args[1]
-        case Op.MUL:
-            return args[0] * args[1]
-        case Op.SHIFT_LEFT:
-            return args[0] << args[1]
-        case Op.SHIFT_RIGHT:
-            return args[0] >> args[1]
-        case Op.LESS:
-            return (args[0] < args[1]).astype(np.int64)
-        case Op.LESS_EQUAL:
-            return (args[0] <= args[1]).astype(np.int64)
-        case Op.EQUAL:
-            return (args[0] == args[1]).astype(np.int64)
-        case Op.NOT_EQUAL:
-            return (args[0] != args[1]).astype(np.int64)
-        case Op.MIN:
-            return np.minimum(args[0], args[1])
-        case Op.MAX:
-            return np.maximum(args[0], args[1])
-        case Op.ABS:
-            return np.abs(args[0])
-        case Op.WHERE:
-            return np.where(args[0] != 0, args[1], args[2])
-        case Op.WRAP:
-            assert node.type is not None
-            return np.asarray(wrap(args[0], node.type))
-        case Op.ROUND_SHIFT:
-            return np.asarray(round_shift(args[0], args[1], node.rounding))
-        case _:
-            raise AssertionError(node.op)
-
-
 def _reduced(op: Op, values: Values, trips: Sequence[int], reduce: Sequence[int]) -> Values:
     """A reduction over the reduce loops; a value that does not depend on a loop occurs once per iteration of it."""
     axes = tuple(reduce)
-    match op:
-        case Op.SUM:
-            absent = np.prod([trips[axis] for axis in axes if values.shape[axis] == 1], dtype=np.int64)
-            return values.sum(axis=axes, keepdims=True) * absent
-        case Op.MAX_OVER:
-            return values.max(axis=axes, keepdims=True)
-        case Op.MIN_OVER:
-            return values.min(axis=axes, keepdims=True)
-        case _:
-            raise AssertionError(op)
+    absent = math.prod(trips[axis] for axis in axes if values.shape[axis] == 1)
+    return repeated(op, reduce_array(op, values, axes), absent)
 
 
 def _across_lanes(node: Expr, values: Values) -> Values:
     """A reduction over the lanes of words; a value that is the same in all of them is there once."""
-    if node.op is Op.LANES_MAX:
-        return np.asarray(values.max(axis=-1, keepdims=True))
-    return np.asarray(values.sum(axis=-1, keepdims=True) * (node.value // values.shape[-1]))
+    return repeated(node.op, reduce_array(node.op, values, -1), node.value // values.shape[-1])
 
 
 def _sum_of_dots(a: Values, w: Values, trips: Sequence[int], reduce: Sequence[int]) -> Values:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
-from tilewright.isa.language.statement import Expr, Op, walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 LEAVES = (Op.SOURCE, Op.IMMEDIATE)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 

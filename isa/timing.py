@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.facts import Circuit
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 
@@ -60,38 +61,25 @@ def mma_write(machine: Machine) -> int:
 
 # -- the vector engine -------------------------------------------------------------------------------------------------
 
-OPERATOR_STAGES: Mapping[Op, int] = {
-    Op.CONST: 0,
-    Op.SOURCE: 0,
-    Op.IMMEDIATE: 0,
-    Op.WRAP: 0,
-    Op.ADD: 1,
-    Op.SUB: 1,
-    Op.MUL: 2,
-    Op.SHIFT_LEFT: 1,
-    Op.SHIFT_RIGHT: 1,
-    Op.LESS: 1,
-    Op.LESS_EQUAL: 1,
-    Op.EQUAL: 1,
-    Op.NOT_EQUAL: 1,
-    Op.MIN: 1,
-    Op.MAX: 1,
-    Op.ABS: 1,
-    Op.WHERE: 1,
-    Op.ROUND_SHIFT: 2,
-    Op.LUT: 2,
-    Op.SUM: 1,
-    Op.MAX_OVER: 1,
-    Op.MIN_OVER: 1,
+CIRCUIT_STAGES: Mapping[Circuit, int] = {
+    Circuit.WIRES: 0,
+    Circuit.STEP: 1,
+    Circuit.PRODUCT: 2,
+    Circuit.ROUNDED_SHIFT: 2,
+    Circuit.TABLE: 2,
 }
-"""Pipeline stages of each operator of the vector datapath that works in each lane by itself."""
+"""Pipeline stages of what works in each lane of the vector datapath by itself.
+
+An operation's row says which circuit it is; how long that takes is said here, so that a new word needs no latency.
+"""
 
 
 def operator_stages(node: Expr) -> int:
     """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4."""
-    if node.op in ACROSS_LANES:
+    circuit = node.op.facts.circuit
+    if circuit is Circuit.LANE_TREE:
         return max(1, (node.value - 1).bit_length())
-    return OPERATOR_STAGES[node.op]
+    return CIRCUIT_STAGES[circuit]
 
 
 VEC_OPERANDS = 2
@@ -109,9 +97,9 @@ def operator_starts(expr: Expr) -> dict[Expr, int]:
     starts = _starts(nodes, {})
     not_before: dict[Expr, int] = {}
     free = 0
-    for product in sorted((node for node in nodes if node.op is Op.MUL), key=starts.__getitem__):
+    for product in sorted((node for node in nodes if node.op.facts.circuit is Circuit.PRODUCT), key=starts.__getitem__):
         not_before[product] = max(_starts(nodes, not_before)[product], free)
-        free = not_before[product] + OPERATOR_STAGES[Op.MUL]
+        free = not_before[product] + CIRCUIT_STAGES[Circuit.PRODUCT]
     return _starts(nodes, not_before)
 
 
@@ -135,9 +123,9 @@ def vec_stages(machine: Machine) -> int:
     return max((statement_stages(f.statement.expr) for f in machine.formats_of("vec")), default=0)
 
 
-def vec_write(of: InstructionFormat) -> int:
+def vec_write(format: InstructionFormat) -> int:
     """From the issue of the iteration that finishes a result to the first cycle in which it asks to be written."""
-    return VEC_OPERANDS + statement_stages(of.statement.expr)
+    return VEC_OPERANDS + statement_stages(format.statement.expr)
 
 
 def vec_results(machine: Machine) -> int:

@@ -9,14 +9,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.facts import Circuit, Kind
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import statement_stages
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
-from tilewright.rtl.operators import REDUCING, build_operator
+from tilewright.rtl.operators import build_operator, build_reduction
 
 
 class VectorDatapath(wiring.Component):
@@ -73,16 +75,16 @@ class VectorDatapath(wiring.Component):
 
 def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[int]]:
     """Positions of the formats whose statement has that many stages, fewest stages first."""
-    stages = [statement_stages(of.statement.expr) for of in formats]
+    stages = [statement_stages(format.statement.expr) for format in formats]
     return {count: [i for i, own in enumerate(stages) if own == count] for count in sorted(set(stages))}
 
 
 def source_bits(machine: Machine) -> list[int]:
     """Width of each source slot: that of the widest word that a format reads there."""
     formats = machine.formats_of("vec")
-    slots = max((len(of.streams) for of in formats), default=0)
+    slots = max((len(format.streams) for format in formats), default=0)
     return [
-        max(8 * machine.memories[of.streams[i].memory].word_bytes for of in formats if i < len(of.streams))
+        max(8 * machine.memories[format.streams[i].memory].word_bytes for format in formats if i < len(format.streams))
         for i in range(slots)
     ]
 
@@ -90,16 +92,16 @@ def source_bits(machine: Machine) -> list[int]:
 def table_address_bits(machine: Machine) -> dict[int, int]:
     """Width of a word address of each source slot in which some format has a table."""
     bits: dict[int, int] = {}
-    for of in machine.formats_of("vec"):
-        for table in of.tables:
-            slot = of.sources.index(table)
+    for format in machine.formats_of("vec"):
+        for table in format.tables:
+            slot = format.sources.index(table)
             bits[slot] = max(bits.get(slot, 0), machine.memories[table.memory].address_bits)
     return bits
 
 
 def result_element_bits(machine: Machine) -> int:
     """Width of a lane of the result: that of the widest element that a format writes."""
-    return max((of.destination.element.bits for of in machine.formats_of("vec")), default=1)
+    return max((format.destination.element.bits for format in machine.formats_of("vec")), default=1)
 
 
 def result_bits(machine: Machine) -> int:
@@ -107,7 +109,7 @@ def result_bits(machine: Machine) -> int:
 
 
 def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
-    return max([1, *(immediates_layout(of).size for of in formats)])
+    return max([1, *(immediates_layout(format).size for format in formats)])
 
 
 class _Delays:
@@ -143,22 +145,16 @@ class _Lane:
 
     def build_unit(self, position: int, unit: Unit) -> None:
         name = f"lane{self.lane}_{unit.op.name.lower()}_{position}"
-        if unit.op is Op.LUT:
+        if unit.op.facts.circuit is Circuit.TABLE:
             self.build_lookup(unit, name)
             return
         output = Signal(integer_shape(unit.range), name=name, reset_less=True)
-        count = len(unit.operations[0].expr.args)
-        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(count)]
-        is_reducing = unit.op in REDUCING
-        build_operator(
-            self.m,
-            unit.op,
-            args,
-            unit.operations[0].expr.rounding,
-            output,
-            self.control("is_first", unit.stage) if is_reducing else Const(0),
-            self.control("valid", unit.stage) if is_reducing else Const(1),
-        )
+        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(unit.op.facts.arity)]
+        if unit.op.facts.kind is Kind.LOOPS:
+            is_first, valid = self.control("is_first", unit.stage), self.control("valid", unit.stage)
+            build_reduction(self.m, unit.op, args[0], output, is_first, valid)
+        else:
+            build_operator(self.m, unit.operations[0].expr, args, output)
         for operation in unit.operations:
             self.units[operation.format, operation.expr] = unit, output
 
@@ -186,8 +182,8 @@ class _Lane:
         memory = self.datapath.machine.memories[unit.memory]
         addresses = []
         for each in unit.operations:
-            of, index = self.datapath.formats[each.format], each.expr.args[0]
-            slot = next(i for i, operand in enumerate(of.sources) if operand.name == each.expr.name)
+            format, index = self.datapath.formats[each.format], each.expr.args[0]
+            slot = next(i for i, operand in enumerate(format.sources) if operand.name == each.expr.name)
             first = self.control(f"first_{slot}", unit.stage)
             offset = self.value(each.format, index, unit.stage) - index.range.low
             addresses.append((first + offset)[: memory.address_bits])
@@ -203,25 +199,25 @@ class _Lane:
         for operation in unit.operations:
             self.units[operation.format, operation.expr] = unit, output
 
-    def value(self, format_: int, expr: Expr, stage: int) -> Value:
+    def value(self, position: int, expr: Expr, stage: int) -> Value:
         """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range."""
-        of = self.datapath.formats[format_]
+        format = self.datapath.formats[position]
         match expr.op:
             case Op.CONST:
                 return Const(expr.value, integer_shape(expr.range))
             case Op.IMMEDIATE:
-                layout = immediates_layout(of)
+                layout = immediates_layout(format)
                 return data.View(layout, self.control("immediates", stage)[: layout.size])[expr.name]
             case Op.SOURCE:
-                return self.source(of, expr, stage)
+                return self.source(format, expr, stage)
             case Op.WRAP:
-                return _reshaped(self.value(format_, expr.args[0], stage), expr)
-        unit, output = self.units[format_, expr]
+                return _reshaped(self.value(position, expr.args[0], stage), expr)
+        unit, output = self.units[position, expr]
         return _reshaped(self.delays.at(output.name, output.name, output, stage - unit.done_stage), expr)
 
-    def source(self, of: InstructionFormat, expr: Expr, stage: int) -> Value:
-        slot = next(i for i, operand in enumerate(of.sources) if operand.name == expr.name)
-        element = of.sources[slot].element
+    def source(self, format: InstructionFormat, expr: Expr, stage: int) -> Value:
+        slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
+        element = format.sources[slot].element
         low, shape = _place(element, expr.field)
         low += self.lane * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
@@ -233,8 +229,8 @@ class _Lane:
         result = Signal(result_element_bits(self.datapath.machine), name=f"lane{self.lane}_result")
         for stage, positions in formats_by_stages(self.datapath.formats).items():
             words = {position: self.build_stored(position, stage) for position in positions}
-            valid, format_ = self.control("valid", stage), self.control("format", stage)
-            with self.m.If(valid), self.m.Switch(format_):
+            valid, chosen = self.control("valid", stage), self.control("format", stage)
+            with self.m.If(valid), self.m.Switch(chosen):
                 for position, word in words.items():
                     with self.m.Case(position):
                         self.m.d.comb += result.eq(word)
@@ -242,10 +238,10 @@ class _Lane:
 
     def build_stored(self, position: int, stage: int) -> Value:
         """The value of a format's statement as its destination's element holds it."""
-        of = self.datapath.formats[position]
-        element = of.destination.element
-        value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{of.mnemonic}")
-        self.m.d.comb += value.eq(self.value(position, of.statement.expr, stage))
+        format = self.datapath.formats[position]
+        element = format.destination.element
+        value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{format.mnemonic}")
+        self.m.d.comb += value.eq(self.value(position, format.statement.expr, stage))
         return stored(value, element)
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.language.statement import Op
-
-COMBINE: Mapping[Op, Callable[[Value, Value], Value]] = {
-    Op.LANES_SUM: lambda a, b: a + b,
-    Op.LANES_MAX: lambda a, b: Mux(a < b, b, a),
-}
+from tilewright.isa.language.operations import Op
+from tilewright.rtl.operators import combined
 
 
 class LaneTree(wiring.Component):
-    """`result` is the sum, or the largest, of the lanes' `values` of `stages` cycles ago.
+    """`result` is what the reduction `op` makes of the lanes' `values` of `stages` cycles ago.
 
     `stages` is at least the number of halvings that it takes to reach one value. `result_shape` holds the result.
     """
@@ -34,7 +28,7 @@ class LaneTree(wiring.Component):
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
             level = []
             for position, pair in enumerate(pairs):
-                value = COMBINE[self.op](*pair) if len(pair) == 2 else pair[0]
+                value = combined(self.op, *pair) if len(pair) == 2 else pair[0]
                 register = Signal(value.shape(), name=f"level{stage}_{position}", reset_less=True)
                 m.d.sync += register.eq(value)
                 level.append(register)

@@ -1,21 +1,32 @@
-"""The operators of the vector datapath: each computes in as many registers as `isa.timing` gives it stages."""
+"""The operations of the vector datapath: each computes in as many registers as `isa.timing` gives its circuit stages.
+
+Which table an operation is in follows from its row: `tests/rtl/test_operators.py` names one that is missing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
-from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.language.statement import Op
-
-
-def _minimum(a: Value, b: Value) -> Value:
-    return Mux(a < b, a, b)
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.numeric import WORD_BITS, Rounding
+from tilewright.isa.language.operations import Op, combining
 
 
-def _maximum(a: Value, b: Value) -> Value:
-    return Mux(a < b, b, a)
+def leading_zeros(x: Value) -> Value:
+    """The zeros before the first 1 of `x` as a 64-bit word: those of its own bits, and those that extend it to 64."""
+    own_bits = Value.cast(x)
+    count = _leading_zeros(own_bits.as_unsigned()) + (WORD_BITS - len(own_bits))
+    return Mux(x < 0, 0, count)
+
+
+def _leading_zeros(bits: Value) -> Value:
+    """A tree: the zeros of the high half, or if it has nothing else, its length and the zeros of the low half."""
+    if len(bits) == 1:
+        return ~bits
+    low, high = bits[: len(bits) // 2], bits[len(bits) // 2 :]
+    return Mux(high.any(), _leading_zeros(high), len(high) + _leading_zeros(low))
 
 
 COMBINATIONAL: Mapping[Op, Callable[..., Value]] = {
@@ -26,27 +37,27 @@ COMBINATIONAL: Mapping[Op, Callable[..., Value]] = {
     Op.LESS_EQUAL: lambda a, b: a <= b,
     Op.EQUAL: lambda a, b: a == b,
     Op.NOT_EQUAL: lambda a, b: a != b,
-    Op.MIN: _minimum,
-    Op.MAX: _maximum,
+    Op.MIN: lambda a, b: Mux(a < b, a, b),
+    Op.MAX: lambda a, b: Mux(a < b, b, a),
     Op.ABS: lambda a: Mux(a < 0, -a, a),
+    Op.CLZ: leading_zeros,
     Op.WHERE: lambda condition, a, b: Mux(condition != 0, a, b),
 }
-"""Operators of one stage: the value before its register."""
-
-REDUCING: Mapping[Op, Callable[[Value, Value], Value]] = {
-    Op.SUM: lambda total, value: total + value,
-    Op.MAX_OVER: _maximum,
-    Op.MIN_OVER: _minimum,
-}
-"""Reductions: the new value of the register from its old value and the iteration's."""
+"""Operations of one step: the value before its register."""
 
 
-def shifted_left(value: Value, count: Value, shape: Shape) -> Value:
-    """`value << count` in a shape that the result is known to fit: one multiplexer for each bit of the count."""
+def combined(reduction: Op, a: Value, b: Value) -> Value:
+    """The one value that a reduction, over loops or across lanes, makes of two."""
+    return COMBINATIONAL[combining(reduction)](a, b)
+
+
+def build_shift_left(m: Module, value: Value, count: Value, shifted: Signal) -> None:
+    """Drive `shifted`, which has room for it, with `value << count`: one multiplexer for each bit of the count."""
+    shape = shifted.shape()
     for position, bit in enumerate(count):
         wide = Value.cast(value).shift_left(1 << position)[: shape.width]
         value = Mux(bit, wide.as_signed() if shape.signed else wide, value)
-    return value
+    m.d.sync += shifted.eq(value)
 
 
 def build_product(m: Module, a: Value, b: Value, product: Signal) -> None:
@@ -92,18 +103,26 @@ def build_round_shift(m: Module, x: Value, n: Value, rounding: Rounding, quotien
     m.d.sync += quotient.eq(floor + is_up)
 
 
-def build_operator(
-    m: Module, op: Op, args: Sequence[Value], rounding: Rounding, output: Signal, is_first: Value, valid: Value
-) -> None:
-    """Drive a unit's output register from its arguments; `is_first` and `valid` are for reductions."""
-    if op in REDUCING:
-        with m.If(valid):
-            m.d.sync += output.eq(Mux(is_first, args[0], REDUCING[op](output, args[0])))
-    elif op is Op.MUL:
-        build_product(m, args[0], args[1], output)
-    elif op is Op.ROUND_SHIFT:
-        build_round_shift(m, args[0], args[1], rounding, output)
-    elif op is Op.SHIFT_LEFT:
-        m.d.sync += output.eq(shifted_left(args[0], args[1], output.shape()))
+SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
+    Op.SHIFT_LEFT: build_shift_left,
+    Op.MUL: build_product,
+    Op.ROUND_SHIFT: build_round_shift,
+}
+"""Operations with registers inside, or that need the shape of their result: called with the module, arguments, setting
+(where the operation has one) and output register.
+"""
+
+
+def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal) -> None:
+    """Drive the output register of a unit for operations like `node`, whose kind is LANE, from its arguments."""
+    if node.op in SEQUENTIAL:
+        settings = () if node.setting is None else (node.setting,)
+        SEQUENTIAL[node.op](m, *args, *settings, output)
     else:
-        m.d.sync += output.eq(COMBINATIONAL[op](*args))
+        m.d.sync += output.eq(COMBINATIONAL[node.op](*args))
+
+
+def build_reduction(m: Module, reduction: Op, value: Value, output: Signal, is_first: Value, valid: Value) -> None:
+    """Drive the register of a reduction over the reduce loops; only valid iterations count."""
+    with m.If(valid):
+        m.d.sync += output.eq(Mux(is_first, value, combined(reduction, output, value)))

@@ -18,7 +18,8 @@ from tilewright.isa.engines.datapath_schedule import Operation, Unit, bind, sche
 from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath

@@ -2,7 +2,8 @@
 
 For every index of the loops, in order: read a block of words of each source at `base + Σ index·stride`, evaluate the
 statement in each lane with Python's integers, write the destination at its own `base + Σ index·stride`. Nothing here is
-fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`.
+fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`. What each word
+means is written here once more on purpose, without the rows of `isa.language.operations`: the two check each other.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
-from tilewright.isa.language.numeric import IntegerType, round_shift, wrap
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Element
@@ -174,6 +176,8 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
             return max(args)
         case Op.ABS:
             return abs(args[0])
+        case Op.CLZ:
+            return 0 if args[0] < 0 else WORD_BITS - args[0].bit_length()
         case Op.WHERE:
             return args[1] if args[0] != 0 else args[2]
         case Op.LUT:

@@ -1,8 +1,11 @@
-"""Statements on whole arrays: the same tree that the interpreter walks lane by lane, one numpy call an operation."""
+"""Statements on whole arrays: the same tree that the interpreter walks lane by lane, one numpy call an operation.
+
+The calls are those of the operations' rows; the interpreter, which checks them, has its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -10,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.language.numeric import Interval, round_shift, wrap
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.arrays import array_value, reduce_array
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.facts import Kind
+from tilewright.isa.language.numeric import Interval, wrap
+from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.memory import Element
 
 Leaf = tuple[str, str, bool]
@@ -20,14 +26,12 @@ Leaf = tuple[str, str, bool]
 Table = tuple[str, bool]
 """The name of an operand that is looked up in, and whether that happens inside the reduction."""
 
-SHIFTS = frozenset({Op.SHIFT_LEFT, Op.SHIFT_RIGHT, Op.ROUND_SHIFT, Op.WRAP})
-
 
 def working_type(expr: Expr) -> np.dtype[Any]:
     """The narrowest integer type in which every value of the expression and every step to it is exact."""
     nodes = walk(expr)
-    if any(node.op in SHIFTS for node in nodes):
-        return np.dtype(np.int64)  # shift counts reach 63, and rounding looks at all bits
+    if any(node.op.facts.needs_int64 for node in nodes):
+        return np.dtype(np.int64)
     for width in (8, 16, 32):
         if all(Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1).contains(node.range) for node in nodes):
             return np.dtype(f"int{width}")
@@ -80,17 +84,17 @@ def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any
 
     `stored` has the storage type; elements above 64 bits have their uint64 parts along the last axis.
     """
-    of = element.type if element.type is not None else element.field(field).type
+    field_type = element.type if element.type is not None else element.field(field).type
     low_bit = 0 if element.type is not None else element.field(field).low_bit
     if element.bits > 64:
         part, shift = divmod(low_bit, 64)
         raw = stored[..., part] >> np.uint64(shift)
-        if shift + of.bits > 64:
+        if shift + field_type.bits > 64:
             raw = raw | (stored[..., part + 1] << np.uint64(64 - shift))
-        return np.asarray(wrap(raw.view(np.int64), of)).astype(to)
-    if of.bits == element.bits:
+        return np.asarray(wrap(raw.view(np.int64), field_type)).astype(to)
+    if field_type.bits == element.bits:
         return stored.astype(to)
-    return np.asarray(wrap(stored.astype(np.int64) >> low_bit, of)).astype(to)
+    return np.asarray(wrap(stored.astype(np.int64) >> low_bit, field_type)).astype(to)
 
 
 class ArrayStatement:
@@ -114,31 +118,26 @@ class ArrayStatement:
         """The statement's value; `sources` are of the working type and broadcast to the shape."""
         return np.asarray(self._value(self._expr, Operands(sources, immediates, tables), False), self.type)
 
-    def _value(self, expr: Expr, of: Operands, inside: bool) -> Any:
+    def _value(self, expr: Expr, operands: Operands, inside: bool) -> Any:
         match expr.op:
             case Op.SOURCE:
-                return of.sources[expr.name, expr.field, inside]
+                return operands.sources[expr.name, expr.field, inside]
             case Op.CONST:
                 return self.type.type(expr.value)
             case Op.IMMEDIATE:
-                return self.type.type(of.immediates[expr.name])
-            case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
-                whole = np.broadcast_to(self._value(expr.args[0], of, True), self._shape)
-                return _REDUCE[expr.op](whole, axis=self._reduced_axes, keepdims=True, dtype=self.type)
-            case Op.WRAP:
-                assert expr.type is not None
-                return wrap(self._value(expr.args[0], of, inside), expr.type)
-            case Op.ROUND_SHIFT:
-                x, n = (self._value(arg, of, inside) for arg in expr.args)
-                return round_shift(x, n, expr.rounding)
+                return self.type.type(operands.immediates[expr.name])
             case Op.LUT:
-                index = np.asarray(self._value(expr.args[0], of, inside), np.int64) - expr.args[0].range.low
-                return of.tables[expr.name, inside].elements(index).astype(self.type)
-            case Op.LANES_SUM | Op.LANES_MAX:
-                value = np.asarray(self._value(expr.args[0], of, inside), self.type)
+                index = np.asarray(self._value(expr.args[0], operands, inside), np.int64) - expr.args[0].range.low
+                return operands.tables[expr.name, inside].elements(index).astype(self.type)
+        match expr.op.facts.kind:
+            case Kind.LOOPS:
+                whole = np.broadcast_to(self._value(expr.args[0], operands, True), self._shape)
+                return reduce_array(expr.op, whole, self._reduced_axes)
+            case Kind.ACROSS_LANES:
+                value = np.asarray(self._value(expr.args[0], operands, inside), self.type)
                 lanes = np.broadcast_to(value, np.broadcast_shapes(value.shape, self._shape[-1:]))
-                return _REDUCE[expr.op](lanes, axis=-1, keepdims=True, dtype=self.type)
-        result = _ELEMENTWISE[expr.op](*(self._value(arg, of, inside) for arg in expr.args))
+                return reduce_array(expr.op, lanes, -1)
+        result = array_value(expr, *(self._value(arg, operands, inside) for arg in expr.args))
         return result.astype(self.type) if result.dtype != self.type else result
 
 
@@ -149,28 +148,3 @@ class Operands:
     sources: Mapping[Leaf, NDArray[Any]]
     immediates: Mapping[str, int]
     tables: Mapping[Table, TableWords]
-
-
-_REDUCE: Mapping[Op, Callable[..., Any]] = {
-    Op.SUM: np.add.reduce,
-    Op.MAX_OVER: lambda a, axis, keepdims, dtype: np.maximum.reduce(a, axis=axis, keepdims=keepdims),
-    Op.MIN_OVER: lambda a, axis, keepdims, dtype: np.minimum.reduce(a, axis=axis, keepdims=keepdims),
-    Op.LANES_SUM: np.add.reduce,
-    Op.LANES_MAX: lambda a, axis, keepdims, dtype: np.maximum.reduce(a, axis=axis, keepdims=keepdims),
-}
-
-_ELEMENTWISE: Mapping[Op, Callable[..., Any]] = {
-    Op.ADD: np.add,
-    Op.SUB: np.subtract,
-    Op.MUL: np.multiply,
-    Op.SHIFT_LEFT: np.left_shift,
-    Op.SHIFT_RIGHT: np.right_shift,
-    Op.LESS: np.less,
-    Op.LESS_EQUAL: np.less_equal,
-    Op.EQUAL: np.equal,
-    Op.NOT_EQUAL: np.not_equal,
-    Op.MIN: np.minimum,
-    Op.MAX: np.maximum,
-    Op.ABS: np.absolute,
-    Op.WHERE: lambda condition, a, b: np.where(condition != 0, a, b),
-}

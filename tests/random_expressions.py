@@ -6,8 +6,9 @@ import random
 from collections.abc import Iterator, Mapping
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
-from tilewright.isa.language.statement import Scope, Statement, parse_statement
+from tilewright.isa.language.statement import Statement, parse_statement
 
 SOURCES: Mapping[str, Mapping[str, str]] = {
     "a": {"": "int8"},
@@ -49,7 +50,7 @@ def random_text(rng: random.Random, depth: int, may_reduce: bool) -> str:
         case 4:
             return f"{rng.choice(['min', 'max'])}({', '.join(pair())})"
         case 5:
-            return f"abs({one(may_reduce)})"
+            return f"{rng.choice(['abs', 'clz'])}({one(may_reduce)})"
         case 6:
             a, b = pair()
             return f"where({one()}, {a}, {b})"

@@ -31,8 +31,10 @@ from tests.random_expressions import (
 from tests.rtl.statements import Evaluator
 from tests.rtl.test_datapath import pack_immediates
 from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import Rounding, parse_integer_type, wrap
-from tilewright.isa.language.statement import Op, Statement, walk
+from tilewright.isa.language.operations import Op
+from tilewright.isa.language.statement import Statement
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages

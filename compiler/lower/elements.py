@@ -24,7 +24,8 @@ from tilewright.compiler.lower.network import (
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, added, clamp, multiplied, rescaled
 from tilewright.compiler.nest.nest import Access, Nest
-from tilewright.isa.language.statement import Expr, Op, make
+from tilewright.isa.language.expressions import Expr, make
+from tilewright.isa.language.operations import Op
 
 
 def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:

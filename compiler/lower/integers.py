@@ -11,8 +11,9 @@ from tilewright.compiler.lower.network import Network, affine
 from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.operations import Op
 
 
 def is_sum(of: TensorType) -> bool:

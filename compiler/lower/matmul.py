@@ -19,8 +19,9 @@ from tilewright.compiler.lower.products import int8_parts
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, requantized, source
 from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 
 
 def lower_product(operator: Operator, network: Network) -> list[Nest]:

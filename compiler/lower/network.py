@@ -14,8 +14,8 @@ from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
-from tilewright.isa.language.statement import Expr
 
 UINT8_OFFSET = 128
 """What a stored value is less than its uint8."""

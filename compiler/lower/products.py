@@ -32,8 +32,8 @@ from tilewright.compiler.nest.expressions import Target, requantized, source, su
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
-from tilewright.isa.language.statement import Expr
 
 GATHERING = 3
 """Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""

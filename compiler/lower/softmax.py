@@ -27,8 +27,9 @@ from tilewright.compiler.lower.network import Network, activation, affine, ident
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
 from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 
 ENTRY, FACTOR, RECIPROCAL = IntegerType(16, False), IntegerType(16, False), IntegerType(24, False)
 INDEX, WIDE, BIAS = IntegerType(8, False), IntegerType(32, True), IntegerType(32, True)

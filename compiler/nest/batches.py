@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 
 MOST_BATCHES = 64
 """Of a buffer that is taken apart: a nest for each is more to store and to start."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, index_range
 from tilewright.compiler.vectors import vector_blocks
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 ROW, COLUMN = 2, 3

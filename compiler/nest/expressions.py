@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.number_format import NumberFormat
+from tilewright.isa.language.expressions import Expr, Scope, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
-from tilewright.isa.language.statement import Expr, Op, Scope, const, make
+from tilewright.isa.language.operations import Op
 
 
 @dataclass(frozen=True, slots=True)

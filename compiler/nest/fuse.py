@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.operations import REDUCTIONS, Op
 
 
 def fuse(program: NestProgram) -> NestProgram:

@@ -14,7 +14,8 @@ from tilewright.compiler.nest.expressions import with_node
 from tilewright.compiler.nest.host_values import from_host, to_host
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.nest.products import products_of
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import REDUCTIONS, Op
 
 Values = NDArray[np.int64]
 

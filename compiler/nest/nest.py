@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.language.statement import Expr
 from tilewright.isa.program.program import Tensor
 
 

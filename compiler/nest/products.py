@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_band, is_lane_walk
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.operations import Op
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from functools import cached_property
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.text.node_names import describe_nodes
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 NO_LOOP = ""
 """Stands for the loop of a dimension that does not move; its trip count is 1."""

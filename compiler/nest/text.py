@@ -38,8 +38,11 @@ from tilewright.compiler.text.mlir import (
 )
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Expr, const, make, walk
+from tilewright.isa.language.facts import Kind, Setting
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, const, make, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
+from tilewright.isa.language.statement import SIGNS
 
 DIALECT = "nest."
 PROGRAM = DIALECT + "program"
@@ -254,18 +257,10 @@ def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
 
 # -- expressions -------------------------------------------------------------------------------------------------------
 
-_OPERATORS: Mapping[type[ast.AST], Op] = {
-    ast.Add: Op.ADD,
-    ast.Sub: Op.SUB,
-    ast.Mult: Op.MUL,
-    ast.LShift: Op.SHIFT_LEFT,
-    ast.RShift: Op.SHIFT_RIGHT,
-    ast.Lt: Op.LESS,
-    ast.LtE: Op.LESS_EQUAL,
-    ast.Eq: Op.EQUAL,
-    ast.NotEq: Op.NOT_EQUAL,
+_WORDS: Mapping[str, Op] = {
+    op.value: op for op in Op if op.is_word and op.facts.kind is not Kind.ARRAY and op.facts.setting is Setting.NOTHING
 }
-_WORDS: Mapping[str, Op] = {op.value: op for op in (Op.MIN, Op.MAX, Op.ABS, Op.WHERE, Op.MAX_OVER, Op.MIN_OVER)}
+"""Words whose value and range follow from their arguments alone."""
 
 _ACROSS_LANES: Mapping[str, Op] = {op.value: op for op in ACROSS_LANES}
 
@@ -302,10 +297,10 @@ def _build(
             return named[name]
         case ast.Name(id=name):
             return Expr(Op.SOURCE, ranges[name], name=name)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-            return make(_OPERATORS[type(operator)], *built(left, right))
-        case ast.Compare(left=left, ops=[compare], comparators=[right]) if type(compare) in _OPERATORS:
-            return make(_OPERATORS[type(compare)], *built(left, right))
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in SIGNS:
+            return make(SIGNS[type(operator)], *built(left, right))
+        case ast.Compare(left=left, ops=[compare], comparators=[right]) if type(compare) in SIGNS:
+            return make(SIGNS[type(compare)], *built(left, right))
         case ast.Call(func=ast.Name(id="sum"), args=[term]):
             return Expr(Op.SUM, ranges[SUM], tuple(built(term)))
         case ast.Call(func=ast.Name(id="lut"), args=[ast.Name(id=table), index]):

@@ -21,8 +21,9 @@ from tilewright.compiler.nest.products import Products, choosing_loops, products
 from tilewright.compiler.nest.space import NestSpace, nest_space
 from tilewright.compiler.select.cover import Selector
 from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op, const, make, walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 START_CYCLES = 500

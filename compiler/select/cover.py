@@ -24,8 +24,9 @@ from tilewright.compiler.nest.space import NO_LOOP, NestSpace, describe, is_lane
 from tilewright.compiler.select.transfer import Transfers, find_transfers
 from tilewright.compiler.select.unify import Match, Unifier
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, walk
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM

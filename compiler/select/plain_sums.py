@@ -17,7 +17,8 @@ from tilewright.compiler.nest.expressions import with_node
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.separate import fits_reduce_loops
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 
 
 def sum_without_weights(program: NestProgram, cover: Callable[[Nest], Cover]) -> NestProgram:

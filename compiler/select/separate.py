@@ -12,10 +12,8 @@ from dataclasses import replace
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, walking_loops
 from tilewright.compiler.select.cover import Cover
-from tilewright.isa.language.statement import Op, walk
-
-REPEATABLE = frozenset({Op.MAX_OVER, Op.MIN_OVER})
-"""Reductions that may see a value twice."""
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import IDEMPOTENT, Op
 
 
 def separate_windows(program: NestProgram, cover: Callable[[Nest], Cover]) -> NestProgram:
@@ -36,7 +34,7 @@ def separate_windows(program: NestProgram, cover: Callable[[Nest], Cover]) -> Ne
 
 def _window(nest: Nest) -> tuple[str, str, str] | None:
     """The read, row loop and column loop of a maximum or minimum over a two-dimensional window."""
-    reduction = next((node for node in walk(nest.expr) if node.op in REPEATABLE), None)
+    reduction = next((node for node in walk(nest.expr) if node.op in IDEMPOTENT), None)
     if reduction is None or reduction.args[0].op is not Op.SOURCE:
         return None
     reduce = {loop.name for loop in nest.loops if loop.is_reduce and loop.trip > 1}
@@ -72,7 +70,7 @@ def _along_rows(nest: Nest, read: str, rows: str, columns: str, buffers: dict[st
     index = access.index
     reading = replace(access, index=(index[0], index[1], Affine(((row_loop, 1),)), index[3]))
     writing = Access(between.name, tuple(_only(loop) for loop in (outer[0], outer[1], row_loop, outer[3])))
-    reduction = next(node for node in walk(nest.expr) if node.op in REPEATABLE)
+    reduction = next(node for node in walk(nest.expr) if node.op in IDEMPOTENT)
     return Nest(between.name, nest.nodes, tuple(loops), {read: reading}, writing, reduction, 0), between
 
 

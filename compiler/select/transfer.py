@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM

@@ -12,26 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.compiler.nest.products import products_of
+from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op, const, first_index, walk
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat
-
-COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX, Op.EQUAL, Op.NOT_EQUAL})
-
-NEUTRAL: Mapping[Op, tuple[Callable[[Interval], int], bool]] = {
-    # operation → the right argument that leaves a left one of some range as it is, and whether it may be on the left
-    Op.ADD: (lambda value: 0, True),
-    Op.SUB: (lambda value: 0, False),
-    Op.MUL: (lambda value: 1, True),
-    Op.SHIFT_LEFT: (lambda value: 0, False),
-    Op.SHIFT_RIGHT: (lambda value: 0, False),
-    Op.ROUND_SHIFT: (lambda value: 0, False),
-    Op.MIN: (lambda value: value.high, True),
-    Op.MAX: (lambda value: value.low, True),
-}
-
-MIRROR = {Op.ADD: Op.SUB, Op.SUB: Op.ADD}
-"""x + c is x - (-c)."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +58,17 @@ class Unifier:
 
     def __init__(
         self,
-        of: InstructionFormat,
+        format: InstructionFormat,
         constant_range: Callable[[Expr], Interval | None],
         constant_value: Callable[[Expr], int | None],
     ) -> None:
-        self._format = of
+        self._format = format
         self._constant_range = constant_range
         self._constant_value = constant_value
         self._root: Expr | None = None
-        self._fields = {f.name: Interval(f.low, f.high) for f in of.fields}
-        memory = of.destination.memory
-        self._same_memory = frozenset(operand.name for operand in of.sources if operand.memory == memory)
+        self._fields = {f.name: Interval(f.low, f.high) for f in format.fields}
+        memory = format.destination.memory
+        self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
 
     def matches(self, expr: Expr) -> Iterator[Match]:
         """Every way in which the instruction's statement equals `expr`, the plainest first.
@@ -199,15 +183,15 @@ class Unifier:
             return
         if pattern.op is Op.MUL and expr.op is Op.CONST and expr.value == 0:
             yield from self._unify_zero(pattern, expr, so_far)
-        if pattern.op in NEUTRAL:
-            yield from self._unify_neutral(pattern, expr, so_far, is_reduced)
+        yield from self._unify_neutral(pattern, expr, so_far, is_reduced)
 
     def _unify_neutral(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
-        """`pattern` is `u ∘ v`: let v be the value that leaves `expr` as it is, and u be `expr`."""
-        value_for, may_be_left = NEUTRAL[pattern.op]
-        neutral = const(value_for(expr.range))
+        """`pattern` is `u ∘ v`: let v be the value that leaves `expr` as it is, if there is one, and u be `expr`."""
+        if pattern.op.facts.neutral is None:
+            return
+        neutral = const(pattern.op.facts.neutral(expr.range))
         left, right = pattern.args
-        for kept, dropped in ((left, right), (right, left)) if may_be_left else ((left, right),):
+        for kept, dropped in ((left, right), (right, left)) if pattern.op.facts.is_commutative else ((left, right),):
             if dropped.op is Op.SOURCE and not dropped.field:
                 continue  # a memory full of neutral values is never cheaper than another instruction
             for match in self._unify(kept, expr, so_far, is_reduced):
@@ -237,11 +221,11 @@ class Unifier:
 
 def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
     """The forms of `expr` whose arguments may be unified with the pattern's one by one."""
-    if expr.op is pattern.op and (expr.op is not Op.ROUND_SHIFT or expr.rounding is pattern.rounding):
+    if expr.op is pattern.op and expr.setting == pattern.setting:
         yield expr
-        if pattern.op in COMMUTATIVE:
+        if pattern.op.facts.is_commutative:
             yield _swapped(expr)
-    if expr.op is MIRROR.get(pattern.op) and expr.args[1].op is Op.CONST:
+    if expr.op.value == pattern.op.facts.mirror and expr.args[1].op is Op.CONST:
         yield replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
 
 

@@ -15,8 +15,9 @@ from tilewright.compiler.evaluate import Values, evaluate
 from tilewright.compiler.tile.footprint import block_words, reads_destination
 from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
 from tilewright.isa.engines.templates import systolic_weights
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import wrap
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Element

@@ -29,7 +29,7 @@ from tilewright.compiler.tiling.weight_tiles import WeightTiles as CutWeights
 from tilewright.compiler.tiling.weight_tiles import computed_tiles, cut_weights, pack_tensor
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
-from tilewright.isa.language.statement import const
+from tilewright.isa.language.expressions import const
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.program import Layer, Tensor

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import IDEMPOTENT
 from tilewright.isa.machine.encoding import InstructionFormat, Loop
 from tilewright.isa.machine.machine import Machine
 
@@ -159,7 +159,7 @@ def _pack_window(of: InstructionFormat, loops: tuple[WordLoop, ...], position: i
     A maximum may see a value twice, so the runs may overlap: 17 is 2 runs of 16, one apart.
     """
     loop = loops[position]
-    idempotent = of.statement.reduction is not None and of.statement.reduction.op in (Op.MAX_OVER, Op.MIN_OVER)
+    idempotent = of.statement.reduction is not None and of.statement.reduction.op in IDEMPOTENT
     for count in range(2, longest + 1):
         for step in range(1, longest + 1):
             length = loop.trip - (count - 1) * step

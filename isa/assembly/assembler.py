@@ -19,8 +19,7 @@ from tilewright.isa.assembly.directives import read_directive
 from tilewright.isa.assembly.disassembler import disassemble, format_instruction
 from tilewright.isa.assembly.draft import Draft, Reference
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
-from tilewright.isa.errors import IsaError
-from tilewright.isa.language.statement import did_you_mean
+from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand, make_instruction
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.machine.memory import DRAM, REGIONS

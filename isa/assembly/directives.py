@@ -7,9 +7,8 @@ from dataclasses import fields
 
 from tilewright.isa.assembly.draft import Draft
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
-from tilewright.isa.errors import IsaError
+from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.language.numeric import parse_integer_type
-from tilewright.isa.language.statement import did_you_mean
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, integer_element
 from tilewright.isa.program.program import DTYPES, INTEGERS, Tensor, require_scales, stored_integers

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tilewright.isa.language.statement import did_you_mean
+from tilewright.isa.errors import did_you_mean
 
 T = TypeVar("T")
 

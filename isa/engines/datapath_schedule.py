@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.facts import Sharing
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.timing import operator_stages, operator_starts
-
-SHARED = frozenset({Op.MUL, Op.ROUND_SHIFT})
-"""Operators that cost more than the multiplexers in front of a shared one."""
-
-OF_MEMORY = frozenset({Op.LUT})
-"""Operators that are the one reader of a memory: its lookups are all one unit (the loader sees that they can be)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class Operation:
     format: int  # position of the format
     expr: Expr
     stage: int
-    memory: str = ""  # of an operator OF_MEMORY
+    memory: str = ""  # of an operator that reads one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Unit:
 
     @property
     def memory(self) -> str:
-        """The memory that a unit of an operator OF_MEMORY reads, else ""."""
+        """The memory that the unit is the reader of, else ""."""
         return self.operations[0].memory
 
     @property
@@ -60,27 +57,34 @@ class Unit:
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
     """Every operator of every statement, once."""
     return tuple(
-        Operation(position, expr, start, of.operand(expr.name).memory if expr.op in OF_MEMORY else "")
-        for position, of in enumerate(formats)
-        for expr, start in operator_starts(of.statement.expr).items()
+        Operation(position, expr, start, _memory(format, expr))
+        for position, format in enumerate(formats)
+        for expr, start in operator_starts(format.statement.expr).items()
         if operator_stages(expr)
     )
 
 
+def _memory(format: InstructionFormat, expr: Expr) -> str:
+    return format.operand(expr.name).memory if expr.op.facts.sharing is Sharing.MEMORY else ""
+
+
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
-    """The units, by stage: of each SHARED operator at a stage, the n-th operations of all formats become one unit."""
+    """The units, by stage. Of an operation that is shared by stage, the n-th of all formats there become one unit."""
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
     uses: dict[tuple[int, Op, int], int] = defaultdict(int)
     for operation in operations:
         op = operation.expr.op
-        if op in SHARED:
-            kind = (operation.format, op, operation.stage)
-            groups[(op, operation.stage, operation.expr.rounding, uses[kind])].append(operation)
-            uses[kind] += 1
-        elif op in OF_MEMORY:
-            groups[(op, operation.memory)].append(operation)
-        else:
-            groups[(operation.format, operation.expr)].append(operation)
+        match op.facts.sharing:
+            case Sharing.STAGE:
+                kind = (operation.format, op, operation.stage)
+                groups[(op, operation.stage, operation.expr.setting, uses[kind])].append(operation)
+                uses[kind] += 1
+            case Sharing.MEMORY:
+                groups[(op, operation.memory)].append(operation)
+            case Sharing.NONE:
+                groups[(operation.format, operation.expr)].append(operation)
+            case _ as never:
+                assert_never(never)
     units = [Unit(group[0].expr.op, group[0].stage, tuple(group)) for group in groups.values()]
     return tuple(sorted(units, key=lambda unit: unit.stage))
 

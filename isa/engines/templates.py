@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
+from tilewright.isa.errors import listed
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.timing import operator_starts
 
 
-def tile_loops(of: InstructionFormat) -> int:
+def tile_loops(format: InstructionFormat) -> int:
     """How many outer loops of a systolic instruction choose the weight tile; the others stream vectors through it."""
-    weights = systolic_weights(of)
-    for count, loop in enumerate(of.loops):
+    weights = systolic_weights(format)
+    for count, loop in enumerate(format.loops):
         if loop.name not in weights.loops:
             return count
-    return len(of.loops)
+    return len(format.loops)
 
 
-def systolic_activations(of: InstructionFormat) -> Operand:
+def systolic_activations(format: InstructionFormat) -> Operand:
     """The operand that streams through the array: the first argument of `dot`."""
-    return of.operand(_dot_arguments(of)[0])
+    return format.operand(_dot_arguments(format)[0])
 
 
-def systolic_weights(of: InstructionFormat) -> Operand:
+def systolic_weights(format: InstructionFormat) -> Operand:
     """The operand that stays in the array: the second argument of `dot`, transposed or not."""
-    return of.operand(_dot_arguments(of)[1])
+    return format.operand(_dot_arguments(format)[1])
 
 
-def is_transposing(of: InstructionFormat) -> bool:
+def is_transposing(format: InstructionFormat) -> bool:
     """Whether an instruction's dot product is with the elements of each word of the weights: `transpose(w)`."""
-    return any(node.op is Op.TRANSPOSE for node in walk(of.statement.expr))
+    return any(node.op is Op.TRANSPOSE for node in walk(format.statement.expr))
 
 
-def _dot_arguments(of: InstructionFormat) -> tuple[str, str]:
-    dot = next(node for node in walk(of.statement.expr) if node.op is Op.DOT)
+def _dot_arguments(format: InstructionFormat) -> tuple[str, str]:
+    dot = next(node for node in walk(format.statement.expr) if node.op is Op.DOT)
     return dot.args[0].name, _matrix(dot).name
 
 
@@ -45,33 +47,33 @@ def _matrix(dot: Expr) -> Expr:
 
 
 def violations(
-    of: InstructionFormat, template: str, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
+    format: InstructionFormat, template: str, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
 ) -> Iterator[str]:
     """Why a template cannot run an instruction: nothing if it can."""
     match template:
         case "dma":
-            yield from _dma(of)
+            yield from _dma(format)
         case "systolic":
-            yield from _systolic(of, memories, rows, cols)
+            yield from _systolic(format, memories, rows, cols)
         case "vector":
-            yield from _vector(of, memories, lanes)
+            yield from _vector(format, memories, lanes)
         case _:
             raise AssertionError(template)
 
 
-def _dma(of: InstructionFormat) -> Iterator[str]:
-    if len(of.sources) != 1 or (of.sources[0].memory == DRAM) == (of.destination.memory == DRAM):
+def _dma(format: InstructionFormat) -> Iterator[str]:
+    if len(format.sources) != 1 or (format.sources[0].memory == DRAM) == (format.destination.memory == DRAM):
         yield "a dma engine moves one operand, with dram at one end and an on-chip memory at the other"
-    if of.statement.expr.op is not Op.SOURCE or of.immediates or of.reduce_loops or of.has_accumulate:
+    if format.statement.expr.op is not Op.SOURCE or format.immediates or format.reduce_loops or format.has_accumulate:
         yield "a dma engine only moves: expected `destination = source`, no reduce, no imm, no flags"
-    for operand in of.operands:
+    for operand in format.operands:
         if operand.block != 1:
             yield f"operand {operand.name} is a block of {operand.block} words; a dma engine moves one word a step"
 
 
-def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, cols: int) -> Iterator[str]:
-    c = of.destination
-    expr = of.statement.expr
+def _systolic(format: InstructionFormat, memories: Mapping[str, Memory], rows: int, cols: int) -> Iterator[str]:
+    c = format.destination
+    expr = format.statement.expr
     match (expr.op, expr.args[0].op if expr.args else None):
         case (Op.WRAP, Op.SUM) if expr.args[0].args[0].op is Op.DOT:
             dot = expr.args[0].args[0]
@@ -82,11 +84,11 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
     if any(arg.op is not Op.SOURCE or arg.field for arg in arguments) or arguments[0].name == arguments[1].name:
         yield "dot takes two operands, activations then weights"
         return
-    if len(of.sources) != 2 or of.immediates:
+    if len(format.sources) != 2 or format.immediates:
         yield "a systolic engine has two sources and no imm"
     if expr.type != c.element.type:
         yield f"the sum wraps into {expr.type}, but {c.name} holds {c.element.type or 'a structure'}"
-    a, w = systolic_activations(of), systolic_weights(of)
+    a, w = systolic_activations(format), systolic_weights(format)
     for operand, elements, role in ((a, rows, "rows"), (c, cols, "cols")):
         width = memories[operand.memory].width
         if operand.block * width != elements:
@@ -96,26 +98,26 @@ def _systolic(of: InstructionFormat, memories: Mapping[str, Memory], rows: int, 
             )
     if w.block != rows or memories[w.memory].width != cols:
         yield f"operand {w.name} must be rows = {rows} words of cols = {cols} elements: say `rows * {w.memory}[…]`"
-    if is_transposing(of) and rows != cols:
+    if is_transposing(format) and rows != cols:
         yield (
             f"transpose({w.name}) needs rows = cols, and the array has rows = {rows}, cols = {cols}; "
             "say `if: rows == cols` to have the instruction on square arrays only"
         )
     if w.memory == c.memory:
         yield f"{w.name} and {c.name} are both in {c.memory}; weights and sums need memories of their own"
-    count = tile_loops(of)
-    for loop in of.loops[count:]:
+    count = tile_loops(format)
+    for loop in format.loops[count:]:
         if loop.name in w.loops:
             yield f"the weights {w.name} stride over {loop.name}, inside a loop that they do not; move {loop.name} out"
         if loop.is_reduce:
             yield f"the array cannot reduce over {loop.name}: it streams vectors; reduce only over loops of {w.name}"
-    for name in of.reduce_loops:
+    for name in format.reduce_loops:
         if name in c.loops:
             yield f"{c.name} strides over the reduce loop {name}; leave {name} out of its list"
 
 
-def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -> Iterator[str]:
-    for operand in of.operands:
+def _vector(format: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -> Iterator[str]:
+    for operand in format.operands:
         if operand.memory == DRAM:
             yield f"operand {operand.name}: a vector engine does not reach dram"
         elif memories[operand.memory].width != lanes:
@@ -123,31 +125,32 @@ def _vector(of: InstructionFormat, memories: Mapping[str, Memory], lanes: int) -
                 f"operand {operand.name}: a word of {operand.memory} has {memories[operand.memory].width} elements; "
                 f"a vector engine needs lanes = {lanes}"
             )
-        if operand.block != 1 and operand not in of.tables:
+        if operand.block != 1 and operand not in format.tables:
             yield (
                 f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration, "
                 f"or looks up in it: lut({operand.name}, …)"
             )
-    yield from _tables(of)
-    if of.has_accumulate:
+    yield from _tables(format)
+    if format.has_accumulate:
         yield "a vector engine has no accumulate flag"
-    if any(node.op is Op.DOT for node in walk(of.statement.expr)):
+    if any(node.op is Op.DOT for node in walk(format.statement.expr)):
         yield "dot needs a systolic engine; a vector engine works lane by lane"
-    reduces = any(node.op in REDUCTIONS for node in walk(of.statement.expr))
-    if reduces != bool(of.reduce_loops):
-        yield "sum, max_over and min_over go with a `reduce:` list of loops, and a `reduce:` list with one of them"
-    inner = tuple(loop.name for loop in of.loops[len(of.loops) - len(of.reduce_loops) :])
-    if of.reduce_loops != inner:
+    reduces = any(node.op in REDUCTIONS for node in walk(format.statement.expr))
+    if reduces != bool(format.reduce_loops):
+        words = listed(REDUCTION_WORDS, "and")
+        yield f"{words} go with a `reduce:` list of loops, and a `reduce:` list with one of them"
+    inner = tuple(loop.name for loop in format.loops[len(format.loops) - len(format.reduce_loops) :])
+    if format.reduce_loops != inner:
         yield f"a vector engine reduces over its innermost loops; expected reduce: [{', '.join(inner)}]"
-    for name in of.reduce_loops:
-        if name in of.destination.loops:
-            yield f"{of.destination.name} strides over the reduce loop {name}; give it a list without {name}"
+    for name in format.reduce_loops:
+        if name in format.destination.loops:
+            yield f"{format.destination.name} strides over the reduce loop {name}; give it a list without {name}"
 
 
-def _tables(of: InstructionFormat) -> Iterator[str]:
-    if of.sources != (*of.streams, *of.tables):
-        yield f"in `from:`, tables ({_names(of.tables)}) come after the other sources"
-    lookups = [of.operand(node.name).memory for node in set(walk(of.statement.expr)) if node.op is Op.LUT]
+def _tables(format: InstructionFormat) -> Iterator[str]:
+    if format.sources != (*format.streams, *format.tables):
+        yield f"in `from:`, tables ({_names(format.tables)}) come after the other sources"
+    lookups = [format.operand(node.name).memory for node in set(walk(format.statement.expr)) if node.op is Op.LUT]
     for memory in sorted({memory for memory in lookups if lookups.count(memory) > 1}):
         yield (
             f"{lookups.count(memory)} lookups in {memory}, which gives each lane one element a cycle; put each table "
@@ -158,26 +161,26 @@ def _tables(of: InstructionFormat) -> Iterator[str]:
 def table_violations(formats: Sequence[InstructionFormat], memories: Mapping[str, Memory]) -> Iterator[tuple[str, str]]:
     """(mnemonic, what is wrong) of instructions that cannot share a memory with the lookups in it."""
     first: dict[str, tuple[InstructionFormat, int]] = {}
-    for of in formats:
-        for node, stage in operator_starts(of.statement.expr).items() if of.tables else ():
+    for format in formats:
+        for node, stage in operator_starts(format.statement.expr).items() if format.tables else ():
             if node.op is not Op.LUT:
                 continue
-            name = of.operand(node.name).memory
-            other, other_stage = first.setdefault(name, (of, stage))
+            name = format.operand(node.name).memory
+            other, other_stage = first.setdefault(name, (format, stage))
             if memories[name].banks != 1:
-                yield of.mnemonic, f"{name} has {memories[name].banks} banks; a memory of tables has 1"
+                yield format.mnemonic, f"{name} has {memories[name].banks} banks; a memory of tables has 1"
             if stage != other_stage:
                 yield (
-                    of.mnemonic,
+                    format.mnemonic,
                     f"looks up in {name} at stage {stage}, {other.mnemonic} at stage {other_stage}; {name} gives each "
                     "lane one element a cycle: put one of the tables into a memory of its own",
                 )
-    for of in formats:
-        reads = [*of.streams, *([of.destination] if of.engine == "mma" else [])]
+    for format in formats:
+        reads = [*format.streams, *([format.destination] if format.engine == "mma" else [])]
         for operand in reads:
             if operand.memory in first:
                 yield (
-                    of.mnemonic,
+                    format.mnemonic,
                     f"reads {operand.memory} as {operand.name}, but it is a memory of tables: "
                     f"{first[operand.memory][0].mnemonic} looks up in it, and nothing else can read it",
                 )

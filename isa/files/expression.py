@@ -6,8 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 
-from tilewright.isa.errors import IsaError, short
-from tilewright.isa.language.statement import did_you_mean
+from tilewright.isa.errors import IsaError, did_you_mean, short
 
 MAX_MAGNITUDE = 1 << 48
 

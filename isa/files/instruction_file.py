@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.isa.engines.templates import table_violations, violations
-from tilewright.isa.errors import IsaError, short
+from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.expression import MAX_EXPRESSION_CHARACTERS, evaluate_node
 from tilewright.isa.files.keys import FIELD_BITS, INSTRUCTION_KEYS, LOOP_BITS, OPERAND, STATEMENT
 from tilewright.isa.files.reader import Reader
 from tilewright.isa.files.yaml_tree import Tree
+from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
-from tilewright.isa.language.statement import Expr, Op, Scope, Statement, did_you_mean, parse_statement
+from tilewright.isa.language.operations import Op
+from tilewright.isa.language.statement import Statement, parse_statement
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS, InstructionFormat, Loop, Operand, lay_out_fields
 from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Engine
 from tilewright.isa.machine.memory import DRAM, REGIONS, Dram, Memory, integer_element, storage_bits

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.isa.errors import IsaError, short
+from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.keys import EXTENDS
 from tilewright.isa.files.machine_file import MachineFileError, build_machine
 from tilewright.isa.files.yaml_tree import Tree, apply_overrides, merge, parse_yaml
-from tilewright.isa.language.statement import did_you_mean
 from tilewright.isa.machine.machine import Machine
 
 __all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "shipped_machines"]

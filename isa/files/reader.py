@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.isa.errors import IsaError, short
+from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.expression import evaluate, names_in
 from tilewright.isa.files.keys import NAME, QUOTED_NUMBER, Key, Whole
 from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
-from tilewright.isa.language.statement import did_you_mean
 
 LONGEST_COMPLAINT = 1000
 """Characters; only absurd input needs more, and nobody reads them."""

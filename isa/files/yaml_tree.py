@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from tilewright.isa.errors import IsaError, short
-from tilewright.isa.language.statement import did_you_mean
+from tilewright.isa.errors import IsaError, did_you_mean, short
 
 MAX_NODES = 20_000
 """The most values of a machine file, aliases followed; more is an alias explosion, not a machine."""

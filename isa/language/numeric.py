@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilewright.isa.errors import IsaError
 
 
@@ -63,6 +66,9 @@ class IntegerType:
 MAX_INTEGER_BITS = 63
 """Every value of a statement fits a signed 64-bit word, so array code needs no wider type."""
 
+WORD_BITS = 64
+"""Width of the two's complement word in which `clz` counts zeros: one that holds every value of a statement."""
+
 
 def parse_integer_type(text: str) -> IntegerType:
     """Read `int8` or `uint6`; raises IsaError for anything else."""
@@ -100,3 +106,11 @@ def wrap(x: Any, to: IntegerType) -> Any:
         return low
     sign = 1 << (to.bits - 1)
     return (low ^ sign) - sign
+
+
+def leading_zeros(x: NDArray[Any]) -> NDArray[np.int64]:
+    """The zeros before the first 1 of each number as a 64-bit word: 64 less the powers of two that are at most x."""
+    return np.where(x < 0, 0, WORD_BITS - np.searchsorted(_POWERS_OF_TWO, x, side="right"))
+
+
+_POWERS_OF_TWO = np.left_shift(1, np.arange(WORD_BITS - 1, dtype=np.int64))

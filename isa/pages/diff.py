@@ -8,7 +8,8 @@ from dataclasses import fields
 from itertools import groupby
 
 from tilewright.isa import timing
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, Memory

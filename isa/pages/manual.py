@@ -13,8 +13,9 @@ from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM, REGIONS, Element

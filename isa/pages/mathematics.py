@@ -2,72 +2,63 @@
 
 from __future__ import annotations
 
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.notation import Notation, Tightness
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 
-_INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "·"}
-_RELATIONS = {Op.LESS: "<", Op.LESS_EQUAL: "≤", Op.EQUAL: "=", Op.NOT_EQUAL: "≠"}
-_REDUCTIONS = {Op.SUM: "Σ", Op.MAX_OVER: "max", Op.MIN_OVER: "min", Op.LANES_SUM: "Σ", Op.LANES_MAX: "max"}
-_PRECEDENCE = {Op.ADD: 1, Op.SUB: 1, Op.MUL: 2}
-_ATOM = 3
 
-
-def statement_mathematics(of: InstructionFormat) -> str:
+def statement_mathematics(format: InstructionFormat) -> str:
     """`y ← clamp(⌊(a - a_zero) · scale / 2^shift⌉ + zero, low, high)`; ⌊…⌉ is rounding to the nearest integer."""
-    text, _ = _print(of.statement.expr, of)
-    return f"{of.destination.name} ← {text}"
+    text, _ = _print(format.statement.expr, format)
+    return f"{format.destination.name} ← {text}"
 
 
-def _print(expr: Expr, of: InstructionFormat) -> tuple[str, int]:
-    """An expression and how tightly its outermost operator binds."""
+def _print(expr: Expr, format: InstructionFormat) -> tuple[str, Tightness]:
+    """An expression and how tightly its outermost operation binds."""
     if _is_clamp(expr):
         value, low, high = expr.args[0].args[0], expr.args[0].args[1], expr.args[1]
-        return f"clamp({', '.join(_print(part, of)[0] for part in (value, low, high))})", _ATOM
+        return f"clamp({', '.join(_print(part, format)[0] for part in (value, low, high))})", Tightness.ATOM
     match expr.op:
         case Op.CONST:
-            return str(expr.value), _ATOM if expr.value >= 0 else 1
+            return str(expr.value), Tightness.ATOM if expr.value >= 0 else Tightness.SUM
         case Op.SOURCE | Op.IMMEDIATE:
-            return f"{expr.name}.{expr.field}" if expr.field else expr.name, _ATOM
-        case Op.WRAP:
-            return f"wrap_{expr.type}({_print(expr.args[0], of)[0]})", _ATOM
-        case Op.LUT:
-            index = expr.args[0]
-            text, first = _print(index, of)[0], index.range.low
-            return f"{expr.name}[{text}{f' - {first}' if first > 0 else f' + {-first}' if first < 0 else ''}]", _ATOM
+            return f"{expr.name}.{expr.field}" if expr.field else expr.name, Tightness.ATOM
         case Op.DOT:
             a, w = expr.args
             if w.op is Op.TRANSPOSE:
-                return f"Σ[row] {a.name}[row] · {w.args[0].name}[col, row]", 1
-            return f"Σ[row] {a.name}[row] · {w.name}[row, col]", 1
-        case Op.SUM | Op.MAX_OVER | Op.MIN_OVER:
-            return f"{_REDUCTIONS[expr.op]}[{', '.join(of.reduce_loops)}] {_bound(expr.args[0], of, 2)}", 1
-        case Op.LANES_SUM | Op.LANES_MAX:
-            return f"{_REDUCTIONS[expr.op]}[lane] {_bound(expr.args[0], of, 2)}", 1
-        case Op.ROUND_SHIFT:
-            return f"⌊{_bound(expr.args[0], of, 2)} / 2^{_bound(expr.args[1], of, _ATOM)}⌉", _ATOM
-        case Op.SHIFT_RIGHT:
-            return f"⌊{_bound(expr.args[0], of, 2)} / 2^{_bound(expr.args[1], of, _ATOM)}⌋", _ATOM
-        case Op.SHIFT_LEFT:
-            return f"{_bound(expr.args[0], of, 2)} · 2^{_bound(expr.args[1], of, _ATOM)}", 2
-        case Op.ABS:
-            return f"|{_print(expr.args[0], of)[0]}|", _ATOM
-        case Op.WHERE:
-            condition, yes, no = (_print(arg, of)[0] for arg in expr.args)
-            return f"({yes} if {condition} ≠ 0, else {no})", _ATOM
-        case _ if expr.op in _RELATIONS:
-            left, right = (_bound(arg, of, 1) for arg in expr.args)
-            return f"[{left} {_RELATIONS[expr.op]} {right}]", _ATOM
-        case _ if expr.op in _INFIX:
-            mine = _PRECEDENCE[expr.op]
-            left, right = _bound(expr.args[0], of, mine), _bound(expr.args[1], of, mine + (expr.op is Op.SUB))
-            return f"{left} {_INFIX[expr.op]} {right}", mine
-        case _:
-            return f"{expr.op.value}({', '.join(_print(arg, of)[0] for arg in expr.args)})", _ATOM
+                return f"Σ[row] {a.name}[row] · {w.args[0].name}[col, row]", Tightness.SUM
+            return f"Σ[row] {a.name}[row] · {w.name}[row, col]", Tightness.SUM
+        case op:
+            return _fill(op.facts.notation or _as_call(op), expr, format)
 
 
-def _bound(expr: Expr, of: InstructionFormat, tightness: int) -> str:
+def _fill(notation: Notation, expr: Expr, format: InstructionFormat) -> tuple[str, Tightness]:
+    arguments = [_bound(arg, format, notation.argument(position)) for position, arg in enumerate(expr.args)]
+    text = notation.template.format(
+        *arguments,
+        name=expr.name,
+        type=expr.type,
+        offset=_offset(expr.args[0].range.low),
+        loops=", ".join(format.reduce_loops),
+    )
+    return text, notation.binds
+
+
+def _as_call(op: Op) -> Notation:
+    """`word({0}, {1})`, of an operation that mathematics has no sign for."""
+    places = (f"{{{position}}}" for position in range(op.facts.arity))
+    return Notation(f"{op.value}({', '.join(places)})")
+
+
+def _offset(least: int) -> str:
+    """What takes the least value off an index."""
+    return f" - {least}" if least > 0 else f" + {-least}" if least < 0 else ""
+
+
+def _bound(expr: Expr, format: InstructionFormat, tightness: Tightness) -> str:
     """An expression, in parentheses if it binds less tightly."""
-    text, mine = _print(expr, of)
+    text, mine = _print(expr, format)
     return text if mine >= tightness else f"({text})"
 
 

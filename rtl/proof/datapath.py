@@ -7,8 +7,9 @@ import dataclasses
 import z3
 
 from tilewright.isa.engines.datapath_schedule import Unit
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import IntegerType, Interval
-from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import operator_stages, statement_stages, vec_stages

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import z3
 
 from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
-from tilewright.isa.language.statement import ACROSS_LANES, Op
+from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape

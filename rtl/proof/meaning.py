@@ -1,4 +1,8 @@
-"""What a statement means, as bit-vector terms wide enough that they are integers."""
+"""What a statement means, as bit-vector terms wide enough that they are integers.
+
+Written without the rows of `isa.language.operations` and without the hardware's functions, on purpose: a proof is worth
+what its two sides do not share.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from dataclasses import dataclass, field
 
 import z3
 
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, Rounding
-from tilewright.isa.language.statement import ACROSS_LANES, REDUCTIONS, Expr, Op
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, Rounding
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
 """A value of a statement, shifted left by any count that the language allows, still fits with its sign."""
@@ -88,6 +93,7 @@ _PLAIN: Mapping[Op, Callable[..., z3.BitVecRef]] = {
     Op.MIN: lambda a, b: z3.If(a <= b, a, b),
     Op.MAX: lambda a, b: z3.If(a >= b, a, b),
     Op.ABS: lambda a: z3.If(a >= 0, a, -a),
+    Op.CLZ: lambda a: z3.If(a < 0, integer(0), sum((flag(a < 1 << n) for n in range(WORD_BITS)), integer(0))),
     Op.WHERE: lambda condition, a, b: z3.If(condition != 0, a, b),
 }
 

@@ -14,8 +14,9 @@ from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.lower_tiles import select_and_tile
 from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Tensor
 

@@ -7,8 +7,9 @@ import pytest
 
 from tilewright.compiler.evaluate import evaluate
 from tilewright.compiler.nest.expressions import source
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 
 BYTE = Interval(-128, 127)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
-from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.timing import operator_starts, statement_stages
 
 INT8 = IntegerType(8, True)

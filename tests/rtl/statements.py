@@ -94,6 +94,8 @@ class Evaluator:
                 return values[1] if values[0] else values[2]
             case "abs":
                 return abs(values[0])
+            case "clz":
+                return f"{values[0] % 2**64:064b}1".index("1")
         return min(values) if word == "min" else max(values)
 
 

@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
 from tilewright.isa.files.loader import load_machine, load_machine_text
-from tilewright.isa.language.statement import walk
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages
@@ -54,6 +54,12 @@ instructions:
     from: {a: act, b: acc, p: par}
     to: {y: acc}
     do: y = sat(where(a < p.bias, abs(a) * 3 - min(b, p.scale), max(a, b) + abs(p.bias)), int20)
+  normalize:
+    engine: vec
+    loops: {i: 4}
+    from: {a: acc, b: act}
+    to: {y: acc}
+    do: y = sat((max(a, 0) << (clz(max(a, 0)) - 45)) + clz(b), int20)
   wide_shift:
     engine: vec
     loops: {i: 4}

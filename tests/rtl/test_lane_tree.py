@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import signed
 
 from tests.rtl.benches import simulate
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.rtl.lane_tree import LaneTree
 
 PYTHON: Mapping[Op, Callable[[list[int]], int]] = {Op.LANES_SUM: sum, Op.LANES_MAX: max}

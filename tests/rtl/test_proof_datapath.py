@@ -9,9 +9,11 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
-from tilewright.isa.files.loader import load_machine
+from tests.normalizing import NORMALIZING
+from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.language.statement import Expr, Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane, prove_format, without_products
@@ -20,6 +22,7 @@ from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 WITH_SOFTMAX = load_machine("vector16")
+WITH_CLZ = load_machine_text(NORMALIZING, "normalizing")
 OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
 
 
@@ -38,6 +41,16 @@ def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
 @pytest.mark.parametrize("mnemonic", ["max_pool", "copy", "fill", "lookup"])
 def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic).counterexample == ""
+
+
+@pytest.mark.parametrize("mnemonic", ["exponent", "mantissa"])
+def test_equals_a_statement_that_counts_leading_zeros_for_all_inputs(mnemonic: str) -> None:
+    assert proof_of(mnemonic, WITH_CLZ).counterexample == ""
+
+
+def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_operators, "WORD_BITS", 32)
+    assert proof_of("exponent", WITH_CLZ).counterexample.startswith("the value of clz(a): false")
 
 
 @pytest.mark.slow
@@ -69,7 +82,7 @@ def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> N
     def build(m: Module, x: Value, n: Value, rounding: Rounding, quotient: Signal) -> None:
         right(m, x, n, wrong, quotient)
 
-    monkeypatch.setattr(rtl_operators, "build_round_shift", build)
+    monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.ROUND_SHIFT, build)  # type: ignore[arg-type]
     assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift): false")
 
 
@@ -79,13 +92,13 @@ def test_sees_a_product_that_loses_a_bit(monkeypatch: pytest.MonkeyPatch) -> Non
     def build(m: Module, a: Value, b: Value, product: Signal) -> None:
         right(m, a, b[:-2], product)  # the highest is a sign that only `mul` needs
 
-    monkeypatch.setattr(rtl_operators, "build_product", build)
+    monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.MUL, build)  # type: ignore[arg-type]
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
 
 
 @pytest.mark.parametrize("reduction", [lambda old, new: Mux(old < new, old, new), lambda old, new: new])
 def test_sees_a_wrong_reduction(monkeypatch: pytest.MonkeyPatch, reduction: Callable[[Value, Value], Value]) -> None:
-    monkeypatch.setitem(rtl_operators.REDUCING, Op.MAX_OVER, reduction)  # type: ignore[arg-type]
+    monkeypatch.setattr(rtl_operators, "combined", lambda op, old, new: reduction(old, new))
     assert proof_of("max_pool").counterexample.startswith("the value of max_over(a): false")
 
 

@@ -3,12 +3,12 @@
 import pytest
 from amaranth.hdl import Mux
 
-import tilewright.rtl.lane_tree as rtl_lane_tree
 from tests.lanes import across_lanes
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.operators import COMBINATIONAL
 from tilewright.rtl.proof.lane_tree import prove_lane_tree, prove_lane_trees
 from tilewright.rtl.proof.result import Proof
 
@@ -34,14 +34,14 @@ def test_holds_for_the_shipped_machine_that_has_trees() -> None:
 
 
 def test_sees_a_wrong_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rtl_lane_tree.COMBINE, Op.LANES_MAX, lambda a, b: Mux(a < b, a, b))
+    monkeypatch.setitem(COMBINATIONAL, Op.MAX, lambda a, b: Mux(a < b, a, b))  # type: ignore[arg-type]
     proof = proof_of(load_machine_text(across_lanes(4), "lanes"), Op.LANES_MAX)
 
     assert proof.counterexample.startswith("node 0 of stage 0: false")
 
 
 def test_sees_a_sum_that_drops_its_highest_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rtl_lane_tree.COMBINE, Op.LANES_SUM, lambda a, b: (a + b)[:-1].as_signed())
+    monkeypatch.setitem(COMBINATIONAL, Op.ADD, lambda a, b: (a + b)[:-1].as_signed())  # type: ignore[arg-type]
     proof = proof_of(load_machine_text(across_lanes(4), "lanes"), Op.LANES_SUM)
 
     assert proof.counterexample.startswith("node 0 of stage 0: false")

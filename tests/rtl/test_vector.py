@@ -18,7 +18,7 @@ from tests.rtl.nests import all_iterations, is_access_bad, random_instruction
 from tests.rtl.statements import Evaluator
 from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
-from tilewright.isa.language.statement import walk
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode

@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import Rounding, parse_integer_type
-from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.machine.memory import structured_element
 from tilewright.simulator.statement_arrays import extract, working_type
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.generators import one_instruction_program, random_instruction, random_state
 from tests.lanes import across_lanes
+from tests.normalizing import NORMALIZING
 from tests.odd_elements import ODD_ELEMENTS
 from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
@@ -45,7 +46,9 @@ def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str
             assert_same_bytes(machine, instruction, random_state(machine, rng), f"{of.mnemonic}, seed {seed}")
 
 
-@pytest.mark.parametrize("text", [ODD_ELEMENTS, TABLES, across_lanes(3)], ids=["odd", "tables", "lanes"])
+@pytest.mark.parametrize(
+    "text", [ODD_ELEMENTS, TABLES, across_lanes(3), NORMALIZING], ids=["odd", "tables", "lanes", "leading zeros"]
+)
 def test_equals_the_interpreter_with_every_word_of_the_language(text: str) -> None:
     machine = load_machine_text(text, "odd")
     for of in machine.formats.values():

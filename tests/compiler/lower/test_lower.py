@@ -31,8 +31,9 @@ from tilewright.compiler.nest.nest import Affine
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.operations import Op
 
 ALL_SIDES = [1, 1, 1, 1]
 AVERAGE = {

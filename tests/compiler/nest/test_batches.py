@@ -15,7 +15,7 @@ from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import merge_parts
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.operations import Op
 
 
 def copies(program: NestProgram) -> int:

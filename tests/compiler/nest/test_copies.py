@@ -16,8 +16,9 @@ from tilewright.compiler.nest.copies import merge_parts
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
+from tilewright.isa.language.expressions import make
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.language.statement import Op, make
+from tilewright.isa.language.operations import Op
 from tilewright.isa.program.program import Tensor
 
 LOW = -128

@@ -12,7 +12,8 @@ from tests.compiler.pipelines import DIGITS, lowered
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.isa.language.statement import REDUCTIONS, walk
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import REDUCTIONS
 
 
 def names(program: NestProgram) -> list[tuple[str, ...]]:

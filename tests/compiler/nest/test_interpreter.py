@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.nest.interpreter import run_nest
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval, round_shift
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 
 WIDE = Interval(-(1 << 20), 1 << 20)
 

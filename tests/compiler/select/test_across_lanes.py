@@ -13,8 +13,9 @@ from tilewright.compiler.nest.expressions import across_lanes, source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.tiling.lower_tiles import select
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.expressions import Expr, make
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.language.statement import Expr, Op, make
+from tilewright.isa.language.operations import Op
 
 INT8 = IntegerType(8, True)
 LARGEST = make(Op.MAX_OVER, source("a", INT8.interval))

@@ -7,8 +7,9 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.nests import clamp, source
 from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.statement import Expr, Op, const, make
+from tilewright.isa.language.operations import Op
 
 X, Y = source("x", -128, 127), source("y", -128, 127)
 

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from tilewright.isa.errors import IsaError
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding, parse_integer_type
-from tilewright.isa.language.statement import WORDS, Scope, parse_statement
+from tilewright.isa.language.statement import WORDS, parse_statement
 
 INT8, INT32 = IntegerType(8, True), IntegerType(32, True)
 
@@ -42,6 +43,10 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         ("y = a << count", -128 << 7, 127 << 7),
         ("y = a >> count", -128, 127),
         ("y = abs(a)", 0, 128),
+        ("y = clz(a)", 0, 64),
+        ("y = clz(abs(a))", 56, 64),  # of 128, 1000 0000, and of 0
+        ("y = clz(max(a, 3))", 57, 62),  # of 127 and of 3
+        ("y = clz(min(a, -1))", 0, 0),
         ("y = min(a, 5)", -128, 5),
         ("y = max(a, 5)", 5, 127),
         ("y = a < b", 0, 1),
@@ -88,6 +93,7 @@ def test_every_range_is_reached_or_wide_enough() -> None:
         "y = clamp(round_shift((a + p.bias) * p.scale, p.shift) + zero, -128, 127)",
         "y = where(a < b, abs(a), wrap(b << count, int8))",
         "y = max_over(a) - min(b, -3)",
+        "y = cast(t << (clz(t) - 52), int32)",
         "y = lut(t, wrap(a + b, uint8)) + 2",
         "y = lanes_sum(max_over(a)) - lanes_max(b)",
         "y = wrap(sum(dot(a, transpose(b))), int32)",

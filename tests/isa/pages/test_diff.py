@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.isa import timing
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
-from tilewright.isa.language.statement import Op
+from tilewright.isa.language.facts import Circuit
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.diff import difference
 
@@ -122,7 +122,7 @@ def test_tells_a_wider_immediate_and_what_moves() -> None:
 def test_tells_a_new_immediate_field_and_statement_with_its_stages() -> None:
     lines = changed("instructions: {copy: {imm: {n: uint3}, do: 'y = round_shift(a, n)'}}")
 
-    stages = timing.OPERATOR_STAGES[Op.ROUND_SHIFT]
+    stages = timing.CIRCUIT_STAGES[Circuit.ROUNDED_SHIFT]
     assert lines == [
         "instructions.copy: imm.n added: uint3",
         "instructions.copy: do: y = a → y = round_shift(a, n)",

@@ -9,8 +9,9 @@ import pytest
 
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
-from tilewright.isa.language.statement import Scope, parse_statement
+from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.pages.manual import main, manual
 from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.program.program import place_regions
@@ -51,6 +52,7 @@ def test_lists_every_field_without_gaps(name: str) -> None:
         ("y = wrap((a >> 2) + (a << 1), int8)", "y ← wrap_int8(⌊a / 2^2⌋ + a · 2^1)"),
         ("y = where(a < b, a, b)", "y ← (a if [a < b] ≠ 0, else b)"),
         ("y = sat(abs(a) + min(a, b), int8)", "y ← clamp(|a| + min(a, b), -128, 127)"),
+        ("y = clz(a * b)", "y ← clz(a · b)"),
         ("y = lut(t, a)", "y ← t[a + 128]"),
         ("y = wrap(dot(a, b), int8)", "y ← wrap_int8(Σ[row] a[row] · b[row, col])"),
         ("y = wrap(dot(a, transpose(b)), int8)", "y ← wrap_int8(Σ[row] a[row] · b[col, row])"),

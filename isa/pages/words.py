@@ -1,0 +1,71 @@
+"""The reference page of the statement language: every word, what it means, and what it costs in the datapath."""
+
+from __future__ import annotations
+
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.facts import Circuit, Setting
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType
+from tilewright.isa.language.operations import Op
+from tilewright.isa.timing import CIRCUIT_STAGES
+
+INT8 = IntegerType(8, True)
+EVERY_VALUE = INT8.interval
+
+_HEAD = f"""# The statement language
+
+An instruction's statement, `do: y = …`, is written in Python's syntax. It has the instruction's operands (`a`, or
+`p.bias` where the memory's element is a structure), its immediates, numbers, and the words below. Values are integers
+without a width: nothing overflows inside an expression. Each expression has a range, which follows from the types of
+what it names; {MAX_INTEGER_BITS} bits must be enough for it. What is stored must fit the destination, so a statement
+often ends in `sat(…, int8)` or `wrap(…, int8)`.
+
+"Cycles" is how many stages of the vector datapath's pipeline an operation takes
+([microarchitecture.md](microarchitecture.md)); a new iteration starts in every cycle. This page is generated from the
+table of operations, `isa/language/operations.py`.
+
+| expression | value | in the manual | cycles |
+| --- | --- | --- | --- |
+"""
+
+_TAIL = """
+Three more words are short forms:
+
+| expression | is |
+| --- | --- |
+| `clamp(x, low, high)` | `min(max(x, low), high)` |
+| `sat(x, int8)` | `clamp(x, -128, 127)`: the ends of the type |
+| `cast(x, int8)` | `x`, which must fit the type: a check, without hardware |
+"""
+
+
+def words_page() -> str:
+    """The page, as Markdown."""
+    return _HEAD + "".join(_row(op) for op in Op if op.is_infix or op.is_word) + _TAIL
+
+
+def _row(op: Op) -> str:
+    arguments = "abc"[: op.facts.arity]
+    example = Expr(
+        op, EVERY_VALUE, tuple(Expr(Op.SOURCE, EVERY_VALUE, name=name) for name in arguments), name="t", type=INT8
+    )
+    setting = f"`{example.name}`" if op.facts.setting is Setting.TABLE else f"`{INT8}`"
+    meaning = op.facts.meaning.format(*(f"`{name}`" for name in arguments), setting=setting)
+    return f"| `{example}` | {meaning} | {_mathematics(example, arguments)} | {_cycles(op)} |\n"
+
+
+def _mathematics(example: Expr, arguments: str) -> str:
+    notation = example.op.facts.notation
+    if notation is None:
+        return ""
+    text = notation.template.format(*arguments, name=example.name, type=INT8, offset=" - least", loops="loops")
+    return text.replace("|", "\\|")
+
+
+def _cycles(op: Op) -> str:
+    match op.facts.circuit:
+        case Circuit.LANE_TREE:
+            return "log₂ of the lanes, rounded up"
+        case Circuit.ARRAY:
+            return "in the array only"
+        case circuit:
+            return str(CIRCUIT_STAGES[circuit])

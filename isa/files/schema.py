@@ -113,7 +113,7 @@ def _schema(kind: Kind, is_overlay: bool) -> Schema:
         case Names():
             return _names(kind, is_overlay)
         case Either(kinds=kinds):
-            return {"anyOf": [_schema(of, is_overlay) for of in kinds]}
+            return {"anyOf": [_schema(choice, is_overlay) for choice in kinds]}
         case _:
             assert_never(kind)
 
@@ -187,7 +187,7 @@ def _names(kind: Names, is_overlay: bool) -> Schema:
     schema: Schema = {
         "type": "object",
         "patternProperties": {
-            _name_pattern(kind.pattern, kind.excluded): _removable(_schema(kind.of, is_overlay), is_overlay)
+            _name_pattern(kind.pattern, kind.excluded): _removable(_schema(kind.values, is_overlay), is_overlay)
         },
         "additionalProperties": False,
     }

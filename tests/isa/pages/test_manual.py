@@ -11,8 +11,9 @@ from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.statement import Scope, parse_statement
-from tilewright.isa.pages.manual import main, manual
+from tilewright.isa.pages.manual import manual
 from tilewright.isa.pages.mathematics import statement_mathematics
+from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.simulator.cycles import simulate_cycles
 
@@ -66,9 +67,9 @@ def test_prints_statements_as_mathematics(statement: str, mathematics: str) -> N
     assert statement_mathematics(changed) == mathematics
 
 
-def test_names_the_machines_when_called_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert "usage: python -m tilewright.isa.pages.manual MACHINE (base16" in capsys.readouterr().err
+def test_lists_every_fault() -> None:
+    section = manual(load_machine("tiny8")).split("\n## Faults\n")[1]
+    assert re.findall(r"^\| (\d) \| (\w+) \|", section, re.MULTILINE) == [(f"{c:d}", c.name) for c in FaultCode]
 
 
 @pytest.mark.parametrize(

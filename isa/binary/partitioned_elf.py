@@ -205,13 +205,13 @@ def _damaged_sections(image: bytes) -> list[str]:
     header = HEADER.unpack_from(image)
     table, count = header[6], header[12]
     headers = [SECTION.unpack_from(image, table + number * SECTION.size) for number in range(1, count)]
-    contents = [image[of[4] : of[4] + of[5]] for of in headers]
+    contents = [elf.section_content(image, section) for section in headers]
     names = contents[-1]
     damaged = []
-    for number, (of, content) in enumerate(zip(headers[1:], contents[1:], strict=True), start=1):
+    for number, (section, content) in enumerate(zip(headers[1:], contents[1:], strict=True), start=1):
         start = DIGEST_OFFSET + number * DIGEST_BYTES
         if hashlib.sha256(content).digest() != image[start : start + DIGEST_BYTES]:
-            damaged.append(names[of[0] : names.index(b"\0", of[0])].decode(errors="replace"))
+            damaged.append(names[section[0] : names.index(b"\0", section[0])].decode(errors="replace"))
     return damaged
 
 

@@ -277,8 +277,8 @@ def _check_operand(program: Program, instruction: Instruction, operand: Operand)
 
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
-    of = instruction.format
-    reads_row_by_row = TEMPLATES[of.engine] == "systolic" and operand is systolic_weights(of)
+    format = instruction.format
+    reads_row_by_row = TEMPLATES[format.engine] == "systolic" and operand is systolic_weights(format)
     if operand.block == 1 or reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from tilewright.isa.assembly.directives import read_directive
 from tilewright.isa.assembly.disassembler import disassemble, format_instruction
 from tilewright.isa.assembly.draft import Draft, Reference
-from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
+from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token, TokenKind
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.statement import did_you_mean
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand, make_instruction
@@ -76,7 +76,7 @@ def _read_line(line: AssemblyLine, draft: Draft, number: int) -> None:
     if line.is_done:
         return
     first = line.peek
-    if first.kind == "word" and first.text.startswith("."):
+    if first.kind is TokenKind.WORD and first.text.startswith("."):
         read_directive(line, draft)
     elif line.is_label:
         _read_label(line, draft)
@@ -119,7 +119,7 @@ def _read_instruction(line: AssemblyLine, machine: Machine) -> tuple[Instruction
         word = line.word("a loop list, an operand, an immediate or a wait")
         if word.text == "layer" and line.peek.text == "(":
             line.expect("(")
-            layer = line.integer("layer", 0, MAX_LAYERS) if line.peek.kind == "number" else line.name("a layer")
+            layer = line.integer("layer", 0, MAX_LAYERS) if line.peek.kind is TokenKind.NUMBER else line.name("a layer")
             line.expect(")")
             continue
         for name, value in _read_part(line, word, format).items():

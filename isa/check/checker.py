@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,10 +309,16 @@ def _hazard_finding(program: Program, hazard: Hazard) -> Finding:
     mnemonic = program.instructions[hazard.instruction].mnemonic
     does = "writes" if access.is_write else "reads"
     what = f"{mnemonic}: {access.operand} {does} {unit} {hazard.word:#x} of {access.place}"
-    if hazard.kind is HazardKind.UNWRITTEN:
-        message = f"{what}, which nothing has written; write it first"
-        return _finding(program, FindingCode.UNWRITTEN, hazard.instruction, message)
-    verb = "writes" if hazard.kind is not HazardKind.WRITE_AFTER_READ else "reads"
+    match hazard.kind:
+        case HazardKind.UNWRITTEN:
+            message = f"{what}, which nothing has written; write it first"
+            return _finding(program, FindingCode.UNWRITTEN, hazard.instruction, message)
+        case HazardKind.READ_AFTER_WRITE | HazardKind.WRITE_AFTER_WRITE:
+            verb = "writes"
+        case HazardKind.WRITE_AFTER_READ:
+            verb = "reads"
+        case _:
+            assert_never(hazard.kind)
     earlier = program.instructions[hazard.earlier]
     message = (
         f"{what} and may overtake instruction {hazard.earlier} ({earlier.mnemonic}), which {verb} it; "

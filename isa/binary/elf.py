@@ -117,7 +117,7 @@ def _check_frame(image: bytes) -> None:
 
 def _check_checksums(image: bytes) -> None:
     stored = image[FILE_DIGEST_OFFSET : FILE_DIGEST_OFFSET + DIGEST_BYTES]
-    if stored == file_digest(image):
+    if stored == file_digest(image, FILE_DIGEST_OFFSET):
         return
     try:
         damaged = _damaged_sections(image)

@@ -51,7 +51,11 @@ def refusal(image: bytes) -> str:
 def with_digest(image: bytes) -> bytes:
     """The image with the right checksum of the whole file, as one who forges it would write."""
     end = elf_writer.FILE_DIGEST_OFFSET + elf_writer.DIGEST_BYTES
-    return image[: elf_writer.FILE_DIGEST_OFFSET] + elf_writer.file_digest(image) + image[end:]
+    return (
+        image[: elf_writer.FILE_DIGEST_OFFSET]
+        + elf_writer.file_digest(image, elf_writer.FILE_DIGEST_OFFSET)
+        + image[end:]
+    )
 
 
 def section(name: str) -> tuple[int, int]:

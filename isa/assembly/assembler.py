@@ -40,7 +40,7 @@ class AssemblyError(IsaError):
 
 
 def assemble(text: str, machine: Machine, name: str = "assembly") -> Program:
-    """The program of an assembly text; `name` stands for the file in messages.
+    """The program of an assembly text; messages call the file `name`.
 
     Raises AssemblyError with all bad lines. Whether the program is safe to run is the checker's to say.
     """

@@ -126,7 +126,7 @@ def _axes(value: Any, path: str, rank: int) -> tuple[int, ...]:
 
 def _windows(value: Any, path: str) -> Windows:
     try:
-        return Windows.of(list_of(value, path, natural))
+        return Windows.from_numbers(list_of(value, path, natural))
     except IsaError as error:
         raise IsaError(f"{path}: {error}") from None
 

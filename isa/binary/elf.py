@@ -77,7 +77,7 @@ def read_image(path: str | Path) -> bytes:
 
 
 def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Program:
-    """The program of an ELF file's bytes; `name` stands for the file in messages. Raises IsaError like `load`."""
+    """The program of an ELF file's bytes; messages call the file `name`. Raises IsaError like `load`."""
     try:
         _check_frame(image)
         _check_checksums(image)
@@ -210,7 +210,7 @@ def machine_of(notes: Mapping[int, bytes], given: Machine | None) -> Machine:
         if given.hash != expected:
             raise IsaError(
                 f"built for {_name_in(text)} (hash {expected[:12]}), given {given.name} (hash {given.hash[:12]}); "
-                "compile it for the machine that shall run it"
+                "compile it for the machine that will run it"
             )
         return given
     machine = load_machine_text(text, _name_in(text))

@@ -24,7 +24,7 @@ MACHINE_NUMBER = 0x5754
 """e_machine: the letters TW. Registered numbers are small, so this one is free; e_flags holds FORMAT."""
 
 FORMAT = 3
-"""Number of the layout told in this file; readers refuse any other."""
+"""Number of the layout that this file describes; readers refuse any other."""
 
 OWNER = b"Tilewright\0"
 
@@ -97,7 +97,7 @@ class Section:
 
 
 def to_bytes(program: Program, tool: str | None = None) -> bytes:
-    """The ELF file of a program. Raises IsaError for a region larger than offsets reach, or a layer that cannot be."""
+    """The ELF file of a program. Raises IsaError for a region that is too large, or a layer that no symbol can name."""
     check_sizes(program)
     sections = _sections(program, tool_version() if tool is None else tool)
     offsets = _offsets(sections)

@@ -52,7 +52,7 @@ from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment
 from tilewright.isa.program.program import Program
 
 FORMAT = 2
-"""Number of the layout told in this file, in e_flags, where a program has the FORMAT of elf_writer.py."""
+"""Number of the layout that this file describes, in e_flags, where a program has the FORMAT of elf_writer.py."""
 
 NOTE_SEGMENTS = 0x545707
 """Type of the note that says what the segments are; the other types are those of programs."""
@@ -180,7 +180,7 @@ def _describe(network: Partitioned) -> bytes:
 
 
 def partitioned_from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Partitioned:
-    """The network of a file's bytes; `name` stands for the file in messages. Raises IsaError as `load_any` does."""
+    """The network of a file's bytes; messages call the file `name`. Raises IsaError as `load_any` does."""
     try:
         _check_frame(image)
         _check_checksums(image)

@@ -158,7 +158,7 @@ class OperandReader:
                     f"unknown loop {loop!r}{did_you_mean(loop, list(loops))}; expected {', '.join(loops)}",
                 )
         if len(set(over)) != len(over):
-            self._reader.complain(tree.where, path, "a loop stands twice")
+            self._reader.complain(tree.where, path, "a loop is listed twice")
 
 
 def with_dram_elements(operands: Sequence[Operand]) -> tuple[Operand, ...]:

@@ -186,7 +186,7 @@ class _Builder:
         size = keys.get("depth", keys.get("kib", tree))
         if depth < banks or depth % banks:
             self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
-            depth = max(1, depth // banks) * banks  # stands in, so that one fault is told once
+            depth = max(1, depth // banks) * banks  # a stand-in, so that one fault is reported once
         return Memory(name, element, width, depth, banks)
 
     def _element(self, tree: Tree | None, path: str) -> Element | None:

@@ -17,7 +17,7 @@ from tilewright.isa.timing import statement_stages
 
 
 def difference(a: Machine, b: Machine) -> tuple[str, ...]:
-    """What b has that a has not, and the other way round: one line each, nothing if they are the same machine.
+    """What b has and a lacks, and the other way round: one line each, none if they are the same machine.
 
     A line starts with the key of the machine file that it is about, or with `timing` or `binary`.
     """
@@ -105,7 +105,7 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
             format = b.formats[name]
             yield f"{path}: added, {format.engine} opcode {format.opcode}, {format.bits} bits: {format.statement.text}"
         else:
-            yield from (f"{path}: {told}" for told in _instruction(a.formats[name], b.formats[name]))
+            yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name]))
 
 
 def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _named(key: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str
 
 
 def _fields(a: Sequence[InstructionField], b: Sequence[InstructionField]) -> Iterator[str]:
-    """Fields that are gone, new, wider or narrower, or only elsewhere; neighbours that change alike, together."""
+    """Fields that were removed, added, resized or moved; neighbours that change alike share a line."""
     before = {field.name: field for field in a}
     after = {field.name for field in b}
     for field in a:
@@ -162,7 +162,7 @@ def _fields(a: Sequence[InstructionField], b: Sequence[InstructionField]) -> Ite
 
 
 _FieldChange = tuple[bool, int, int]
-"""Whether the field is new, bits it is wider, and, of one that is neither, bits it is higher."""
+"""Whether the field is new, the bits that it grew by, and the bits that it moved up by if its width is the same."""
 
 
 def _field_change(old: InstructionField | None, new: InstructionField) -> _FieldChange:

@@ -165,7 +165,7 @@ def _datapath(format: InstructionFormat, machine: Machine) -> Iterator[str]:
                 others = [formats[other.format].mnemonic for other in unit.operations if other is not operation]
                 first, last = unit.stage + 1, unit.done_stage
                 stages = f"{first} to {last}" if first < last else str(last)
-                rows.append([stages, f"`{operation.expr}`", ", ".join(others) or "nobody"])
+                rows.append([stages, f"`{operation.expr}`", ", ".join(others) or "none"])
     if rows:
         yield from markdown_table(["stage", "computes", "shares its unit with"], rows)
 

@@ -26,7 +26,7 @@ FAULT_CAUSES: Mapping[FaultCode, str] = {
     FaultCode.ADDRESS: "an access outside a memory, or a block across two banks; its first word",
     FaultCode.BUS: "the bus answered with an error; 0",
 }
-"""What each fault is; after the semicolon, what stands in the address register."""
+"""What each fault is; after the semicolon, what the address register holds."""
 
 
 @dataclass(frozen=True, slots=True)

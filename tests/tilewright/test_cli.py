@@ -308,7 +308,7 @@ def test_refuses_a_program_of_another_machine(tilewright: Command, copy_file: Pa
     require_fault(
         tilewright("check", copy_file, "--isa", "tiny8"),
         f"{copy_file}: built for base16 (hash {hashes[0]}), given tiny8 (hash {hashes[1]}); "
-        "compile it for the machine that shall run it",
+        "compile it for the machine that will run it",
     )
 
 

@@ -184,7 +184,7 @@ def test_refuses_another_machine() -> None:
         from_bytes(IMAGE, "net.npu", tiny8)
     assert str(error.value) == (
         f"net.npu: built for base16 (hash {BASE16.hash[:12]}), given tiny8 (hash {tiny8.hash[:12]}); compile it for "
-        "the machine that shall run it"
+        "the machine that will run it"
     )
 
 

@@ -99,5 +99,5 @@ def test_says_what_each_vector_instruction_shares() -> None:
     assert "| 2 to 3 | `(a + p.bias) * p.scale` | rescale, add, mul |" in of["requantize"]
     assert "| 2 to 3 | `(a - a_zero) * scale` | requantize, add, mul |" in of["rescale"]
     assert "| 4 to 5 | `(b - b_zero) * b_scale` | mul |" in of["add"]
-    assert "| 1 | `b - b_zero` | nobody |" in of["add"]
+    assert "| 1 | `b - b_zero` | none |" in of["add"]
     assert "| stage |" not in of["copy"]

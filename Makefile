@@ -54,7 +54,13 @@ clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis sim_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml
+# In a checkout these are links of the repository; an archive of the sources comes without them.
+LINKS := $(addprefix tilewright/,compiler isa rtl simulator)
+
+$(LINKS):
+	ln -s ../$(@F) $@
+
+$(STAMP): pyproject.toml | $(LINKS)
 	@$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Tilewright needs Python 3.11 or newer: name one with make SYSTEM_PYTHON=python3.12' >&2; exit 1; }
 	@test -x $(VENV)/bin/python || $(SYSTEM_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \

@@ -9,7 +9,7 @@ import yaml
 
 from tilewright.compiler.errors import CompileError, TooSmall
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import build_machine
+from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
 from tilewright.isa.machine.machine import Machine
 

@@ -32,7 +32,8 @@ from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import check
-from tilewright.isa.files.loader import build_machine, load_machine_text
+from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.files.machine_file import build_machine
 from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
 from tilewright.isa.machine.encoding import decode, encode
 from tilewright.isa.machine.machine import Machine

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
 from tilewright.isa.binary.partitioned_elf import load_any, save_any
-from tilewright.isa.check.checker import Finding, check
+from tilewright.isa.check.checker import check
+from tilewright.isa.check.finding import Finding
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, Partitioned, Value

@@ -51,6 +51,24 @@ app.command("quantize")(quantize_command)
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
 
+def _print_version(is_wanted: bool) -> None:
+    from tilewright.isa.binary.elf_writer import tool_version
+
+    if is_wanted:
+        typer.echo(f"tilewright {tool_version()}")
+        raise typer.Exit()
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
+@app.callback()
+def _common(version: Version = False) -> None:
+    """Options that stand before the command."""
+
+
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1."""
     from tilewright.errors import USER_ERRORS, describe
@@ -338,7 +356,3 @@ def _load(path: Path, isa: str | None, overrides: list[str] | None) -> Program:
             raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
         return Program.load(path)
     return Program.load(path, load_machine(isa, tuple(overrides or ())))
-
-
-if __name__ == "__main__":
-    main()

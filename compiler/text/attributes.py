@@ -71,7 +71,7 @@ def parse_tensor(value: Any) -> Tensor:
         offset=part("offset", int),
         lanes=part("lanes", int),
         axes=part("axes", tuple),
-        windows=Windows.of(windows) if windows else None,
+        windows=Windows.from_numbers(windows) if windows else None,
         integers=part("integers", str),
         scales=_parse_scales(scales) if scales else None,
     )

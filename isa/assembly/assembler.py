@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from tilewright.isa.assembly.directives import read_directive
 from tilewright.isa.assembly.disassembler import disassemble, format_instruction
 from tilewright.isa.assembly.draft import Draft, Reference
-from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
+from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token, TokenKind
 from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand, make_instruction
 from tilewright.isa.machine.machine import ENGINES, Machine
@@ -39,7 +39,7 @@ class AssemblyError(IsaError):
 
 
 def assemble(text: str, machine: Machine, name: str = "assembly") -> Program:
-    """The program of an assembly text; `name` stands for the file in messages.
+    """The program of an assembly text; messages call the file `name`.
 
     Raises AssemblyError with all bad lines. Whether the program is safe to run is the checker's to say.
     """
@@ -75,7 +75,7 @@ def _read_line(line: AssemblyLine, draft: Draft, number: int) -> None:
     if line.is_done:
         return
     first = line.peek
-    if first.kind == "word" and first.text.startswith("."):
+    if first.kind is TokenKind.WORD and first.text.startswith("."):
         read_directive(line, draft)
     elif line.is_label:
         _read_label(line, draft)
@@ -111,70 +111,70 @@ def _read_label(line: AssemblyLine, draft: Draft) -> None:
 
 def _read_instruction(line: AssemblyLine, machine: Machine) -> tuple[Instruction, str | int | None]:
     """An instruction, and the layer that the line names for it."""
-    of = machine.formats[line.known_word("instruction", tuple(machine.formats)).text]
+    format = machine.formats[line.known_word("instruction", tuple(machine.formats)).text]
     values: dict[str, int] = {}
     layer: str | int | None = None
     while not line.is_done:
         word = line.word("a loop list, an operand, an immediate or a wait")
         if word.text == "layer" and line.peek.text == "(":
             line.expect("(")
-            layer = line.integer("layer", 0, MAX_LAYERS) if line.peek.kind == "number" else line.name("a layer")
+            layer = line.integer("layer", 0, MAX_LAYERS) if line.peek.kind is TokenKind.NUMBER else line.name("a layer")
             line.expect(")")
             continue
-        for name, value in _read_part(line, word, of).items():
+        for name, value in _read_part(line, word, format).items():
             if name in values:
                 raise LineFault(word.column, f"{name} is given twice")
             values[name] = value
-    return make_instruction(of, values), layer
+    return make_instruction(format, values), layer
 
 
-def _read_part(line: AssemblyLine, word: Token, of: InstructionFormat) -> dict[str, int]:
+def _read_part(line: AssemblyLine, word: Token, format: InstructionFormat) -> dict[str, int]:
     """Field values of one part of an instruction, such as `loops(k=2)` or `a=act[0; k=1]`."""
     if word.text == "loops":
-        return _read_assignments(line, of, "trip.", tuple(loop.name for loop in of.loops), "loop")
+        return _read_assignments(line, format, "trip.", tuple(loop.name for loop in format.loops), "loop")
     if word.text == "wait":
-        return _read_assignments(line, of, "wait.", ENGINES, "engine")
-    if word.text == ACCUMULATE and of.has_accumulate:
+        return _read_assignments(line, format, "wait.", ENGINES, "engine")
+    if word.text == ACCUMULATE and format.has_accumulate:
         return {ACCUMULATE: 1}
-    operands = {operand.name: operand for operand in of.operands}
+    operands = {operand.name: operand for operand in format.operands}
     if word.text in operands:
         line.expect("=")
-        return _read_operand(line, of, operands[word.text])
-    if word.text in of.immediates:
+        return _read_operand(line, format, operands[word.text])
+    if word.text in format.immediates:
         line.expect("=")
-        return {word.text: _field_value(line, of, word.text)}
-    known = ["loops", *operands, *of.immediates, *([ACCUMULATE] if of.has_accumulate else []), "wait", "layer"]
+        return {word.text: _field_value(line, format, word.text)}
+    known = ["loops", *operands, *format.immediates, *([ACCUMULATE] if format.has_accumulate else []), "wait", "layer"]
     hint = did_you_mean(word.text, known)
-    raise LineFault(word.column, f"{of.mnemonic} has no {word.text!r}{hint}; it has: {', '.join(known)}")
+    raise LineFault(word.column, f"{format.mnemonic} has no {word.text!r}{hint}; it has: {', '.join(known)}")
 
 
-def _field_value(line: AssemblyLine, of: InstructionFormat, name: str) -> int:
-    described = of.field(name)
+def _field_value(line: AssemblyLine, format: InstructionFormat, name: str) -> int:
+    described = format.field(name)
     return line.integer(name, described.low, described.high)
 
 
 def _read_assignments(
-    line: AssemblyLine, of: InstructionFormat, prefix: str, known: tuple[str, ...], what: str
+    line: AssemblyLine, format: InstructionFormat, prefix: str, known: tuple[str, ...], what: str
 ) -> dict[str, int]:
     """`(name=value, …)` with names out of `known`."""
     values: dict[str, int] = {}
 
     def read() -> None:
-        token = line.known_word(f"{what} of {of.mnemonic}", known)
+        token = line.known_word(f"{what} of {format.mnemonic}", known)
         line.expect("=")
         if prefix + token.text in values:
             raise LineFault(token.column, f"{token.text} is given twice")
-        values[prefix + token.text] = _field_value(line, of, prefix + token.text)
+        values[prefix + token.text] = _field_value(line, format, prefix + token.text)
 
     line.items(read)
     return values
 
 
-def _read_operand(line: AssemblyLine, of: InstructionFormat, operand: Operand) -> dict[str, int]:
+def _read_operand(line: AssemblyLine, format: InstructionFormat, operand: Operand) -> dict[str, int]:
     """`act[0x10; k=1]` or, in DRAM, `weights[0x40; k=16]`."""
-    values = _read_place(line, of, operand)
+    values = _read_place(line, format, operand)
     line.expect("[")
-    values[f"{operand.name}.base"] = _field_value(line, of, f"{operand.name}.base")
+    values[f"{operand.name}.base"] = _field_value(line, format, f"{operand.name}.base")
     if line.accept(";"):
         while True:
             loop = line.known_word(f"loop of operand {operand.name}", operand.loops)
@@ -182,20 +182,20 @@ def _read_operand(line: AssemblyLine, of: InstructionFormat, operand: Operand) -
             if name in values:
                 raise LineFault(loop.column, f"{name} is given twice")
             line.expect("=")
-            values[name] = _field_value(line, of, name)
+            values[name] = _field_value(line, format, name)
             if not line.accept(","):
                 break
     line.expect("]")
     return values
 
 
-def _read_place(line: AssemblyLine, of: InstructionFormat, operand: Operand) -> dict[str, int]:
+def _read_place(line: AssemblyLine, format: InstructionFormat, operand: Operand) -> dict[str, int]:
     if operand.memory != DRAM:
         place = line.word(f"the memory {operand.memory}")
         if place.text != operand.memory:
             raise LineFault(place.column, f"operand {operand.name} is in {operand.memory}, not {place.text!r}")
         return {}
-    region = of.field(f"{operand.name}.region")
+    region = format.field(f"{operand.name}.region")
     numbers: Mapping[str, int] = {
         **{name: number for number, name in enumerate(REGIONS)},
         **{f"region{number}": number for number in range(len(REGIONS), region.high + 1)},

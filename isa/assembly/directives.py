@@ -16,7 +16,7 @@ from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.windows import Windows
 
 MAX_BYTES = 1 << 40
-"""No size, offset or repeat count in a text is larger, whatever the machine's offsets reach."""
+"""No size or offset in a text is larger, whatever a machine's offsets reach."""
 
 TENSOR_PARTS = tuple(field.name for field in fields(Tensor) if field.name != "name")
 """What the line of an input or output says of it, as `Tensor` does."""
@@ -25,6 +25,7 @@ MAX_WEIGHTS_BYTES = 1 << 30
 
 
 def read_directive(line: AssemblyLine, draft: Draft) -> None:
+    """Read a line that begins with a directive, such as `.outputs 1024` or `.int8 1, 2`, into the draft."""
     directive = line.take()
     name = directive.text[1:]
     structured = {m.name: m.element for m in draft.machine.memories.values() if m.element.fields}
@@ -231,7 +232,7 @@ def _read_windows(line: AssemblyLine, name: str) -> Windows:
     at = line.peek
     numbers = line.items(lambda: line.integer("size", 0, MAX_BYTES - 1))
     try:
-        return Windows.of(numbers)
+        return Windows.from_numbers(numbers)
     except IsaError as error:
         raise LineFault(at.column, f"{name}: {error}") from None
 

@@ -22,14 +22,14 @@ def disassemble(program: Program) -> str:
 
 def format_instruction(instruction: Instruction) -> str:
     """One line: `mma loops(k=2, x=8) a=act[0x10; k=64, x=1] … accumulate wait(load=2)`; what is default is left out."""
-    of = instruction.format
+    format = instruction.format
     trips = {loop: trip for loop, trip in instruction.trips.items() if trip != 1}
     waits = {engine: count for engine, count in instruction.waits.items() if count}
-    parts = [of.mnemonic]
+    parts = [format.mnemonic]
     parts += [_call("loops", trips)] if trips else []
-    parts += [_operand(instruction, operand) for operand in of.operands]
-    parts += [f"{name}={instruction[name]}" for name in of.immediates if instruction[name]]
-    parts += [ACCUMULATE] if of.has_accumulate and instruction[ACCUMULATE] else []
+    parts += [_operand(instruction, operand) for operand in format.operands]
+    parts += [f"{name}={instruction[name]}" for name in format.immediates if instruction[name]]
+    parts += [ACCUMULATE] if format.has_accumulate and instruction[ACCUMULATE] else []
     parts += [_call("wait", waits)] if waits else []
     return " ".join(parts)
 
@@ -70,11 +70,12 @@ def _tensor(tensor: Tensor) -> str:
     )
 
 
-def _scales(of: Scales | None) -> str:
-    """Scales of parts; empty for most tensors."""
-    if of is None:
+def _scales(scales: Scales | None) -> str:
+    """The scales of a tensor that has more than one; empty for most tensors."""
+    if scales is None:
         return ""
-    box, values, zeros = (", ".join(map(repr, part)) for part in (of.box, map(float, of.values), of.zero_points))
+    numbers = (scales.box, map(float, scales.values), scales.zero_points)
+    box, values, zeros = (", ".join(map(repr, each)) for each in numbers)
     return f" scales(box({box}) values({values}) zero_points({zeros}))"
 
 

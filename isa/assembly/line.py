@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from enum import Enum
+from typing import TypeVar, assert_never
 
 from tilewright.isa.errors import did_you_mean
 
@@ -30,14 +31,27 @@ class LineFault(Exception):
         self.column = column
 
 
+class TokenKind(Enum):
+    """What a token is; the value is the name of its group in _TOKEN."""
+
+    STRING = "string"
+    NUMBER = "number"
+    WORD = "word"
+    MARK = "mark"
+    END = "end"  # of the line, or where its comment begins
+    OTHER = "other"  # what no line may hold
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
-    kind: str  # string, number, word, mark or end
+    """A piece of a line, and its column from 1."""
+
+    kind: TokenKind
     text: str
     column: int
 
     def __str__(self) -> str:
-        return "the end of the line" if self.kind == "end" else repr(self.text)
+        return "the end of the line" if self.kind is TokenKind.END else repr(self.text)
 
 
 def quoted(name: str) -> str:
@@ -59,7 +73,7 @@ class AssemblyLine:
 
     @property
     def is_done(self) -> bool:
-        return self.peek.kind == "end"
+        return self.peek.kind is TokenKind.END
 
     @property
     def rest(self) -> str:
@@ -70,7 +84,9 @@ class AssemblyLine:
     def is_label(self) -> bool:
         """A name and a colon come next; no instruction looks like that."""
         after = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
-        return self.peek.kind in ("word", "string") and after.text == ":" and after.kind == "mark"
+        return (
+            self.peek.kind in (TokenKind.WORD, TokenKind.STRING) and after.text == ":" and after.kind is TokenKind.MARK
+        )
 
     def take(self) -> Token:
         token = self.peek
@@ -79,7 +95,7 @@ class AssemblyLine:
 
     def accept(self, mark: str) -> bool:
         """Take a mark (or word) if it comes next."""
-        if self.peek.kind in ("mark", "word") and self.peek.text == mark:
+        if self.peek.kind in (TokenKind.MARK, TokenKind.WORD) and self.peek.text == mark:
             self._next += 1
             return True
         return False
@@ -89,7 +105,7 @@ class AssemblyLine:
             raise LineFault(self.peek.column, f"expected {mark!r}, not {self.peek}")
 
     def word(self, what: str) -> Token:
-        if self.peek.kind != "word":
+        if self.peek.kind is not TokenKind.WORD:
             raise LineFault(self.peek.column, f"expected {what}, not {self.peek}")
         return self.take()
 
@@ -105,19 +121,22 @@ class AssemblyLine:
         """A bare word or a quoted string."""
         token = self.take()
         match token.kind:
-            case "word":
+            case TokenKind.WORD:
                 return token.text
-            case "string":
+            case TokenKind.STRING:
                 try:
                     return str(json.loads(token.text))
                 except ValueError as error:
                     raise LineFault(token.column, f"{token.text} is not a string: {error}") from error
-        raise LineFault(token.column, f"expected {what}, not {token}")
+            case TokenKind.NUMBER | TokenKind.MARK | TokenKind.END | TokenKind.OTHER:
+                raise LineFault(token.column, f"expected {what}, not {token}")
+            case _:
+                assert_never(token.kind)
 
     def integer(self, what: str, low: int, high: int) -> int:
         token = self.take()
         try:
-            value = int(token.text, 0) if token.kind == "number" else None
+            value = int(token.text, 0) if token.kind is TokenKind.NUMBER else None
         except ValueError:
             value = None
         if value is None:
@@ -129,7 +148,7 @@ class AssemblyLine:
     def number(self, what: str) -> float:
         token = self.take()
         try:
-            return float(token.text if token.kind == "number" else "")
+            return float(token.text if token.kind is TokenKind.NUMBER else "")
         except ValueError:
             raise LineFault(token.column, f"{what}: expected a number, not {token}") from None
 
@@ -157,13 +176,13 @@ def _tokenise(text: str) -> list[Token]:
         while position < len(text) and text[position].isspace():
             position += 1
         if position == len(text) or text[position] == "#":
-            return [*tokens, Token("end", "", position + 1)]
+            return [*tokens, Token(TokenKind.END, "", position + 1)]
         match = _TOKEN.match(text, position)
         if match is None:
             match = re.compile(r"[^\s,;()\[\]=#]+|.").match(text, position)
             assert match is not None
-            tokens.append(Token("other", match[0], position + 1))
+            tokens.append(Token(TokenKind.OTHER, match[0], position + 1))
         else:
             assert match.lastgroup is not None
-            tokens.append(Token(match.lastgroup, match[0], position + 1))
+            tokens.append(Token(TokenKind(match.lastgroup), match[0], position + 1))
         position = match.end()

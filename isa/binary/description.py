@@ -96,10 +96,10 @@ def _tensor(value: Any, path: str) -> Tensor:
 
 
 def _one_of(known: Sequence[str], value: Any, path: str) -> str:
-    of = text(value, path)
-    if of not in known:
-        raise IsaError(f"{path}: expected {', '.join(known)}, not {of!r}")
-    return of
+    word = text(value, path)
+    if word not in known:
+        raise IsaError(f"{path}: expected {', '.join(known)}, not {word!r}")
+    return word
 
 
 def _scale(value: Any, path: str) -> float:
@@ -126,7 +126,7 @@ def _axes(value: Any, path: str, rank: int) -> tuple[int, ...]:
 
 def _windows(value: Any, path: str) -> Windows:
     try:
-        return Windows.of(list_of(value, path, natural))
+        return Windows.from_numbers(list_of(value, path, natural))
     except IsaError as error:
         raise IsaError(f"{path}: {error}") from None
 

@@ -77,7 +77,7 @@ def read_image(path: str | Path) -> bytes:
 
 
 def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Program:
-    """The program of an ELF file's bytes; `name` stands for the file in messages. Raises IsaError like `load`."""
+    """The program of an ELF file's bytes; messages call the file `name`. Raises IsaError like `load`."""
     try:
         _check_frame(image)
         _check_checksums(image)
@@ -117,7 +117,7 @@ def _check_frame(image: bytes) -> None:
 
 def _check_checksums(image: bytes) -> None:
     stored = image[FILE_DIGEST_OFFSET : FILE_DIGEST_OFFSET + DIGEST_BYTES]
-    if stored == file_digest(image):
+    if stored == file_digest(image, FILE_DIGEST_OFFSET):
         return
     try:
         damaged = _damaged_sections(image)
@@ -132,18 +132,19 @@ def _damaged_sections(image: bytes) -> list[str]:
     header = HEADER.unpack_from(image)
     table, count, names_at = header[6], header[12], header[13]
     headers = [SECTION.unpack_from(image, table + number * SECTION.size) for number in range(count)]
-    names = _content(image, headers[names_at]) if names_at < count else b""
+    names = section_content(image, headers[names_at]) if names_at < count else b""
     found = {names[h[0] : names.index(b"\0", h[0])].decode(errors="replace"): h for h in headers if h[0] < len(names)}
     damaged = []
     for number, name in enumerate(HASHED, start=1):
         start = FILE_DIGEST_OFFSET + number * DIGEST_BYTES
-        content = _content(image, found[name]) if name in found else b""
+        content = section_content(image, found[name]) if name in found else b""
         if hashlib.sha256(content).digest() != image[start : start + DIGEST_BYTES]:
             damaged.append(name)
     return damaged
 
 
-def _content(image: bytes, section_header: tuple[int, ...]) -> bytes:
+def section_content(image: bytes, section_header: tuple[int, ...]) -> bytes:
+    """The bytes of a section, by its entry in the section header table."""
     return image[section_header[4] : section_header[4] + section_header[5]]
 
 
@@ -209,7 +210,7 @@ def machine_of(notes: Mapping[int, bytes], given: Machine | None) -> Machine:
         if given.hash != expected:
             raise IsaError(
                 f"built for {_name_in(text)} (hash {expected[:12]}), given {given.name} (hash {given.hash[:12]}); "
-                "compile it for the machine that shall run it"
+                "compile it for the machine that will run it"
             )
         return given
     machine = load_machine_text(text, _name_in(text))
@@ -247,7 +248,7 @@ def _instructions(text: bytes, machine: Machine) -> tuple[Instruction, ...]:
     size = machine.instruction_bytes
     if len(text) % size:
         raise IsaError(f"section {TEXT} has {len(text)} bytes, not a multiple of {size}, the bytes of an instruction")
-    formats = {of.opcode: of for of in machine.formats.values()}
+    formats = {format.opcode: format for format in machine.formats.values()}
     instructions = []
     for start in range(0, len(text), size):
         try:

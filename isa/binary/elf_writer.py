@@ -21,10 +21,10 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, place_regions
 
 MACHINE_NUMBER = 0x5754
-"""e_machine: the letters TW. The registry hands out small numbers, so this one is nobody's; e_flags holds FORMAT."""
+"""e_machine: the letters TW. Registered numbers are small, so this one is free; e_flags holds FORMAT."""
 
 FORMAT = 3
-"""Number of the layout told in this file; readers refuse any other."""
+"""Number of the layout that this file describes; readers refuse any other."""
 
 OWNER = b"Tilewright\0"
 
@@ -58,9 +58,13 @@ HASHED = (NOTES, TEXT, RODATA, ".symtab", ".strtab", ".shstrtab")
 """Sections with a checksum of their own, in the order of the checksums."""
 
 DIGEST_BYTES = hashlib.sha256().digest_size
+NOTE_HEADER = struct.Struct("<III")
+DIGEST_IN_NOTE = NOTE_HEADER.size + -(-len(OWNER) // 4) * 4
+"""Where the first checksum is in the note that holds them, which is the first thing after the headers."""
+
 SEGMENTS = len(REGIONS) + 1
 CHECKSUMS_OFFSET = HEADER.size + SEGMENTS * SEGMENT.size
-FILE_DIGEST_OFFSET = CHECKSUMS_OFFSET + 12 + -(-len(OWNER) // 4) * 4
+FILE_DIGEST_OFFSET = CHECKSUMS_OFFSET + DIGEST_IN_NOTE
 """Where the checksum of the whole file is, itself taken as zeros; those of the HASHED sections follow."""
 
 
@@ -93,7 +97,7 @@ class Section:
 
 
 def to_bytes(program: Program, tool: str | None = None) -> bytes:
-    """The ELF file of a program. Raises IsaError for a region larger than offsets reach, or a layer that cannot be."""
+    """The ELF file of a program. Raises IsaError for a region that is too large, or a layer that no symbol can name."""
     check_sizes(program)
     sections = _sections(program, tool_version() if tool is None else tool)
     offsets = _offsets(sections)
@@ -108,16 +112,16 @@ def to_bytes(program: Program, tool: str | None = None) -> bytes:
     )
     for section, offset in zip(sections, offsets, strict=True):
         image[offset : offset + len(section.content)] = section.content
-    digest = file_digest(image)
+    digest = file_digest(image, FILE_DIGEST_OFFSET)
     image[FILE_DIGEST_OFFSET : FILE_DIGEST_OFFSET + DIGEST_BYTES] = digest
     return bytes(image)
 
 
-def file_digest(image: bytes | bytearray) -> bytes:
-    """SHA-256 of a file in which the place of this very checksum counts as zeros."""
-    digest = hashlib.sha256(image[:FILE_DIGEST_OFFSET])
+def file_digest(image: bytes | bytearray, offset: int) -> bytes:
+    """SHA-256 of a file in which the place of this very checksum, at `offset`, counts as zeros."""
+    digest = hashlib.sha256(image[:offset])
     digest.update(bytes(DIGEST_BYTES))
-    digest.update(image[FILE_DIGEST_OFFSET + DIGEST_BYTES :])
+    digest.update(image[offset + DIGEST_BYTES :])
     return digest.digest()
 
 
@@ -273,7 +277,7 @@ def _provenance(program: Program) -> bytes:
 
 def note(kind: int, content: bytes) -> bytes:
     """A note of ours."""
-    return struct.pack("<III", len(OWNER), len(content), kind) + _padded(OWNER) + _padded(content)
+    return NOTE_HEADER.pack(len(OWNER), len(content), kind) + _padded(OWNER) + _padded(content)
 
 
 def _padded(content: bytes) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
@@ -24,6 +24,7 @@ from tilewright.isa.binary.description import list_of, mapping, natural, text, t
 from tilewright.isa.binary.elf_writer import (
     CHECKSUMS,
     DIGEST_BYTES,
+    DIGEST_IN_NOTE,
     EXECUTABLE_FILE,
     HEADER,
     IDENT,
@@ -34,11 +35,11 @@ from tilewright.isa.binary.elf_writer import (
     NOTE_TEXT,
     NOTE_TOOL,
     NOTES,
-    OWNER,
     PROGBITS,
     SECTION,
     STRTAB,
     Section,
+    file_digest,
     machine_notes,
     note,
     section_header,
@@ -51,13 +52,13 @@ from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment
 from tilewright.isa.program.program import Program
 
 FORMAT = 2
-"""Number of the layout told in this file, in e_flags where a program has 1."""
+"""Number of the layout that this file describes, in e_flags, where a program has the FORMAT of elf_writer.py."""
 
 NOTE_SEGMENTS = 0x545707
 """Type of the note that says what the segments are; the other types are those of programs."""
 
 NAMES = ".shstrtab"
-DIGEST_OFFSET = HEADER.size + 12 + -(-len(OWNER) // 4) * 4
+DIGEST_OFFSET = HEADER.size + DIGEST_IN_NOTE
 """Where the checksum of the whole file is, itself taken as zeros; those of the sections after it follow."""
 
 FLAGS = struct.Struct("<I")
@@ -104,13 +105,13 @@ def partitioned_to_bytes(network: Partitioned, tool: str | None = None) -> bytes
     image[table + SECTION.size :] = b"".join(
         section_header(section, offset, names) for section, offset in zip(sections, offsets, strict=True)
     )
-    image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] = _file_digest(image)
+    image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] = file_digest(image, DIGEST_OFFSET)
     return bytes(image)
 
 
 def _sections(network: Partitioned, tool: str) -> list[Section]:
     contents = {
-        name: to_bytes(segment.program, tool) if isinstance(segment, NpuSegment) else segment.onnx
+        name: _content(segment, tool)
         for name, segment in zip(_section_names(network.segments), network.segments, strict=True)
     }
     names = b"\0" + b"".join(name.encode() + b"\0" for name in (CHECKSUMS, NOTES, *contents, NAMES))
@@ -124,10 +125,29 @@ def _sections(network: Partitioned, tool: str) -> list[Section]:
     return [Section(CHECKSUMS, NOTE, 0, note(NOTE_CHECKSUMS, digests), alignment=4), *body]
 
 
+def _content(segment: Segment, tool: str) -> bytes:
+    match segment:
+        case NpuSegment(program=program):
+            return to_bytes(program, tool)
+        case HostSegment(onnx=onnx):
+            return onnx
+        case _:
+            assert_never(segment)
+
+
+def _kind(segment: Segment) -> str:
+    """The word for a segment in its section's name and in the description."""
+    match segment:
+        case NpuSegment():
+            return "npu"
+        case HostSegment():
+            return "host"
+        case _:
+            assert_never(segment)
+
+
 def _section_names(segments: Sequence[Segment]) -> list[str]:
-    return [
-        f".{'npu' if isinstance(segment, NpuSegment) else 'host'}.{number}" for number, segment in enumerate(segments)
-    ]
+    return [f".{_kind(segment)}.{number}" for number, segment in enumerate(segments)]
 
 
 def _header(table: int, sections: int) -> bytes:
@@ -137,13 +157,6 @@ def _header(table: int, sections: int) -> bytes:
     )  # fmt: skip
 
 
-def _file_digest(image: bytes | bytearray) -> bytes:
-    digest = hashlib.sha256(image[:DIGEST_OFFSET])
-    digest.update(bytes(DIGEST_BYTES))
-    digest.update(image[DIGEST_OFFSET + DIGEST_BYTES :])
-    return digest.digest()
-
-
 def _describe(network: Partitioned) -> bytes:
     content = {
         "inputs": [asdict(value) for value in network.inputs],
@@ -151,7 +164,7 @@ def _describe(network: Partitioned) -> bytes:
         "metadata": dict(network.metadata),
         "segments": [
             {
-                "kind": "npu" if isinstance(segment, NpuSegment) else "host",
+                "kind": _kind(segment),
                 "section": name,
                 "inputs": list(segment.inputs),
                 "outputs": list(segment.outputs),
@@ -167,7 +180,7 @@ def _describe(network: Partitioned) -> bytes:
 
 
 def partitioned_from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Partitioned:
-    """The network of a file's bytes; `name` stands for the file in messages. Raises IsaError as `load_any` does."""
+    """The network of a file's bytes; messages call the file `name`. Raises IsaError as `load_any` does."""
     try:
         _check_frame(image)
         _check_checksums(image)
@@ -191,7 +204,7 @@ def _check_frame(image: bytes) -> None:
 
 
 def _check_checksums(image: bytes) -> None:
-    if image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] == _file_digest(image):
+    if image[DIGEST_OFFSET : DIGEST_OFFSET + DIGEST_BYTES] == file_digest(image, DIGEST_OFFSET):
         return
     try:
         damaged = _damaged_sections(image)
@@ -205,13 +218,13 @@ def _damaged_sections(image: bytes) -> list[str]:
     header = HEADER.unpack_from(image)
     table, count = header[6], header[12]
     headers = [SECTION.unpack_from(image, table + number * SECTION.size) for number in range(1, count)]
-    contents = [image[of[4] : of[4] + of[5]] for of in headers]
+    contents = [elf.section_content(image, section) for section in headers]
     names = contents[-1]
     damaged = []
-    for number, (of, content) in enumerate(zip(headers[1:], contents[1:], strict=True), start=1):
+    for number, (section, content) in enumerate(zip(headers[1:], contents[1:], strict=True), start=1):
         start = DIGEST_OFFSET + number * DIGEST_BYTES
         if hashlib.sha256(content).digest() != image[start : start + DIGEST_BYTES]:
-            damaged.append(names[of[0] : names.index(b"\0", of[0])].decode(errors="replace"))
+            damaged.append(names[section[0] : names.index(b"\0", section[0])].decode(errors="replace"))
     return damaged
 
 

@@ -8,13 +8,13 @@ accesses to the same word; what is read was written before or was there from the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.feedback import fed_back_word, repeated_sum
+from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
 from tilewright.isa.check.footprint import Access, affine_ranges, extent, footprint, operand_steps, place_of
 from tilewright.isa.check.hazards import Hazard, HazardKind, find_hazards, wait_clocks
 from tilewright.isa.engines.templates import systolic_weights
@@ -23,36 +23,6 @@ from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import ENGINES, TEMPLATES
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program, Tensor
-
-
-class FindingCode(Enum):
-    """What is wrong; the value is how reports spell it."""
-
-    COUNT = "count"  # more instructions of an engine than wait counts can tell apart
-    WAIT = "wait"  # a wait for an instruction that is not earlier: a deadlock
-    ADDRESS = "address"  # an access outside an on-chip memory, or a block across two banks
-    REGION = "region"  # an access outside a DRAM region, or a store into constant data
-    FEEDBACK = "feedback"  # an instruction that reads what it wrote itself, or adds two sums into one word
-    UNWRITTEN = "unwritten"  # a read of words that nothing has written
-    RACE = "race"  # two accesses to a word that no wait puts in order
-    LAYERS = "layers"  # the table of layers does not describe the instructions
-    TENSOR = "tensor"  # an input or output outside its region, or an output that is never written
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fault of a program: where, and what to do. `instruction` is None when it is the program's as a whole."""
-
-    code: FindingCode
-    instruction: int | None
-    layer: str
-    message: str
-
-    def __str__(self) -> str:
-        where = "program" if self.instruction is None else f"instruction {self.instruction}"
-        layer = f" (layer {self.layer})" if self.layer else ""
-        return f"{where}{layer}: {self.code.value}: {self.message}"
-
 
 SHOWN_FINDINGS = 5
 
@@ -81,39 +51,21 @@ def check(program: Program) -> tuple[Finding, ...]:
                 touched = footprint(instruction, program.machine)
         except IsaError as error:
             message = f"{instruction.mnemonic}: {error}"
-            findings.append(_finding(program, FindingCode.ADDRESS, index, message))
+            findings.append(instruction_finding(program, FindingCode.ADDRESS, index, message))
         accesses.append(touched)
     clocks, bad_waits = wait_clocks(program.instructions)
     findings += [_wait_finding(program, index, engine, count) for index, engine, count in bad_waits]
     hazards, unwritten = find_hazards(program, accesses, clocks, _initialised(program), _output_bytes(program))
     findings += [_hazard_finding(program, hazard) for hazard in hazards]
     findings += [
-        Finding(
+        program_finding(
             FindingCode.TENSOR,
-            None,
-            "",
             f"output {program.outputs[number].name}: byte {first:#x} of its region is never stored; "
             "store every element",
         )
         for number, first in unwritten
     ]
     return tuple(sorted(findings, key=lambda f: -1 if f.instruction is None else f.instruction))
-
-
-def layer_of(program: Program, index: int) -> str:
-    """The name of the layer that an instruction serves, or nothing."""
-    name = ""
-    for layer in program.layers:
-        if layer.first_instruction > index:
-            break
-        name = layer.name
-    if index < len(program.provenance) and 0 <= program.provenance[index] < len(program.layers):
-        name = program.layers[program.provenance[index]].name
-    return name
-
-
-def _finding(program: Program, code: FindingCode, index: int, message: str) -> Finding:
-    return Finding(code, index, layer_of(program, index), message)
 
 
 # -- the program as a whole --------------------------------------------------------------------------------------------
@@ -124,10 +76,8 @@ def _check_counts(program: Program) -> Iterator[Finding]:
     for engine in ENGINES:
         count = sum(instruction.engine == engine for instruction in program.instructions)
         if count > most:
-            yield Finding(
+            yield program_finding(
                 FindingCode.COUNT,
-                None,
-                "",
                 f"{count} instructions for {engine}; {program.machine.wait_bits}-bit wait counts reach {most}: "
                 "widen wait_bits or use larger tiles",
             )
@@ -136,12 +86,10 @@ def _check_counts(program: Program) -> Iterator[Finding]:
 def _check_layers(program: Program) -> Iterator[Finding]:
     count, firsts = len(program.instructions), [layer.first_instruction for layer in program.layers]
     if any(not 0 <= first <= count for first in firsts) or sorted(firsts) != firsts:
-        yield Finding(
-            FindingCode.LAYERS, None, "", f"layers begin at {firsts}; expected ascending numbers up to {count}"
-        )
+        yield program_finding(FindingCode.LAYERS, f"layers begin at {firsts}; expected ascending numbers up to {count}")
     if program.provenance and len(program.provenance) != count:
-        yield Finding(
-            FindingCode.LAYERS, None, "", f"provenance of {len(program.provenance)} instructions; expected {count}"
+        yield program_finding(
+            FindingCode.LAYERS, f"provenance of {len(program.provenance)} instructions; expected {count}"
         )
     for index, layer in enumerate(program.provenance):
         if not 0 <= layer < len(program.layers):
@@ -156,10 +104,8 @@ def _check_tensors(program: Program) -> Iterator[Finding]:
         for tensor in tensors:
             end = tensor.offset + tensor.bytes
             if tensor.offset < 0 or end > limit:
-                yield Finding(
+                yield program_finding(
                     FindingCode.TENSOR,
-                    None,
-                    "",
                     f"{tensor.name} takes bytes {tensor.offset:#x} to {end:#x} of {region}, which holds {limit:#x}",
                 )
 
@@ -204,7 +150,7 @@ CONSTANT_REGIONS = ("program", "weights")
 
 def _check_instruction(program: Program, index: int, instruction: Instruction) -> Iterator[Finding]:
     faults = [
-        _finding(program, code, index, f"{instruction.mnemonic}: {message}")
+        instruction_finding(program, code, index, f"{instruction.mnemonic}: {message}")
         for operand in instruction.format.operands
         for code, message in _check_operand(program, instruction, operand)
     ]
@@ -215,11 +161,11 @@ def _check_instruction(program: Program, index: int, instruction: Instruction) -
         fed_back = fed_back_word(instruction, program.machine)
         repeats = repeated_sum(instruction)
     except IsaError as error:
-        yield _finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {error}")
+        yield instruction_finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {error}")
         return
     if fed_back is not None:
         source, word = fed_back
-        yield _finding(
+        yield instruction_finding(
             program,
             FindingCode.FEEDBACK,
             index,
@@ -228,7 +174,7 @@ def _check_instruction(program: Program, index: int, instruction: Instruction) -
         )
     if repeats:
         destination = instruction.format.destination
-        yield _finding(
+        yield instruction_finding(
             program,
             FindingCode.FEEDBACK,
             index,
@@ -277,8 +223,8 @@ def _check_operand(program: Program, instruction: Instruction, operand: Operand)
 
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
-    of = instruction.format
-    reads_row_by_row = TEMPLATES[of.engine] == "systolic" and operand is systolic_weights(of)
+    format = instruction.format
+    reads_row_by_row = TEMPLATES[format.engine] == "systolic" and operand is systolic_weights(format)
     if operand.block == 1 or reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)
@@ -293,7 +239,7 @@ def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int
 
 def _wait_finding(program: Program, index: int, engine: str, count: int) -> Finding:
     before = sum(instruction.engine == engine for instruction in program.instructions[:index])
-    return _finding(
+    return instruction_finding(
         program,
         FindingCode.WAIT,
         index,
@@ -308,13 +254,19 @@ def _hazard_finding(program: Program, hazard: Hazard) -> Finding:
     mnemonic = program.instructions[hazard.instruction].mnemonic
     does = "writes" if access.is_write else "reads"
     what = f"{mnemonic}: {access.operand} {does} {unit} {hazard.word:#x} of {access.place}"
-    if hazard.kind is HazardKind.UNWRITTEN:
-        message = f"{what}, which nothing has written; write it first"
-        return _finding(program, FindingCode.UNWRITTEN, hazard.instruction, message)
-    verb = "writes" if hazard.kind is not HazardKind.WRITE_AFTER_READ else "reads"
+    match hazard.kind:
+        case HazardKind.UNWRITTEN:
+            message = f"{what}, which nothing has written; write it first"
+            return instruction_finding(program, FindingCode.UNWRITTEN, hazard.instruction, message)
+        case HazardKind.READ_AFTER_WRITE | HazardKind.WRITE_AFTER_WRITE:
+            verb = "writes"
+        case HazardKind.WRITE_AFTER_READ:
+            verb = "reads"
+        case _:
+            assert_never(hazard.kind)
     earlier = program.instructions[hazard.earlier]
     message = (
         f"{what} and may overtake instruction {hazard.earlier} ({earlier.mnemonic}), which {verb} it; "
         f"wait({earlier.engine}={hazard.count}) orders them"
     )
-    return _finding(program, FindingCode.RACE, hazard.instruction, message)
+    return instruction_finding(program, FindingCode.RACE, hazard.instruction, message)

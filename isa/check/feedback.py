@@ -24,9 +24,9 @@ def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int]
 
     Raises IsaError when source and destination overlap over more than MAX_ITERATIONS iterations.
     """
-    of = instruction.format
-    for source in of.sources:
-        if source.memory == of.destination.memory and _may_overlap(instruction, source, machine):
+    format = instruction.format
+    for source in format.sources:
+        if source.memory == format.destination.memory and _may_overlap(instruction, source, machine):
             word = _first_fed_back(instruction, source)
             if word is not None:
                 return source.name, word
@@ -35,13 +35,13 @@ def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int]
 
 def repeated_sum(instruction: Instruction) -> bool:
     """True when a systolic instruction adds two different sums into one word: its sums must have words of their own."""
-    of = instruction.format
-    if TEMPLATES[of.engine] != "systolic":
+    format = instruction.format
+    if TEMPLATES[format.engine] != "systolic":
         return False
-    reduced = set(of.reduce_loops)
-    trips = [instruction[f"trip.{loop.name}"] for loop in of.loops if loop.name not in reduced]
-    ranges = affine_ranges(0, operand_steps(instruction, of.destination), of.destination.block)
-    return int((ranges[:, 1] - ranges[:, 0]).sum()) != math.prod(trips) * of.destination.block
+    reduced = set(format.reduce_loops)
+    trips = [instruction[f"trip.{loop.name}"] for loop in format.loops if loop.name not in reduced]
+    ranges = affine_ranges(0, operand_steps(instruction, format.destination), format.destination.block)
+    return int((ranges[:, 1] - ranges[:, 0]).sum()) != math.prod(trips) * format.destination.block
 
 
 def _may_overlap(instruction: Instruction, source: Operand, machine: Machine) -> bool:

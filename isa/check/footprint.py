@@ -52,11 +52,11 @@ def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
     Sums that a systolic instruction reads back because it wrote them itself are not listed as read. Bounds are not
     checked. Raises IsaError for a region number that does not exist, or more than MAX_PIECES ranges.
     """
-    of = instruction.format
-    accesses = [_access(instruction, source, machine, False) for source in of.sources]
-    if of.has_accumulate and instruction[ACCUMULATE]:
-        accesses.append(_access(instruction, of.destination, machine, False))
-    accesses.append(_access(instruction, of.destination, machine, True))
+    format = instruction.format
+    accesses = [_access(instruction, source, machine, False) for source in format.sources]
+    if format.has_accumulate and instruction[ACCUMULATE]:
+        accesses.append(_access(instruction, format.destination, machine, False))
+    accesses.append(_access(instruction, format.destination, machine, True))
     return tuple(accesses)
 
 

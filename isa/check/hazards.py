@@ -56,17 +56,17 @@ def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32],
     such a wait for as much as there is.
     """
     clocks: list[list[int]] = []
-    of_engine: list[list[int]] = [[] for _ in ENGINES]  # instruction indices, in program order
+    by_engine: list[list[int]] = [[] for _ in ENGINES]  # instruction indices, in program order
     bad: list[tuple[int, str, int]] = []
     for index, instruction in enumerate(instructions):
-        mine = of_engine[ENGINES.index(instruction.engine)]
+        mine = by_engine[ENGINES.index(instruction.engine)]
         clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
         for number, (engine, count) in enumerate(zip(ENGINES, _waits(instruction), strict=True)):
-            if count > len(of_engine[number]):
+            if count > len(by_engine[number]):
                 bad.append((index, engine, count))
-                count = len(of_engine[number])
+                count = len(by_engine[number])
             if count > clock[number]:
-                seen = clocks[of_engine[number][count - 1]]
+                seen = clocks[by_engine[number][count - 1]]
                 clock = [max(a, b) for a, b in zip(clock, seen, strict=True)]
                 clock[number] = max(clock[number], count)
         clocks.append(clock)
@@ -91,21 +91,21 @@ def find_hazards(
     the outputs region that must be written when the program ends.
     """
     places = _build_places(accesses, initialised, expected)
-    of_engine: list[list[int]] = [[] for _ in ENGINES]
+    by_engine: list[list[int]] = [[] for _ in ENGINES]
     hazards: list[Hazard] = []
     for index, (instruction, touched) in enumerate(zip(program.instructions, accesses, strict=True)):
         engine = ENGINES.index(instruction.engine)
-        count = len(of_engine[engine]) + 1
+        count = len(by_engine[engine]) + 1
         for access in touched:
             place = places[access.place]
             pieces = place.next_pieces()
             found = _late_accesses(instruction, access, place, pieces, clocks[index], engine)
             hazards += [
-                Hazard(kind, index, access, word, of_engine[by][earlier - 1] if by >= 0 else -1, earlier)
+                Hazard(kind, index, access, word, by_engine[by][earlier - 1] if by >= 0 else -1, earlier)
                 for kind, word, by, earlier in found
             ]
             place.note(access.is_write, pieces, engine, count)
-        of_engine[engine].append(index)
+        by_engine[engine].append(index)
     return hazards, _unwritten_outputs(places.get("outputs"), expected)
 
 
@@ -180,18 +180,18 @@ def _build_places(
     if expected:
         ranges.setdefault("outputs", []).extend(expected)
     places = {}
-    for name, of_place in ranges.items():
+    for name, touched_ranges in ranges.items():
         end = initialised.get(name, 0)
-        bounds = np.unique(np.concatenate([*(r.reshape(-1) for r in of_place), np.array([end], np.int64)]))
-        places[name] = _Place(bounds, _piece_sets(bounds, of_place), end)
+        bounds = np.unique(np.concatenate([*(r.reshape(-1) for r in touched_ranges), np.array([end], np.int64)]))
+        places[name] = _Place(bounds, _piece_sets(bounds, touched_ranges), end)
     return places
 
 
-def _piece_sets(bounds: NDArray[np.int64], of_place: list[NDArray[np.int64]]) -> Iterator[Pieces]:
+def _piece_sets(bounds: NDArray[np.int64], touched_ranges: list[NDArray[np.int64]]) -> Iterator[Pieces]:
     """Each access's ranges of words as the pieces that they are made of."""
-    cut = np.searchsorted(bounds, np.concatenate(of_place))
+    cut = np.searchsorted(bounds, np.concatenate(touched_ranges))
     first = 0
-    for ranges in of_place:
+    for ranges in touched_ranges:
         pieces = cut[first : first + len(ranges)]
         first += len(ranges)
         yield slice(int(pieces[0, 0]), int(pieces[0, 1])) if len(pieces) == 1 else expand(pieces)

@@ -1,1 +1,1 @@
-"""From machine files to machines: YAML, keys, checks, and what editors and people are told of them."""
+"""From machine files to machines: YAML, keys, checks, and what editors and people learn about them."""

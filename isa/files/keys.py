@@ -72,7 +72,7 @@ class Section:
 class Names:
     """A mapping from names that the file chooses to values of one kind: `least` to `most`, none of `excluded`."""
 
-    of: Kind
+    values: Kind
     least: int = 0
     most: int | None = None
     pattern: str = NAME

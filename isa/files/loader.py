@@ -34,7 +34,7 @@ def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Mac
 
 
 def load_machine_text(text: str, name: str) -> Machine:
-    """The machine of a YAML text; `name` stands for the file in messages, and names it if the text does not."""
+    """The machine of a YAML text; messages call the file `name`, and that is the machine's name if it says no other."""
     tree = parse_yaml(text, name)
     if isinstance(tree.value, Mapping) and EXTENDS in tree.value:
         tree = _extended(tree, None, ())

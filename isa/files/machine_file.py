@@ -8,7 +8,8 @@ import yaml
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.expression import names_in
-from tilewright.isa.files.instruction_file import InstructionReader, MachineSizes
+from tilewright.isa.files.instruction_context import MachineSizes
+from tilewright.isa.files.instruction_file import InstructionReader
 from tilewright.isa.files.keys import (
     ARRAY_KEYS,
     DEPTH,
@@ -80,7 +81,7 @@ class _Builder:
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
         if self.reader.complaint_count:
             raise MachineFileError(self.reader.complaints())
-        bits = max((of.bits for of in formats), default=8)
+        bits = max((format.bits for format in formats), default=8)
         step = max(8, dram.bus_bytes)
         return Machine(
             name=name,
@@ -93,7 +94,7 @@ class _Builder:
             dram=dram,
             memories=self._memories,
             engines=self._engines,
-            formats={of.mnemonic: of for of in formats},
+            formats={format.mnemonic: format for format in formats},
             instruction_bytes=-(-bits // (8 * step)) * step,
             text=_canonical(self._tree, name),
         )
@@ -185,20 +186,20 @@ class _Builder:
         size = keys.get("depth", keys.get("kib", tree))
         if depth < banks or depth % banks:
             self.reader.complain(size.where, path, f"{depth} words do not divide into {banks} banks")
-            depth = max(1, depth // banks) * banks  # stands in, so that one fault is told once
+            depth = max(1, depth // banks) * banks  # a stand-in, so that one fault is reported once
         return Memory(name, element, width, depth, banks)
 
     def _element(self, tree: Tree | None, path: str) -> Element | None:
         if tree is None:
             return None
         if not isinstance(tree.value, Mapping):
-            of = self.reader.type(tree, path)
-            return integer_element(of) if of else None
+            integer = self.reader.type(tree, path)
+            return None if integer is None else integer_element(integer)
         types = {
             name: self.reader.type(child, f"{path}.{name}")
             for name, child in self.reader.open_mapping(tree, path).items()
         }
-        known = {name: of for name, of in types.items() if of is not None}
+        known = {name: integer for name, integer in types.items() if integer is not None}
         if not known or len(known) < len(types):
             if not types:
                 self.reader.complain(tree.where, path, "a structure needs at least one field")

@@ -12,7 +12,7 @@ from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 
 LONGEST_COMPLAINT = 1000
-"""Characters; only absurd input needs more, and nobody reads them."""
+"""Characters; only absurd input makes a longer one."""
 
 
 class Reader:
@@ -34,8 +34,8 @@ class Reader:
         return [f"{where}: {message}" for where, message in ordered]
 
     def complain(self, where: Where, path: str, message: str) -> None:
-        told = f"{path}: {message}" if path else message
-        self._complaints.append((where, told if len(told) <= LONGEST_COMPLAINT else told[:LONGEST_COMPLAINT] + "…"))
+        text = f"{path}: {message}" if path else message
+        self._complaints.append((where, text if len(text) <= LONGEST_COMPLAINT else text[:LONGEST_COMPLAINT] + "…"))
 
     def mapping(self, tree: Tree | None, path: str, keys: Mapping[str, Key]) -> Mapping[str, Tree]:
         """The children of a mapping with known keys; unknown and missing ones are complained of."""
@@ -122,7 +122,7 @@ class Reader:
             if not isinstance(item.value, str):
                 continue
             if word in words:
-                self.complain(item.where, path, f"{word!r} stands twice")
+                self.complain(item.where, path, f"{word!r} is listed twice")
             elif word in known:
                 words.append(word)
             else:

@@ -1,7 +1,7 @@
 """The JSON Schema of machine files, from the loader's own tables: editors complete keys and underline faults with it.
 
-`python -m tilewright.isa.files.schema` writes it beside the shipped machines. What the schema accepts may still be
-refused by the loader, which also knows sizes, ranges and names; what the loader accepts, the schema accepts.
+`tilewright isa schema` prints it; a test holds the one beside the shipped machines to it. What the schema accepts may
+still be refused by the loader, which also knows sizes, ranges and names; what the loader accepts, the schema accepts.
 """
 
 from __future__ import annotations
@@ -28,13 +28,8 @@ from tilewright.isa.files.keys import (
     Word,
     Words,
 )
-from tilewright.isa.files.loader import SPECS, shipped_machines
+from tilewright.isa.files.loader import shipped_machines
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, parse_integer_type
-
-SCHEMA_FILE = "machine.schema.json"
-
-EDITOR_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
-"""The first line of a machine file that lies beside the schema."""
 
 Schema = dict[str, Any]
 
@@ -113,7 +108,7 @@ def _schema(kind: Kind, is_overlay: bool) -> Schema:
         case Names():
             return _names(kind, is_overlay)
         case Either(kinds=kinds):
-            return {"anyOf": [_schema(of, is_overlay) for of in kinds]}
+            return {"anyOf": [_schema(choice, is_overlay) for choice in kinds]}
         case _:
             assert_never(kind)
 
@@ -187,7 +182,7 @@ def _names(kind: Names, is_overlay: bool) -> Schema:
     schema: Schema = {
         "type": "object",
         "patternProperties": {
-            _name_pattern(kind.pattern, kind.excluded): _removable(_schema(kind.of, is_overlay), is_overlay)
+            _name_pattern(kind.pattern, kind.excluded): _removable(_schema(kind.values, is_overlay), is_overlay)
         },
         "additionalProperties": False,
     }
@@ -196,14 +191,3 @@ def _names(kind: Names, is_overlay: bool) -> Schema:
     if kind.most is not None and not is_overlay:
         schema["maxProperties"] = kind.most
     return schema
-
-
-def main() -> None:
-    """Write the schema beside the shipped machines."""
-    path = SPECS / SCHEMA_FILE
-    path.write_text(schema_text(), encoding="utf-8")
-    print(f"wrote {path}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""YAML as a tree that remembers where every value stands; `extends`, merge keys and overrides work on it."""
+"""YAML as a tree that remembers the place of every value; `extends`, merge keys and overrides work on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.isa.errors import IsaError, did_you_mean, short
 MAX_NODES = 20_000
 """The most values of a machine file, aliases followed; more is an alias explosion, not a machine."""
 
-MAX_CHARACTERS = 1 << 18
+MAX_FILE_CHARACTERS = 1 << 18
 """The longest machine file; the shipped ones have a few thousand characters."""
 
 MAX_NUMBER_BITS = 64
@@ -67,8 +67,8 @@ class Tree:
 
 def parse_yaml(text: str, file: str) -> Tree:
     """Read one YAML document; raises IsaError with the place of a syntax error, a repeated key or an explosion."""
-    if len(text) > MAX_CHARACTERS:
-        raise IsaError(f"{file}: has {len(text)} characters; expected at most {MAX_CHARACTERS}, a machine file")
+    if len(text) > MAX_FILE_CHARACTERS:
+        raise IsaError(f"{file}: has {len(text)} characters; expected at most {MAX_FILE_CHARACTERS}, a machine file")
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -129,7 +129,7 @@ class _Reader:
                 for base in self._merge_bases(self.tree(value_node, above)):
                     merged = {**base, **merged}
             elif key_node.value in own:
-                raise IsaError(f"{where}: the key {key_node.value!r} stands twice; keep one")
+                raise IsaError(f"{where}: the key {key_node.value!r} appears twice; keep one")
             else:
                 child = self.tree(value_node, above)
                 own[key_node.value] = Tree(child.value, where if child.value is None else child.where)

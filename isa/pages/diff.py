@@ -18,7 +18,7 @@ from tilewright.isa.timing import statement_stages
 
 
 def difference(a: Machine, b: Machine) -> tuple[str, ...]:
-    """What b has that a has not, and the other way round: one line each, nothing if they are the same machine.
+    """What b has and a lacks, and the other way round: one line each, none if they are the same machine.
 
     A line starts with the key of the machine file that it is about, or with `timing` or `binary`.
     """
@@ -103,10 +103,10 @@ def _instructions(a: Machine, b: Machine) -> Iterator[str]:
         if name not in b.formats:
             yield f"{path}: removed"
         elif name not in a.formats:
-            of = b.formats[name]
-            yield f"{path}: added, {of.engine} opcode {of.opcode}, {of.bits} bits: {of.statement.text}"
+            format = b.formats[name]
+            yield f"{path}: added, {format.engine} opcode {format.opcode}, {format.bits} bits: {format.statement.text}"
         else:
-            yield from (f"{path}: {told}" for told in _instruction(a.formats[name], b.formats[name]))
+            yield from (f"{path}: {change}" for change in _instruction(a.formats[name], b.formats[name]))
 
 
 def _instruction(a: InstructionFormat, b: InstructionFormat) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _named(key: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[str
 
 
 def _fields(a: Sequence[InstructionField], b: Sequence[InstructionField]) -> Iterator[str]:
-    """Fields that are gone, new, wider or narrower, or only elsewhere; neighbours that change alike, together."""
+    """Fields that were removed, added, resized or moved; neighbours that change alike share a line."""
     before = {field.name: field for field in a}
     after = {field.name for field in b}
     for field in a:
@@ -163,7 +163,7 @@ def _fields(a: Sequence[InstructionField], b: Sequence[InstructionField]) -> Ite
 
 
 _FieldChange = tuple[bool, int, int]
-"""Whether the field is new, bits it is wider, and, of one that is neither, bits it is higher."""
+"""Whether the field is new, the bits that it grew by, and the bits that it moved up by if its width is the same."""
 
 
 def _field_change(old: InstructionField | None, new: InstructionField) -> _FieldChange:
@@ -203,10 +203,10 @@ def _timing(a: Machine, b: Machine) -> Iterator[str]:
         old, new = getattr(timing, name)(a), getattr(timing, name)(b)
         if old != new:
             yield f"timing.{name}: {old} → {new} cycles. {about}"
-    for of in b.formats_of("vec"):
-        if of.mnemonic in a.formats and a.formats[of.mnemonic].engine == of.engine:
-            old, new = (statement_stages(f.statement.expr) for f in (a.formats[of.mnemonic], of))
-            yield from _change(f"timing of {of.mnemonic}, in stages", old, new)
+    for format in b.formats_of("vec"):
+        if format.mnemonic in a.formats and a.formats[format.mnemonic].engine == format.engine:
+            old, new = (statement_stages(f.statement.expr) for f in (a.formats[format.mnemonic], format))
+            yield from _change(f"timing of {format.mnemonic}, in stages", old, new)
 
 
 def _figures() -> dict[str, str]:
@@ -241,25 +241,25 @@ def _binary(a: Machine, b: Machine) -> Iterator[str]:
         )
 
 
-def _encoding(of: InstructionFormat) -> tuple[object, ...]:
-    return of.opcode, of.fields
+def _encoding(format: InstructionFormat) -> tuple[object, ...]:
+    return format.opcode, format.fields
 
 
 def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
     """All that the value of an instruction depends on, besides its fields."""
-    of = machine.formats[name]
-    widths = tuple(machine.memories[o.memory].width for o in of.operands if o.memory != DRAM)
-    loops = tuple((loop.name, loop.is_reduce) for loop in of.loops)
-    array = (machine.rows, machine.cols) if machine.engines[of.engine].template == "systolic" else ()
+    format = machine.formats[name]
+    widths = tuple(machine.memories[o.memory].width for o in format.operands if o.memory != DRAM)
+    loops = tuple((loop.name, loop.is_reduce) for loop in format.loops)
+    array = (machine.rows, machine.cols) if machine.engines[format.engine].template == "systolic" else ()
     nodes = tuple(
         (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
-        for n in walk(of.statement.expr)
+        for n in walk(format.statement.expr)
     )
-    return of.engine, loops, of.operands, widths, array, of.has_accumulate, nodes
+    return format.engine, loops, format.operands, widths, array, format.has_accumulate, nodes
 
 
-def _some(names: Sequence[str], of: int) -> str:
-    return "every instruction" if len(names) == of and of > 1 else ", ".join(names)
+def _some(names: Sequence[str], count: int) -> str:
+    return "every instruction" if len(names) == count and count > 1 else ", ".join(names)
 
 
 def _all_names(a: Iterable[str], b: Iterable[str]) -> list[str]:

@@ -77,13 +77,15 @@ def _engines(machine: Machine) -> Table:
 
 
 def _instructions(machine: Machine) -> Table:
-    rows = tuple((of.mnemonic, of.opcode, of.bits, loops_text(of)) for of in machine.formats.values())
+    rows = tuple(
+        (format.mnemonic, format.opcode, format.bits, loops_text(format)) for format in machine.formats.values()
+    )
     return Table("Instructions", ("instruction", "opcode", "bits", "loops, bits"), rows)
 
 
 def _statements(machine: Machine) -> Table:
     """A table of their own: beside the loops there is no room for them in 80 columns."""
-    rows = tuple((of.mnemonic, of.statement.text) for of in machine.formats.values())
+    rows = tuple((format.mnemonic, format.statement.text) for format in machine.formats.values())
     return Table("Statements", ("instruction", "statement"), rows)
 
 
@@ -121,6 +123,6 @@ def element_text(element: Element) -> str:
     return "{" + ", ".join(f"{field.name}: {field.type}" for field in element.fields) + "}"
 
 
-def loops_text(of: InstructionFormat) -> str:
+def loops_text(format: InstructionFormat) -> str:
     """Loops with the bits of their trip counts, outermost first: `n6 k8 x10`."""
-    return " ".join(f"{loop.name}{loop.bits}" for loop in of.loops)
+    return " ".join(f"{loop.name}{loop.bits}" for loop in format.loops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -10,11 +11,22 @@ class FaultCode(IntEnum):
     """The fault register's values."""
 
     NONE = 0
-    OPCODE = 1  # an opcode that the machine does not have; address: the opcode
-    WAIT = 2  # a wait for an instruction that is not earlier in the program; address: the wait count
-    REGION = 3  # a DMA burst outside its region; address: the first DRAM byte outside
-    ADDRESS = 4  # an access outside an on-chip memory, or a block across two banks; address: its first word
-    BUS = 5  # the bus answered a burst with an error; address: 0
+    OPCODE = 1
+    WAIT = 2
+    REGION = 3
+    ADDRESS = 4
+    BUS = 5
+
+
+FAULT_CAUSES: Mapping[FaultCode, str] = {
+    FaultCode.NONE: "none",
+    FaultCode.OPCODE: "an opcode that the machine does not have; the opcode",
+    FaultCode.WAIT: "a wait for an instruction that is not earlier in the program; the wait count",
+    FaultCode.REGION: "a DMA burst outside its region; the first byte outside",
+    FaultCode.ADDRESS: "an access outside a memory, or a block across two banks; its first word",
+    FaultCode.BUS: "the bus answered with an error; 0",
+}
+"""What each fault is; after the semicolon, what the address register holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class Tensor:
     it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). An input with `windows`
     lies as isa/program/windows.py says.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
-    q of the type `integers`, or with the scales of each part where `scales` has them (`scale` is then 1, `zero_point`
-    0). A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
+    q of the type `integers`, or with a scale for each box where there are `scales` (`scale` is then 1, `zero_point` 0).
+    A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
     """
 
     name: str
@@ -90,12 +90,12 @@ def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
 
 
 def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
-    """What the elements of an array of the host's are in DRAM; `integers` is what a float32 is quantised to."""
+    """The type in DRAM of a host array's elements; `integers` is what a float32 is quantised to."""
     return parse_integer_type({"float32": integers, "uint8": "int8"}.get(dtype, dtype))
 
 
 def require_scales(tensor: Tensor) -> None:
-    """Raise IsaError unless zero points are of its integers, and scales of parts are for its parts and alone."""
+    """Raise IsaError unless zero points fit the stored integers, and `scales` fit the shape and stand alone."""
     if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
         raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
     limits = tensor.element.interval
@@ -106,7 +106,7 @@ def require_scales(tensor: Tensor) -> None:
         return
     tensor.scales.require_fit(tensor.shape)
     if (tensor.scale, tensor.zero_point) != (1, 0):
-        raise IsaError(f"{tensor.name}: a tensor with scales of parts has scale 1 and zero point 0 itself")
+        raise IsaError(f"{tensor.name}: a tensor with a scale for each box has scale 1 and zero point 0 itself")
 
 
 def element_scales(tensor: Tensor) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -39,9 +39,9 @@ class Scales:
         scales, zeros = np.array(self.values, np.float32), np.array(self.zero_points, np.int64)
         return self._spread(scales, shape), self._spread(zeros, shape)
 
-    def _spread(self, of_boxes: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    def _spread(self, by_box: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
         counts = self._counts(shape)
-        spread = of_boxes.reshape(counts)
+        spread = by_box.reshape(counts)
         for axis, (count, size) in enumerate(zip(counts, shape, strict=True)):
             if count > 1:
                 spread = spread.repeat(self.box[axis], axis).take(range(size), axis)
@@ -49,4 +49,4 @@ class Scales:
 
     def _counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """How many boxes lie along each dimension."""
-        return tuple(max(1, -(-size // max(1, of))) for size, of in zip(shape, self.box, strict=True))
+        return tuple(max(1, -(-size // max(1, edge))) for size, edge in zip(shape, self.box, strict=True))

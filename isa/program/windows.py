@@ -39,8 +39,8 @@ class Windows:
         return (*self.image, self.top, self.left, self.fold, self.columns, self.step)
 
     @staticmethod
-    def of(numbers: Sequence[int]) -> Windows:
-        """What `numbers` gives; raises IsaError for others."""
+    def from_numbers(numbers: Sequence[int]) -> Windows:
+        """The windows whose `numbers` these are; raises IsaError for any others."""
         if len(numbers) != 8 or min(numbers) < 0 or not all((*numbers[:3], *numbers[5:])):
             raise IsaError(
                 f"windows({', '.join(map(str, numbers))}): expected 8 numbers: channels, height, width, top, left, "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
-import re
 import subprocess
 from collections.abc import Mapping
 from functools import partial
@@ -77,15 +77,20 @@ def _hardware_sources() -> list[str]:
     while unread:
         path = unread.pop()
         read[path] = path.read_text()
-        imported = re.findall(r"^from tilewright\.(isa[\w.]*) import (\w+)", read[path], re.MULTILINE)
-        modules = [_package() / Path(*module.split(".")) for module, _ in imported]
-        names = [name for _, name in imported]
-        paths = [
-            module / f"{name}.py" if module.is_dir() else module.with_suffix(".py")
-            for module, name in zip(modules, names, strict=True)
-        ]
-        unread += [path for path in paths if path not in read and path not in unread]
+        imported = [file for node in ast.parse(read[path]).body for file in _isa_files(node)]
+        unread += [file for file in imported if file not in read and file not in unread]
     return [read[path] for path in sorted(read)]
+
+
+def _isa_files(node: ast.stmt) -> list[Path]:
+    """The files of isa/ that a line `from tilewright.isa… import …` reads: a module, or modules of a package."""
+    if not isinstance(node, ast.ImportFrom) or node.module is None:
+        return []
+    root, *folders = node.module.split(".")
+    if root != "tilewright" or folders[:1] != ["isa"]:
+        return []
+    place = _package().joinpath(*folders)
+    return [place / f"{alias.name}.py" for alias in node.names] if place.is_dir() else [place.with_suffix(".py")]
 
 
 def _build(top: str, texts: Mapping[str, str], folder: Path) -> Path:

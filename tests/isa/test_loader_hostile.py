@@ -173,7 +173,7 @@ SHIPPED = ", ".join(shipped_machines())
     [
         ("", "m.yaml: is empty; expected a machine description"),
         ("3", "m.yaml:1:1: expected a mapping, not 3"),
-        ("a: 1\na: 2", "m.yaml:2:1: the key 'a' stands twice; keep one"),
+        ("a: 1\na: 2", "m.yaml:2:1: the key 'a' appears twice; keep one"),
         ("? [1]\n: 2", "m.yaml:1:3: a key must be a word"),
         ("<<: 3", "m.yaml:1:5: `<<` takes a mapping, not 3"),
         ("a: *b", "m.yaml:1:4: not YAML: found undefined alias 'b'"),

@@ -80,11 +80,11 @@ def main(arguments: list[str]) -> int:
 
 
 def copied_tree(folder: Path) -> Path:
-    """A copy of everything that the tests import."""
+    """A copy of all that the tests import; links stay links, so that a fault in isa/ is one in tilewright.isa, too."""
     for name in COPIED:
         source, to = ROOT / name, folder / name
         if source.is_dir():
-            shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__", "sim_build"))
+            shutil.copytree(source, to, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "sim_build"))
         else:
             shutil.copy(source, to)
     return folder

@@ -9,8 +9,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tilewright.isa.assembly.assembler import assemble, disassemble
-from tilewright.isa.binary.elf import from_bytes, to_bytes
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.binary.elf import from_bytes
+from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import check
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, dram_image, place_regions

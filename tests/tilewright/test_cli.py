@@ -16,6 +16,7 @@ from tests.compiler.models import conv_model
 from tests.compiler.tile_programs import WORDS
 from tests.tilewright.command_line import Command, Ended
 from tilewright.isa.binary.elf import load, save
+from tilewright.isa.binary.elf_writer import tool_version
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program
 
@@ -49,6 +50,11 @@ def files(folder: Path) -> list[str]:
 
 
 # -- what works --------------------------------------------------------------------------------------------------------
+
+
+def test_tells_its_version(tilewright: Command) -> None:
+    ended = tilewright("--version")
+    assert (ended.code, ended.out) == (0, f"tilewright {tool_version()}\n")
 
 
 def test_compile_fixes_open_sizes(tilewright: Command, tmp_path: Path) -> None:
@@ -302,7 +308,7 @@ def test_refuses_a_program_of_another_machine(tilewright: Command, copy_file: Pa
     require_fault(
         tilewright("check", copy_file, "--isa", "tiny8"),
         f"{copy_file}: built for base16 (hash {hashes[0]}), given tiny8 (hash {hashes[1]}); "
-        "compile it for the machine that shall run it",
+        "compile it for the machine that will run it",
     )
 
 

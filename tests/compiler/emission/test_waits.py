@@ -10,7 +10,8 @@ from tests.compiler.tile_programs import random_tiles
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.waits import compute_waits
-from tilewright.isa.check.checker import FindingCode, check
+from tilewright.isa.check.checker import check
+from tilewright.isa.check.finding import FindingCode
 from tilewright.isa.check.footprint import footprint
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import ENGINES

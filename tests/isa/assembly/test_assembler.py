@@ -7,14 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.isa.random_instructions import random_instruction
-from tilewright.isa.assembly.assembler import (
-    AssemblyError,
-    assemble,
-    disassemble,
-    format_instruction,
-    parse_instruction,
-)
-from tilewright.isa.binary.elf import to_bytes
+from tilewright.isa.assembly.assembler import AssemblyError, assemble, parse_instruction
+from tilewright.isa.assembly.disassembler import disassemble, format_instruction
+from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.machine.machine import Machine

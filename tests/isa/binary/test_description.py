@@ -78,7 +78,7 @@ def test_names_the_wrong_value_of_scales(key: str, value: object, message: str) 
 
 def test_a_tensor_with_scales_of_parts_has_none_of_its_own() -> None:
     assert changed(lambda content: content["outputs"][1].update(scale=2)) == (
-        "outputs[1]: z: a tensor with scales of parts has scale 1 and zero point 0 itself"
+        "outputs[1]: z: a tensor with a scale for each box has scale 1 and zero point 0 itself"
     )
 
 

@@ -13,7 +13,8 @@ from elftools.elf.elffile import ELFFile
 from tests.isa.random_instructions import random_instruction
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.binary import elf_writer
-from tilewright.isa.binary.elf import from_bytes, load, save, to_bytes
+from tilewright.isa.binary.elf import from_bytes, load, save
+from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.program.program import Layer, Program, Tensor
@@ -51,7 +52,11 @@ def refusal(image: bytes) -> str:
 def with_digest(image: bytes) -> bytes:
     """The image with the right checksum of the whole file, as one who forges it would write."""
     end = elf_writer.FILE_DIGEST_OFFSET + elf_writer.DIGEST_BYTES
-    return image[: elf_writer.FILE_DIGEST_OFFSET] + elf_writer.file_digest(image) + image[end:]
+    return (
+        image[: elf_writer.FILE_DIGEST_OFFSET]
+        + elf_writer.file_digest(image, elf_writer.FILE_DIGEST_OFFSET)
+        + image[end:]
+    )
 
 
 def section(name: str) -> tuple[int, int]:
@@ -180,7 +185,7 @@ def test_refuses_another_machine() -> None:
         from_bytes(IMAGE, "net.npu", tiny8)
     assert str(error.value) == (
         f"net.npu: built for base16 (hash {BASE16.hash[:12]}), given tiny8 (hash {tiny8.hash[:12]}); compile it for "
-        "the machine that shall run it"
+        "the machine that will run it"
     )
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.isa.assembly.assembler import assemble
-from tilewright.isa.binary import partitioned_elf
+from tilewright.isa.binary.elf_writer import DIGEST_BYTES, file_digest
 from tilewright.isa.binary.partitioned_elf import (
-    DIGEST_BYTES,
     DIGEST_OFFSET,
     load_any,
     partitioned_from_bytes,
@@ -55,7 +54,7 @@ def refusal(image: bytes) -> str:
 def with_digest(image: bytes) -> bytes:
     """The image with the right checksum of the whole file, as one who forges it would write."""
     end = DIGEST_OFFSET + DIGEST_BYTES
-    return image[:DIGEST_OFFSET] + partitioned_elf._file_digest(image) + image[end:]
+    return image[:DIGEST_OFFSET] + file_digest(image, DIGEST_OFFSET) + image[end:]
 
 
 def test_loads_what_it_saves(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from tests.isa import checker_oracle
 from tests.isa.random_instructions import overlapping_program
 from tilewright.isa.assembly.assembler import assemble, parse_instruction
-from tilewright.isa.check.checker import FindingCode, check, require_valid
+from tilewright.isa.check.checker import check, require_valid
+from tilewright.isa.check.finding import FindingCode
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import MachineFileError, load_machine, load_machine_text, shipped_machines
+from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
+from tilewright.isa.files.machine_file import MachineFileError
 
 
 def complaints(text: str) -> list[str]:

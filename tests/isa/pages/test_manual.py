@@ -12,8 +12,9 @@ from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.statement import parse_statement
-from tilewright.isa.pages.manual import main, manual
+from tilewright.isa.pages.manual import manual
 from tilewright.isa.pages.mathematics import statement_mathematics
+from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.simulator.cycles import simulate_cycles
 
@@ -68,9 +69,9 @@ def test_prints_statements_as_mathematics(statement: str, mathematics: str) -> N
     assert statement_mathematics(changed) == mathematics
 
 
-def test_names_the_machines_when_called_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert "usage: python -m tilewright.isa.pages.manual MACHINE (base16" in capsys.readouterr().err
+def test_lists_every_fault() -> None:
+    section = manual(load_machine("tiny8")).split("\n## Faults\n")[1]
+    assert re.findall(r"^\| (\d) \| (\w+) \|", section, re.MULTILINE) == [(f"{c:d}", c.name) for c in FaultCode]
 
 
 @pytest.mark.parametrize(
@@ -100,5 +101,5 @@ def test_says_what_each_vector_instruction_shares() -> None:
     assert "| 2 to 3 | `(a + p.bias) * p.scale` | rescale, add, mul |" in of["requantize"]
     assert "| 2 to 3 | `(a - a_zero) * scale` | requantize, add, mul |" in of["rescale"]
     assert "| 4 to 5 | `(b - b_zero) * b_scale` | mul |" in of["add"]
-    assert "| 1 | `b - b_zero` | nobody |" in of["add"]
+    assert "| 1 | `b - b_zero` | none |" in of["add"]
     assert "| stage |" not in of["copy"]

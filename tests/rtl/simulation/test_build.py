@@ -1,5 +1,6 @@
 """The cache of netlists and simulations: made once, made anew when something changes, never half made."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,21 @@ def test_makes_a_netlist_anew_when_the_code_changes(emitted: list[str], monkeypa
 def test_watches_the_code_that_the_hardware_is_made_from() -> None:
     sources = "".join(build._hardware_sources())
     assert "class BankedMemory" in sources and "MMA_WEIGHT_LEAD" in sources and "def systolic_weights" in sources
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("from tilewright.isa.machine.memory import DRAM", ["isa/machine/memory.py"]),
+        ("from tilewright.isa.timing import (\n    BURST_BEATS,\n    Burst,\n)", ["isa/timing.py"]),
+        ("from tilewright.isa import errors, timing", ["isa/errors.py", "isa/timing.py"]),
+        ("from tilewright.rtl.fifo import Fifo", []),
+        ("import tilewright", []),
+    ],
+)
+def test_finds_the_files_of_an_import(line: str, files: list[str]) -> None:
+    [node] = ast.parse(line).body
+    assert build._isa_files(node) == [build._package() / file for file in files]
 
 
 def test_a_build_that_fails_leaves_no_program(emitted: list[str]) -> None:

@@ -201,7 +201,7 @@ def test_gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     made = []
     for number in range(3):
         output = tmp_path / f"{number}.onnx"
-        command = [sys.executable, "-m", "tilewright.cli", "quantize", str(tmp_path / "cnn.onnx"), "-o", str(output)]
+        command = [sys.executable, "-m", "tilewright", "quantize", str(tmp_path / "cnn.onnx"), "-o", str(output)]
         environment = {**os.environ, "PYTHONHASHSEED": str(number)}
         subprocess.run([*command, "--calibration", "random"], env=environment, check=True, capture_output=True)
         made.append(output.read_bytes())

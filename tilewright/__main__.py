@@ -1,0 +1,6 @@
+"""`python -m tilewright`: the command line of the Python that runs it, whatever is on the path."""
+
+from tilewright.cli import main
+
+if __name__ == "__main__":
+    main()

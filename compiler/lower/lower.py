@@ -32,7 +32,7 @@ from tilewright.compiler.lower.moves import (
     lower_space_to_depth,
     lower_take,
 )
-from tilewright.compiler.lower.network import Network, identity_index, result_loops, uint8_offset
+from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
 from tilewright.compiler.lower.permute import lower_permute
 from tilewright.compiler.lower.products import lower_average_pool, lower_conv
 from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
@@ -40,7 +40,6 @@ from tilewright.compiler.lower.transposed import lower_conv_transpose
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
-from tilewright.compiler.number_format import number_format
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
@@ -82,7 +81,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     If `blame` collects, what comes back is complete only when it found nothing.
     """
     graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
-    network = Network(graph, number_format(machine), machine.lanes, vector_blocks(machine))
+    network = network_of(graph, machine)
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):

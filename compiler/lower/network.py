@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
-from tilewright.compiler.number_format import NumberFormat
+from tilewright.compiler.number_format import NumberFormat, number_format
+from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Expr
+from tilewright.isa.machine.machine import Machine
 
 UINT8_OFFSET = 128
 """What a stored value is less than its uint8."""
@@ -40,7 +43,8 @@ class Network:
     graph: Graph
     number: NumberFormat
     lanes: int  # channels in a word of the machine
-    group: int = 1  # words of a pixel that lie together on chip
+    group: int  # words of a pixel that lie together on chip
+    softmax: SoftmaxFormat
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -80,6 +84,11 @@ class Network:
         of = self.graph.tensors[tensor]
         assert of.quantization is not None
         return of.quantization.scale, of.quantization.zero_point - uint8_offset(of)
+
+
+def network_of(graph: Graph, machine: Machine) -> Network:
+    """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
+    return Network(graph, number_format(machine), machine.lanes, vector_blocks(machine), softmax_format(machine))
 
 
 def result_scales(of: TensorType) -> NDArray[np.float64]:

@@ -21,11 +21,14 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.statement import Expr
 from tilewright.isa.program.program import Tensor
 
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+"""The dimensions of activations, [N, C, H, W]."""
 
-def stored_dtype(of: IntegerType) -> np.dtype[Any]:
+
+def stored_dtype(element_type: IntegerType) -> np.dtype[Any]:
     """numpy's smallest integer type that holds a type."""
-    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
-    return np.dtype(f"{'int' if of.is_signed else 'uint'}{bits}")
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= element_type.bits)
+    return np.dtype(f"{'int' if element_type.is_signed else 'uint'}{bits}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.matmul import transposition
-from tilewright.compiler.lower.network import Network, affine, identity_index
+from tilewright.compiler.lower.network import affine, identity_index, network_of
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Buffer, NestProgram
 from tilewright.compiler.nest.text import print_nests
-from tilewright.compiler.number_format import number_format
 from tilewright.compiler.pipeline import resume
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -118,7 +117,7 @@ def test_transposition_exchanges_channels_and_columns(shape: tuple[int, ...], ma
 def exchanging(shape: tuple[int, ...], machine: Machine) -> NestProgram:
     """t[n, w, h, c] = s[n, c, h, w]"""
     n, c, h, w = shape
-    network = Network(Graph("g", (), {}, {}, ("s",), {"t": "t"}, 13), number_format(machine), machine.lanes)
+    network = network_of(Graph("g", (), {}, {}, ("s",), {"t": "t"}, 13), machine)
     read = Access("s", (affine(("n", 1)), affine(("x", 1)), affine(("y", 1)), affine(("o", 1))))
     operator = Operator("exchange", "permute", ("s",), ("t",), {}, ("exchange",))
     target = Access("t", identity_index())

@@ -43,8 +43,8 @@ def number_format(machine: Machine) -> NumberFormat:
         (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS
     )
     widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
-    for of in machine.formats_of("vec"):
-        for rounded in _requantisations(of.statement.expr):
+    for format in machine.formats_of("vec"):
+        for rounded in _requantisations(format.statement.expr):
             kind, widths = _kind_and_widths(rounded, sums)
             widest[kind] = max(widest.get(kind, widths), widths)
     scales, shifts, biases = zip(*widest.values(), (sums, MAX_INTEGER_BITS.bit_length(), sums), strict=True)

@@ -93,11 +93,11 @@ def _divisors(number: int) -> Iterator[int]:
     return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
-def _reordered(weights: NDArray[Any], of: TensorType, fold: int) -> NDArray[Any]:
+def _reordered(weights: NDArray[Any], weight_type: TensorType, fold: int) -> NDArray[Any]:
     """[O, C, R, S] as [O, S · fold · C, ceil(R / fold), 1], real zeros for rows beyond R."""
     outputs, channels, height, width = weights.shape
     rows = -(-height // fold)
-    zeros = np.array(of.quantization.zero_points if of.quantization is not None else 0, weights.dtype)
+    zeros = np.array(weight_type.quantization.zero_points if weight_type.quantization is not None else 0, weights.dtype)
     full = np.empty((outputs, channels, rows * fold, width), weights.dtype)
     full[:] = zeros.reshape(-1, 1, 1, 1)
     full[:, :, :height] = weights

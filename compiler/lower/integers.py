@@ -15,9 +15,9 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.statement import Expr, Op
 
 
-def is_sum(of: TensorType) -> bool:
+def is_sum(tensor_type: TensorType) -> bool:
     """Whether a tensor holds sums as they are."""
-    return of.dtype == "int32"
+    return tensor_type.dtype == "int32"
 
 
 def integer_sum(
@@ -29,9 +29,9 @@ def integer_sum(
     `bounds` are the least and greatest total of each channel, [2, O]; `factors` what a sum counts in steps of the
     result. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
     """
-    of = network.graph.tensors[operator.outputs[0]]
+    result_type = network.graph.tensors[operator.outputs[0]]
     limits = ACCUMULATOR.interval
-    if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != of.limits:
+    if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != result_type.limits:
         raise CompileError(
             f"{describe(operator)}: its sums are rescaled or limited as int32; expected them as they are"
         )

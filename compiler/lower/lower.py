@@ -165,11 +165,11 @@ def _output_copies(network: Network) -> list[Nest]:
         held = network.buffer_of[tensor]
         if held == name:
             continue
-        of = network.buffers[held]
-        network.buffers[name] = replace(of, name=name)
-        loops = result_loops(of.shape)
+        buffer = network.buffers[held]
+        network.buffers[name] = replace(buffer, name=name)
+        loops = result_loops(buffer.shape)
         reads = {"a": Access(held, identity_index())}
-        copied = source("a", of.type.interval)
+        copied = source("a", buffer.type.interval)
         nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), copied, 0))
     return nests
 
@@ -185,32 +185,32 @@ def _drop_unread(network: Network) -> None:
     network.nests = kept[::-1]
     read = {access.tensor for nest in kept for access in nest.reads.values()}
     network.constants = {name: value for name, value in network.constants.items() if name in read}
-    network.constant_types = {name: of for name, of in network.constant_types.items() if name in read}
+    network.constant_types = {name: network.constant_types[name] for name in network.constants}
     hosted = {*network.graph.inputs, *network.graph.outputs}
     written = {nest.result.tensor for nest in kept}
-    network.buffers = {name: of for name, of in network.buffers.items() if name in hosted | written}
+    network.buffers = {name: buffer for name, buffer in network.buffers.items() if name in hosted | written}
 
 
 def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -> Tensor:
     graph = network.graph
-    of = graph.tensors[name] if windowed is None else windowed.host
+    host = graph.tensors[name] if windowed is None else windowed.host
     quantizers = [o for o in graph.operators if o.kind == "quantize" and o.inputs[0] == name]
-    if of.dtype == "float32" and len(quantizers) > 1:
+    if host.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
                 f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point"
             )
-    if of.dtype == "float32" and quantizers:
+    if host.dtype == "float32" and quantizers:
         quantized = quantizers[0].outputs[0]
         with RAISING.on(quantizers[0].nodes):
             _require_full_range(quantizers[0], graph.tensors[quantized])
-    elif of.quantization is not None:
+    elif host.quantization is not None:
         quantized = name
     else:
         raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
     axes = next((a for a in _transposes_after(name, graph)), ())
     windows = None if windowed is None else windowed.windows
-    return _host_tensor(name, of, quantized, axes, windows, network)
+    return _host_tensor(name, host, quantized, axes, windows, network)
 
 
 def _host_tensor(
@@ -219,15 +219,15 @@ def _host_tensor(
     """An input or output: what the host has, and the quantised tensor that it converts it to or from."""
     if host.dtype not in DTYPES:
         raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
-    of = network.graph.tensors[quantized]
-    assert of.quantization is not None
+    tensor_type = network.graph.tensors[quantized]
+    assert tensor_type.quantization is not None
     scale, zero, scales = 1.0, 0, None
-    if of.quantization.axis is None:
+    if tensor_type.quantization.axis is None:
         scale, zero = network.quantization(quantized)
     else:
-        scales = scales_of_parts(of.quantization, of.shape)
-        scales = replace(scales, zero_points=tuple(point - uint8_offset(of) for point in scales.zero_points))
-    integers = of.dtype if host.dtype == "float32" and of.dtype in INTEGERS else "int8"
+        scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
+        scales = replace(scales, zero_points=tuple(point - uint8_offset(tensor_type) for point in scales.zero_points))
+    integers = tensor_type.dtype if host.dtype == "float32" and tensor_type.dtype in INTEGERS else "int8"
     return Tensor(
         name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales
     )  # fmt: skip
@@ -248,8 +248,8 @@ def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def _require_full_range(operator: Operator, of: TensorType) -> None:
-    if (operator.attributes["low"], operator.attributes["high"]) != of.limits:
+def _require_full_range(operator: Operator, tensor_type: TensorType) -> None:
+    if (operator.attributes["low"], operator.attributes["high"]) != tensor_type.limits:
         raise CompileError(f"{describe(operator)}: the input is limited before it is quantised; limit it after")
 
 

@@ -128,7 +128,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     channels = np.concatenate([first + spread.channels for first, spread in zip(apart, spreads, strict=True)])
     spread = Spread(buffer, channels, network.buffers[buffer].shape[1])
     network.spreads[network.buffer_of[y]] = spread
-    pieces = [(of.buffer, of.width, first) for of, first in zip(spreads, apart, strict=True)]
+    pieces = [(piece.buffer, piece.width, first) for piece, first in zip(spreads, apart, strict=True)]
     nests = _side_by_side(operator, pieces, buffer, network)
     matrix = selector(operator.name, channels.tolist(), spread.width, network)
     whole = (_all(n), _all(height), _all(width))

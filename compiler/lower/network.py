@@ -52,11 +52,11 @@ class Network:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
 
-    def add_constant(self, name: str, values: NDArray[Any], of: IntegerType) -> str:
+    def add_constant(self, name: str, values: NDArray[Any], element_type: IntegerType) -> str:
         while name in self.constants or name in self.buffers:
             name += "'"
-        self.constants[name] = values.astype(stored_dtype(of))
-        self.constant_types[name] = of
+        self.constants[name] = values.astype(stored_dtype(element_type))
+        self.constant_types[name] = element_type
         return name
 
     def stored_constant(self, tensor: str) -> str:
@@ -81,9 +81,9 @@ class Network:
 
     def quantization(self, tensor: str) -> tuple[float, int]:
         """Scale, and zero point of the stored int8."""
-        of = self.graph.tensors[tensor]
-        assert of.quantization is not None
-        return of.quantization.scale, of.quantization.zero_point - uint8_offset(of)
+        tensor_type = self.graph.tensors[tensor]
+        assert tensor_type.quantization is not None
+        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - uint8_offset(tensor_type)
 
 
 def network_of(graph: Graph, machine: Machine) -> Network:
@@ -91,14 +91,14 @@ def network_of(graph: Graph, machine: Machine) -> Network:
     return Network(graph, number_format(machine), machine.lanes, vector_blocks(machine), softmax_format(machine))
 
 
-def result_scales(of: TensorType) -> NDArray[np.float64]:
+def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:
     """The scale of a result, or that of each channel."""
-    assert of.quantization is not None
-    return np.array(of.quantization.scales, np.float64)
+    assert tensor_type.quantization is not None
+    return np.array(tensor_type.quantization.scales, np.float64)
 
 
-def uint8_offset(of: TensorType) -> int:
-    return UINT8_OFFSET if of.dtype == "uint8" else 0
+def uint8_offset(tensor_type: TensorType) -> int:
+    return UINT8_OFFSET if tensor_type.dtype == "uint8" else 0
 
 
 # -- loops and accesses ------------------------------------------------------------------------------------------------
@@ -158,9 +158,11 @@ def whole(shape: Sequence[int]) -> Box:
 
 
 def target_of(operator: Operator, network: Network) -> Target:
-    of = network.graph.tensors[operator.outputs[0]]
-    assert of.quantization is not None and len(set(of.quantization.zero_points)) == 1
-    offset = uint8_offset(of)
-    zero = of.quantization.zero_points[0] - offset
-    low, high = (operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), of.limits, strict=True))
+    result_type = network.graph.tensors[operator.outputs[0]]
+    assert result_type.quantization is not None and len(set(result_type.quantization.zero_points)) == 1
+    offset = uint8_offset(result_type)
+    zero = result_type.quantization.zero_points[0] - offset
+    low, high = (
+        operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), result_type.limits, strict=True)
+    )
     return Target(zero, low - offset, high - offset)

@@ -117,7 +117,7 @@ def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine,
     for run, index in at.items():
         dimension, step = run.result if is_result else run.source
         constants[dimension] += index * step
-    return tuple(affine(*of, constant=constant) for of, constant in zip(terms, constants, strict=True))
+    return tuple(affine(*moving, constant=constant) for moving, constant in zip(terms, constants, strict=True))
 
 
 def _over(access: Access, channels: Affine) -> Access:

@@ -136,8 +136,8 @@ def _requantised_sum(
     }
     reads: dict[str, Access] = {}
     leaves: dict[str, Expr] = {}
-    for part, (values, of) in parameters.items():
-        constant = network.add_constant(f"{name}.{part}", values, of)
+    for part, (values, element_type) in parameters.items():
+        constant = network.add_constant(f"{name}.{part}", values, element_type)
         reads[part] = Access(constant, (affine(("o", 1)),))
         leaves[part] = source(part, network.values(constant))
     return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
@@ -152,14 +152,14 @@ def _read_values(access: Access, network: Network) -> Interval:
 def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel."""
     name = operator.inputs[1]
-    of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
-    assert of.quantization is not None
-    if of.quantization.axis not in (None, 0):
+    weight_type, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
+    assert weight_type.quantization is not None
+    if weight_type.quantization.axis not in (None, 0):
         raise CompileError(
             f"{describe(operator)}: its weights have scales along another dimension than the output channels"
         )
-    zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
-    scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
+    zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
+    scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros, scales
 
 

@@ -75,11 +75,11 @@ def parse_nests(text: str) -> NestProgram:
     constants, types, buffers, nests = {}, {}, {}, []
     for operation in whole.region.operations:
         match operation:
-            case Operation(name="nest.constant", results=(name,), result_types=(of,)):
+            case Operation(name="nest.constant", results=(name,), result_types=(memref,)):
                 constants[name] = attribute(operation, "value", np.ndarray)
-                _, types[name] = _parse_memref(of)
-            case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
-                buffers[name] = Buffer(name, *_parse_memref(of))
+                _, types[name] = _parse_memref(memref)
+            case Operation(name="nest.buffer", results=(name,), result_types=(memref,)):
+                buffers[name] = Buffer(name, *_parse_memref(memref))
             case Operation(name="nest.compute", results=()):
                 ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
                 nests.append(_parse_nest(operation, ranks))
@@ -99,8 +99,8 @@ def parse_nests(text: str) -> NestProgram:
 # -- types and constants -----------------------------------------------------------------------------------------------
 
 
-def _memref(shape: tuple[int, ...], of: IntegerType) -> str:
-    return shaped_type("memref", shape, f"{'' if of.is_signed else 'u'}i{of.bits}")
+def _memref(shape: tuple[int, ...], element_type: IntegerType) -> str:
+    return shaped_type("memref", shape, f"{'' if element_type.is_signed else 'u'}i{element_type.bits}")
 
 
 def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
@@ -112,9 +112,9 @@ def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
 
 
 def _print_constant(name: str, program: NestProgram) -> Operation:
-    values, of = program.constants[name], program.constant_types[name]
-    stored = values.astype(stored_dtype(of))
-    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(_memref(values.shape, of),))
+    values, element_type = program.constants[name], program.constant_types[name]
+    stored, memref = values.astype(stored_dtype(element_type)), _memref(values.shape, element_type)
+    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(memref,))
 
 
 # -- nests -------------------------------------------------------------------------------------------------------------
@@ -312,8 +312,8 @@ def _build(
             return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
         case ast.Call(func=ast.Name(id="round_shift"), args=args):
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
-        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=of)]):
-            return make(Op.WRAP, *built(value), type=parse_integer_type(of))
+        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=element_type)]):
+            return make(Op.WRAP, *built(value), type=parse_integer_type(element_type))
         case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
             return across_lanes(_ACROSS_LANES[word], *built(reduced))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:

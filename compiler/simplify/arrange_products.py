@@ -95,8 +95,8 @@ class _Arranged:
         return turned
 
     def _type_exchanged(self, name: str, turned: str) -> None:
-        of = self.tensors[name]
-        self.tensors[turned] = replace(of, shape=tuple(of.shape[axis] for axis in EXCHANGED))
+        tensor_type = self.tensors[name]
+        self.tensors[turned] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in EXCHANGED))
 
     def _fresh(self, name: str) -> str:
         while name in self.tensors:

@@ -35,10 +35,10 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
     rank = len(view.type(operator.outputs[0]).shape)
     changes, inputs = [], []
     for name in operator.inputs:
-        of = view.type(name)
-        shape = (1,) * (rank - len(of.shape)) + of.shape
+        operand = view.type(name)
+        shape = (1,) * (rank - len(operand.shape)) + operand.shape
         constant = constant_weights(name, view)
-        if len(of.shape) == rank or (constant is not None and not _has_one_scale(constant)):
+        if len(operand.shape) == rank or (constant is not None and not _has_one_scale(constant)):
             inputs.append(name)
             continue
         if constant is not None:
@@ -49,7 +49,7 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
             continue
         fresh = view.fresh(f"{operator.name}.{name}.shaped")
         made = Operator(f"{operator.name}.shape", "reshape", (name,), (fresh,), {}, operator.nodes)
-        changes.append(Replacement((made,), {fresh: replace(of, shape=shape)}))
+        changes.append(Replacement((made,), {fresh: replace(operand, shape=shape)}))
         inputs.append(fresh)
     made = replace(operator, kind=KINDS[operator.kind], inputs=tuple(inputs), attributes={})
     return reduce(joined, [*changes, Replacement((made,))])
@@ -96,12 +96,12 @@ def quantized_between(operator: Operator, view: View) -> Replacement | None:
         return None
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
-    of = TensorType(types[0].dtype, view.type(result).shape, types[0].quantization)
+    result_type = TensorType(types[0].dtype, view.type(result).shape, types[0].quantization)
     inputs = tuple(source.inputs[0] for source in sources if source is not None)
-    low, high = of.limits
+    low, high = result_type.limits
     made = replace(operator, inputs=inputs, outputs=(integers,), attributes={"low": low, "high": high})
     back = Operator(f"{operator.name}.dequantize", "dequantize", (integers,), (result,), {}, operator.nodes)
-    return Replacement((made, back), {integers: of})
+    return Replacement((made, back), {integers: result_type})
 
 
 def spread_channel(operator: Operator, view: View) -> Replacement | None:
@@ -111,30 +111,33 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
         return None
     channels = stored_shape(result.shape, describe(operator))[1]
     for position, name in enumerate(operator.inputs):
-        of, value = view.type(name), view.constant(name)
-        if of.quantization is None:
+        operand, value = view.type(name), view.constant(name)
+        if operand.quantization is None:
             continue
-        n, c, h, w = stored_shape(of.shape, describe(operator))
+        n, c, h, w = stored_shape(operand.shape, describe(operator))
         if c != 1 or channels == 1:
             continue
-        if of.quantization.axis is not None:
+        if operand.quantization.axis is not None:
             raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
         if value is not None:
             fresh = view.fresh(f"{operator.name}.{name}.spread")
             full = np.repeat(value, channels, axis=1)
             inputs = tuple(fresh if at == position else other for at, other in enumerate(operator.inputs))
-            types = {fresh: replace(of, shape=full.shape)}
+            types = {fresh: replace(operand, shape=full.shape)}
             return Replacement((replace(operator, inputs=inputs),), types, {fresh: full})
         spread, ones = (view.fresh(f"{operator.name}.{name}.{part}") for part in ("spread", "ones"))
         shape = (n, channels, h, w)[: len(result.shape)] if len(result.shape) != 3 else (n, channels, w)
-        low, high = of.limits
+        low, high = operand.limits
         attributes = {
             "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "low": low, "high": high,
         }  # fmt: skip
         weights = np.ones((channels, 1, 1, 1), np.int8)
         product = Operator(f"{operator.name}.spread", "conv", (name, ones), (spread,), attributes, operator.nodes)
         inputs = tuple(spread if at == position else other for at, other in enumerate(operator.inputs))
-        types = {spread: replace(of, shape=shape), ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,)))}
+        types = {
+            spread: replace(operand, shape=shape),
+            ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,))),
+        }
         return Replacement((product, replace(operator, inputs=inputs)), types, {ones: weights})
     return None
 

@@ -108,10 +108,11 @@ def factor_before_quantization(operator: Operator, view: View) -> Replacement | 
     chain = _chain_before(integers, view, *ALONG)
     if quantize is None or view.producer(chain[-1].inputs[0] if chain else integers, "product") is None:
         return None
-    of = view.type(integers)
-    assert of.quantization is not None
+    before_type = view.type(integers)
+    assert before_type.quantization is not None
     finer = view.fresh(f"{integers}.scaled")
-    types = {finer: replace(of, quantization=replace(of.quantization, scales=(of.quantization.scale * factor,)))}
+    meaning = replace(before_type.quantization, scales=(before_type.quantization.scale * factor,))
+    types = {finer: replace(before_type, quantization=meaning)}
     after = replace(dequantize, inputs=(finer,), outputs=operator.outputs, nodes=dequantize.nodes + operator.nodes)
     if quantize.kind == "product":
         return Replacement((replace(_times(quantize, factor), outputs=(finer,)), after), types)
@@ -230,14 +231,14 @@ def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
     The same for all operators of two operands, and what is computed from a product element by element.
     """
     reshapes = [view.producer(name, "reshape") for name in operator.inputs]
-    found = next((position for position, of in enumerate(reshapes) if of is not None), None)
+    found = next((position for position, producer in enumerate(reshapes) if producer is not None), None)
     if found is None:
         return None
     reshape, other, result = reshapes[found], operator.inputs[1 - found], operator.outputs[0]
     assert reshape is not None
-    value, of = view.constant(other), view.type(other)
+    value, other_type = view.constant(other), view.type(other)
     source, shape = reshape.inputs[0], view.type(result).shape
-    is_plain = of.quantization is None or of.quantization.axis is None
+    is_plain = other_type.quantization is None or other_type.quantization.axis is None
     if value is None or not is_plain or shape != view.type(reshape.outputs[0]).shape:
         return None
     if len(view.type(source).shape) > 4 or not _is_of_product(source, view):
@@ -245,8 +246,9 @@ def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
     constant, middle = view.fresh(f"{other}.unshaped"), view.fresh(f"{result}.unshaped")
     whole = _without_repetition(np.broadcast_to(value, shape).reshape(view.type(source).shape))
     types = {
-        constant: replace(of, shape=whole.shape), middle: replace(view.type(result), shape=view.type(source).shape)
-    }  # fmt: skip
+        constant: replace(other_type, shape=whole.shape),
+        middle: replace(view.type(result), shape=view.type(source).shape),
+    }
     inputs = (source, constant) if found == 0 else (constant, source)
     made = replace(operator, inputs=inputs, outputs=(middle,))
     after = replace(reshape, inputs=(middle,), outputs=(result,))
@@ -339,8 +341,8 @@ class _Moves:
         name = self._view.fresh(f"{self._operator.name}.{part}")
         while name in self._types:
             name += "'"
-        of = self._view.type(self._operator.outputs[0])
-        self._types[name] = replace(of, shape=tuple(shape))
+        result_type = self._view.type(self._operator.outputs[0])
+        self._types[name] = replace(result_type, shape=tuple(shape))
         title = self._operator.name if part == "product" else f"{self._operator.name}.{part}"
         self._operators.append(Operator(title, kind, inputs, (name,), attributes, self._operator.nodes))
         return name

@@ -88,14 +88,14 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
     return tuple(int(value) for value in values)
 
 
-def _meaning_of_input(operator: Operator, of: TensorType, zero: int, view: View) -> Quantization | None:
+def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, view: View) -> Quantization | None:
     """What the input's integers mean: as where they are made, or in steps of one; None where that is not known yet."""
     x = operator.inputs[0]
-    if of.quantization is None:
+    if tensor_type.quantization is None:
         return Quantization((1.0,), (zero,)) if x in view.inputs else None
-    if of.quantization.axis is not None or of.quantization.zero_point != zero:
-        made = list(of.quantization.zero_points)
+    if tensor_type.quantization.axis is not None or tensor_type.quantization.zero_point != zero:
+        made = list(tensor_type.quantization.zero_points)
         raise CompileError(
             f"{describe(operator)}: the zero point of its input is {zero}, {x!r} is made with {made}; expected the same"
         )
-    return of.quantization
+    return tensor_type.quantization

@@ -37,10 +37,10 @@ def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
         return None  # the host orders an input's elements
     source, result = before.inputs[0], operator.outputs[0]
     middle = view.fresh(f"{result}.unshaped")
-    of = replace(view.type(result), shape=view.type(source).shape)
+    tensor_type = replace(view.type(result), shape=view.type(source).shape)
     rescale = replace(operator, inputs=(source,), outputs=(middle,))
     reshape = replace(before, inputs=(middle,), outputs=(result,))
-    return Replacement((rescale, reshape), {middle: of})
+    return Replacement((rescale, reshape), {middle: tensor_type})
 
 
 def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:

@@ -32,7 +32,7 @@ def concat(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
     types = [view.type(name) for name in operator.inputs]
-    inputs = tuple(name for name, of in zip(operator.inputs, types, strict=True) if 0 not in of.shape)
+    inputs = tuple(name for name, operand in zip(operator.inputs, types, strict=True) if 0 not in operand.shape)
     if all(constant_weights(name, view) is not None for name in inputs):
         return None
     if len(inputs) == 1:
@@ -105,10 +105,10 @@ def gather(operator: Operator, view: View) -> Replacement | None:
     if indices.ndim == 1:
         return take(operator, source, result, {axis: taken}, view)
     kept = view.fresh(f"{result}.kept")
-    of = replace(view.type(result), shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    kept_type = replace(view.type(result), shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     change = take(operator, source, kept, {axis: taken}, view)
     reshape = Operator(f"{operator.name}.reshape", "reshape", (kept,), (result,), {}, operator.nodes)
-    return joined(Replacement((), {kept: of}), joined(change, Replacement((reshape,))))
+    return joined(Replacement((), {kept: kept_type}), joined(change, Replacement((reshape,))))
 
 
 def expand(operator: Operator, view: View) -> Replacement | None:
@@ -215,36 +215,37 @@ def concat_before_dequantize(operator: Operator, view: View) -> Replacement | No
     types = [view.type(name) for name in integers]
     if not types or len(integers) < len(sources):
         return None
-    of = types[0]
-    if any((other.dtype, other.quantization) != (of.dtype, of.quantization) for other in types):
+    tensor_type = types[0]
+    if any((other.dtype, other.quantization) != (tensor_type.dtype, tensor_type.quantization) for other in types):
         return None
     result = operator.outputs[0]
     joint = view.fresh(f"{result}.integers")
     after = Operator(f"{operator.name}.dequantize", "dequantize", (joint,), (result,))
-    change = Replacement((), {joint: replace(of, shape=view.type(result).shape)})
+    change = Replacement((), {joint: replace(tensor_type, shape=view.type(result).shape)})
     inputs = []
     for position, name in enumerate(operator.inputs):
         constant = constants[name]
         if constant is None:
             inputs.append(integers.pop(0))
             continue
-        values = _on_grid(constant.real, of)
+        values = _on_grid(constant.real, tensor_type)
         if values is None:
             return None
         inputs.append(view.fresh(f"{result}.constant{position}"))
-        stored = Replacement((), {inputs[-1]: replace(of, shape=values.shape)}, {inputs[-1]: values})
+        stored = Replacement((), {inputs[-1]: replace(tensor_type, shape=values.shape)}, {inputs[-1]: values})
         change = joined(change, stored)
     return joined(change, Replacement((replace(operator, inputs=tuple(inputs), outputs=(joint,)), after)))
 
 
-def _on_grid(real: NDArray[np.float64], of: TensorType) -> NDArray[np.int64] | None:
+def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.int64] | None:
     """Real numbers as integers of a type; None if some of them have none."""
-    assert of.quantization is not None
-    steps = real / of.quantization.scale + of.quantization.zero_point
+    assert tensor_type.quantization is not None
+    steps = real / tensor_type.quantization.scale + tensor_type.quantization.zero_point
     values = np.rint(steps)
-    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < of.limits[0] or values.max() > of.limits[1]:
+    low, high = tensor_type.limits
+    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < low or values.max() > high:
         return None
-    return values.astype(of.dtype)
+    return values.astype(tensor_type.dtype)
 
 
 def into_concat(operator: Operator, view: View) -> Replacement | None:
@@ -253,11 +254,11 @@ def into_concat(operator: Operator, view: View) -> Replacement | None:
     if before is None or (operator.kind == "rescale" and not view.is_read_once(operator.inputs[0])):
         return None
     result = operator.outputs[0]
-    of = view.type(result)
+    result_type = view.type(result)
     made, types = [], {}
     for position, source in enumerate(before.inputs):
         name = view.fresh(f"{result}.{position}")
-        types[name] = replace(of, shape=view.type(source).shape)
+        types[name] = replace(result_type, shape=view.type(source).shape)
         made.append(replace(operator, name=f"{operator.name}.{position}", inputs=(source,), outputs=(name,)))
     after = replace(before, inputs=tuple(types), outputs=(result,))
     return Replacement((*made, after), types)
@@ -286,11 +287,12 @@ def quantize_constant(operator: Operator, view: View) -> Replacement | None:
     return Replacement(constants={operator.outputs[0]: _quantized(source.real, result, operator)})
 
 
-def _quantized(real: NDArray[np.float64], of: TensorType, operator: Operator) -> NDArray[np.int64]:
-    assert of.quantization is not None
-    steps = np.rint(real.astype(np.float32) / np.float32(of.quantization.scale)) + of.quantization.zero_point
+def _quantized(real: NDArray[np.float64], tensor_type: TensorType, operator: Operator) -> NDArray[np.int64]:
+    assert tensor_type.quantization is not None
+    scale, zero = tensor_type.quantization.scale, tensor_type.quantization.zero_point
+    steps = np.rint(real.astype(np.float32) / np.float32(scale)) + zero
     limits = operator.attributes["low"], operator.attributes["high"]
-    values: NDArray[np.int64] = np.clip(steps, *limits).astype(of.dtype)
+    values: NDArray[np.int64] = np.clip(steps, *limits).astype(tensor_type.dtype)
     return values
 
 

@@ -136,7 +136,7 @@ class _Chain:
 
     def replacement(self) -> Replacement:
         last = replace(self._made[-1], outputs=self._operator.outputs)
-        tensors = {name: of for name, of in self._tensors.items() if name not in self._made[-1].outputs}
+        tensors = {name: self._tensors[name] for name in self._tensors if name not in self._made[-1].outputs}
         return Replacement((*self._made[:-1], last), tensors, self._constants)
 
     @property
@@ -173,17 +173,17 @@ def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     if dequantize is None:
         return None
     source = dequantize.inputs[0]
-    of = view.type(source)
-    assert of.quantization is not None
-    steps = operator.attributes["value"] / of.quantization.scale
+    tensor_type = view.type(source)
+    assert tensor_type.quantization is not None
+    steps = operator.attributes["value"] / tensor_type.quantization.scale
     if not math.isfinite(steps) or abs(steps - round(steps)) > EXACT_GRID:
         return None
-    value = round(steps) + of.quantization.zero_point
-    if not of.limits[0] <= value <= of.limits[1]:
+    value = round(steps) + tensor_type.quantization.zero_point
+    if not tensor_type.limits[0] <= value <= tensor_type.limits[1]:
         return None
     attributes = {**operator.attributes, "value": float(value)}
     made = replace(operator, inputs=(source,), attributes=attributes)
-    return below(dequantize, made, replace(of, shape=view.type(operator.outputs[0]).shape), view)
+    return below(dequantize, made, replace(tensor_type, shape=view.type(operator.outputs[0]).shape), view)
 
 
 def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
@@ -191,9 +191,9 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
     before = view.producer(operator.inputs[0], "pad")
     if before is None:
         return None
-    of = view.type(operator.outputs[0])
-    assert of.quantization is not None
-    value = quantized_value(before.attributes["value"], of.quantization, of.limits)
+    tensor_type = view.type(operator.outputs[0])
+    assert tensor_type.quantization is not None
+    value = quantized_value(before.attributes["value"], tensor_type.quantization, tensor_type.limits)
     value = min(max(value, operator.attributes["low"]), operator.attributes["high"])
     return above(operator, replace(before, attributes={**before.attributes, "value": float(value)}), view)
 
@@ -204,10 +204,10 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
 def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
     """op(pad(q)) on integers → op(q) with the sum of both paddings, if the values around are those of op's padding."""
     before = view.producer(operator.inputs[0], "pad")
-    of = view.type(operator.inputs[0])
-    if before is None or of.quantization is None or view.type(operator.outputs[0]).quantization is None:
+    padded = view.type(operator.inputs[0])
+    if before is None or padded.quantization is None or view.type(operator.outputs[0]).quantization is None:
         return None
-    outside = of.limits[0] if operator.kind == "max_pool" else of.quantization.zero_point
+    outside = padded.limits[0] if operator.kind == "max_pool" else padded.quantization.zero_point
     if before.attributes["value"] != outside:
         return None
     attributes = dict(operator.attributes)
@@ -217,7 +217,9 @@ def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
         attributes["counts_padding"] = 1
     attributes["pads"] = tuple(a + b for a, b in zip(attributes["pads"], before.attributes["pads"], strict=True))
     source = before.inputs[0]
-    types = {} if view.type(source).quantization else {source: replace(view.type(source), quantization=of.quantization)}
+    types = (
+        {} if view.type(source).quantization else {source: replace(view.type(source), quantization=padded.quantization)}
+    )
     nodes = before.nodes + operator.nodes
     made = replace(operator, inputs=(source, *operator.inputs[1:]), attributes=attributes, nodes=nodes)
     return Replacement((made,), types)

@@ -63,12 +63,12 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
 def _of_columns(operator: Operator, view: View) -> Replacement:
     """Gemm with transA: its first operand transposed, and Gemm without."""
     x = operator.inputs[0]
-    turned, of = view.fresh(f"{operator.name}.turned"), view.type(x)
+    turned, tensor_type = view.fresh(f"{operator.name}.turned"), view.type(x)
     nodes, axes = operator.nodes, {"axes": (1, 0)}
     before = Operator(f"{operator.name}.turn", "transpose", (x,), (turned,), axes, nodes)
     attributes = {name: value for name, value in operator.attributes.items() if name != "transA"}
     plain = replace(operator, inputs=(turned, *operator.inputs[1:]), attributes=attributes)
-    return Replacement((before, plain), {turned: replace(of, shape=of.shape[::-1])})
+    return Replacement((before, plain), {turned: replace(tensor_type, shape=tensor_type.shape[::-1])})
 
 
 def matmul(operator: Operator, view: View) -> Replacement | None:
@@ -92,8 +92,8 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
     turned, product = view.fresh(f"{operator.name}.turned"), view.fresh(f"{operator.name}.product")
     types = {
-        name: replace(of, shape=tuple(of.shape[axis] for axis in first))
-        for name, of in ((turned, source), (product, result))
+        name: replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in first))
+        for name, tensor_type in ((turned, source), (product, result))
     }
     before = replace(operator, name=f"{operator.name}.turn", kind="transpose", inputs=(x,), outputs=(turned,))
     after = replace(operator, name=f"{operator.name}.back", kind="transpose", inputs=(product,), outputs=(y,))

@@ -105,27 +105,28 @@ def _dequantize_constant(
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
-def only_at_an_end(of: TensorType) -> str:
+def only_at_an_end(tensor_type: TensorType) -> str:
     """Why a quantised tensor may only be an input or output of the model; empty if operators take it too."""
-    if of.dtype in ENDS:
-        return f"an activation is {of.dtype}; expected int8 or uint8"
-    if of.quantization is None or of.quantization.axis is None:
+    if tensor_type.dtype in ENDS:
+        return f"an activation is {tensor_type.dtype}; expected int8 or uint8"
+    if tensor_type.quantization is None or tensor_type.quantization.axis is None:
         return ""
-    return f"an activation has a scale for each {'block' if of.quantization.block else 'channel'}; expected one scale"
+    part = "block" if tensor_type.quantization.block else "channel"
+    return f"an activation has a scale for each {part}; expected one scale"
 
 
-def _is_of_channels(of: TensorType) -> bool:
+def _is_of_channels(tensor_type: TensorType) -> bool:
     """Whether each channel has a scale and all have one zero point: a product's sums have a scale for each anyway."""
-    parts = of.quantization
-    if of.dtype not in INTEGERS or parts is None:
+    parts = tensor_type.quantization
+    if tensor_type.dtype not in INTEGERS or parts is None:
         return False
     return (parts.axis, parts.block) == (1, 0) and len(set(parts.zero_points)) == 1
 
 
-def _is_convolved(name: str, of: TensorType, view: View) -> bool:
+def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
     """Whether a float tensor is the result of a convolution, within limits that are one for all channels of `of`."""
     clamp = view.producer(name, "clamp")
-    if clamp is not None and integer_limits(clamp, of, *of.limits) is None:
+    if clamp is not None and integer_limits(clamp, tensor_type, *tensor_type.limits) is None:
         return False
     return view.producer(name if clamp is None else clamp.inputs[0], "conv") is not None
 
@@ -137,16 +138,17 @@ def _is_only_dequantized(name: str, view: View) -> bool:
 def unread_reason(operator: Operator, graph: Graph) -> str:
     """Why a QuantizeLinear or DequantizeLinear of an activation was left as it is."""
     is_quantize = operator.kind == "onnx.QuantizeLinear"
-    of = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
+    tensor_type = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
     scale = graph.constants.get(operator.inputs[1])
     if scale is None:
         return "its scale is computed; expected a constant"
     block = operator.attributes.get("block_size", 0)
     parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    of = replace(of, quantization=parts)
-    if of.dtype in INTEGERS and not block:
-        return f"{only_at_an_end(of)}, or a Conv before it and an output of the model after it, and one zero point"
-    return f"{only_at_an_end(of)}; others only go from an input of the model to an output"
+    tensor_type = replace(tensor_type, quantization=parts)
+    reason = only_at_an_end(tensor_type)
+    if tensor_type.dtype in INTEGERS and not block:
+        return f"{reason}, or a Conv before it and an output of the model after it, and one zero point"
+    return f"{reason}; others only go from an input of the model to an output"
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
@@ -178,7 +180,7 @@ def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int
     """One for each index of an axis; or for each block along it, and each index of all other dimensions."""
     if block < 1:
         return (shape[axis],)
-    return tuple(-(-size // block) if of == axis else size for of, size in enumerate(shape))
+    return tuple(-(-size // block) if dimension == axis else size for dimension, size in enumerate(shape))
 
 
 def _require_positive(operator: Operator, quantization: Quantization | None) -> None:

@@ -85,10 +85,10 @@ def _largest(
         return Replacement((Operator(operator.name, "channel_max", (source,), outputs, {}, operator.nodes),))
     between = view.fresh(f"{outputs[0]}.pooled")
     pixels = (size - k + 1 for size, k in zip(sizes[HEIGHT:], window.kernel, strict=True))
-    of = replace(view.type(source), shape=(*sizes[:HEIGHT], *pixels))
+    pooled_type = replace(view.type(source), shape=(*sizes[:HEIGHT], *pixels))
     pool = pooled(replace(operator, name=f"{operator.name}.pool", outputs=(between,)), "max_pool", window, {})
     last = Operator(operator.name, "channel_max", (between,), outputs, {}, operator.nodes)
-    return joined(pool, Replacement((last,), {between: of}))
+    return joined(pool, Replacement((last,), {between: pooled_type}))
 
 
 def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:

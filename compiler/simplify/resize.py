@@ -121,37 +121,37 @@ def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, fl
 # -- coordinates -------------------------------------------------------------------------------------------------------
 
 
-def _places(transform: Callable[[np.float32, _Axis], np.float32], of: _Axis) -> list[np.float32]:
+def _places(transform: Callable[[np.float32, _Axis], np.float32], axis: _Axis) -> list[np.float32]:
     """Where each index of the result lies between the operand's indices."""
-    if of.size == of.resized and of.scale == 1:
-        return [np.float32(index) for index in range(of.size)]
-    return [np.float32(transform(np.float32(index), of)) for index in range(of.resized)]
+    if axis.size == axis.resized and axis.scale == 1:
+        return [np.float32(index) for index in range(axis.size)]
+    return [np.float32(transform(np.float32(index), axis)) for index in range(axis.resized)]
 
 
 HALF = np.float32(0.5)
 
 
-def _half_pixel(x: np.float32, of: _Axis) -> np.float32:
-    return (x + HALF) / of.scale - HALF
+def _half_pixel(x: np.float32, axis: _Axis) -> np.float32:
+    return (x + HALF) / axis.scale - HALF
 
 
-def _symmetric(x: np.float32, of: _Axis) -> np.float32:
-    adjustment = np.float32(of.resized) / (of.scale * np.float32(of.size))
-    center = np.float32(of.size) / np.float32(2)
-    return center * (np.float32(1) - adjustment) + (x + HALF) / of.scale - HALF
+def _symmetric(x: np.float32, axis: _Axis) -> np.float32:
+    adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
+    center = np.float32(axis.size) / np.float32(2)
+    return center * (np.float32(1) - adjustment) + (x + HALF) / axis.scale - HALF
 
 
-def _align_corners(x: np.float32, of: _Axis) -> np.float32:
-    return np.float32(0) if of.resized == 1 else x * np.float32(of.size - 1) / np.float32(of.resized - 1)
+def _align_corners(x: np.float32, axis: _Axis) -> np.float32:
+    return np.float32(0) if axis.resized == 1 else x * np.float32(axis.size - 1) / np.float32(axis.resized - 1)
 
 
 COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": lambda x, of: _half_pixel(x, of) if of.resized > 1 else np.float32(0),
-    "asymmetric": lambda x, of: x / of.scale,
+    "pytorch_half_pixel": lambda x, axis: _half_pixel(x, axis) if axis.resized > 1 else np.float32(0),
+    "asymmetric": lambda x, axis: x / axis.scale,
     "align_corners": _align_corners,
-    "tf_half_pixel_for_nn": lambda x, of: (x + HALF) / of.scale,
+    "tf_half_pixel_for_nn": lambda x, axis: (x + HALF) / axis.scale,
 }
 """coordinate_transformation_mode → the place of an index of the result among the operand's."""
 

@@ -157,7 +157,7 @@ def drop_dead_code(graph: Graph) -> Graph:
     return replace(
         graph,
         operators=tuple(kept),
-        tensors={name: of for name, of in graph.tensors.items() if name in named},
+        tensors={name: tensor_type for name, tensor_type in graph.tensors.items() if name in named},
         constants={name: value for name, value in graph.constants.items() if name in live},
     )
 

@@ -68,9 +68,9 @@ class _Chain:
 
     def _add(self, part: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
         made = self._view.fresh(f"{self._operator.name}.{part or kind}")
-        of = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
+        tensor_type = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
         operator = self._made(part, kind, source, made, attributes)
-        self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: of})
+        self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: tensor_type})
         return made
 
     def _ended(self, kind: str, source: str, result: str, **attributes: object) -> Replacement:

@@ -51,7 +51,7 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
     if len(computing) < 2 and not any(o.kind in FUNCTIONS for o in computing):
         return None
     source, result = view.type(leaf), view.type(operator.outputs[0])
-    if any(of.quantization is None or of.quantization.axis is not None for of in (source, result)):
+    if any(q is None or q.axis is not None for q in (source.quantization, result.quantization)):
         return None
     if source.shape != view.type(operator.outputs[0]).shape:
         return None

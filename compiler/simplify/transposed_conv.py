@@ -90,15 +90,15 @@ def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> 
     kernel = [1] * (2 - rank) + kernel
     grouped = weights.values.reshape(group, inputs // group, outputs, *kernel)
     values = np.ascontiguousarray(grouped.swapaxes(1, 2)).reshape(group * outputs, inputs // group, *kernel)
-    of = weights.quantization
-    if of is None or of.axis is None:
-        return Weights(values, of)
-    if of.axis == 1:
-        return Weights(values, Quantization(of.scales * group, of.zero_points * group, 0))
-    if of.axis == 0 and inputs == group:
-        scales = tuple(scale for scale in of.scales for _ in range(outputs))
-        zeros = tuple(zero for zero in of.zero_points for _ in range(outputs))
-        return Weights(values, replace(of, scales=scales, zero_points=zeros))
+    quantization = weights.quantization
+    if quantization is None or quantization.axis is None:
+        return Weights(values, quantization)
+    if quantization.axis == 1:
+        return Weights(values, Quantization(quantization.scales * group, quantization.zero_points * group, 0))
+    if quantization.axis == 0 and inputs == group:
+        scales = tuple(scale for scale in quantization.scales for _ in range(outputs))
+        zeros = tuple(zero for zero in quantization.zero_points for _ in range(outputs))
+        return Weights(values, replace(quantization, scales=scales, zero_points=zeros))
     raise CompileError(
         f"{describe(operator)}: its weights have scales along another dimension than the output channels, axis 1"
     )

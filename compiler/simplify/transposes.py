@@ -83,10 +83,10 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
             types[turned] = replace(view.type(name), shape=constants[turned].shape)
             inputs.append(turned)
         elif _is_from_host(name, view) and not _is_from_host(before.inputs[0], view):
-            ordered, of = view.fresh(f"{name}.untransposed"), view.type(name)
-            if len(of.shape) != len(axes):
+            ordered, tensor_type = view.fresh(f"{name}.untransposed"), view.type(name)
+            if len(tensor_type.shape) != len(axes):
                 return None
-            types[ordered] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+            types[ordered] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in back))
             turns.append(replace(before, name=f"{operator.name}.turn", inputs=(name,), outputs=(ordered,),
                                  attributes={"axes": back}))  # fmt: skip
             inputs.append(ordered)
@@ -98,8 +98,8 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
             inputs.append(found)
     result = operator.outputs[0]
     middle = view.fresh(f"{result}.untransposed")
-    of = view.type(result)
-    types[middle] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+    tensor_type = view.type(result)
+    types[middle] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in back))
     made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
     after = replace(before, inputs=(middle,), outputs=(result,))
     return Replacement((*turns, made, after), types, constants)
@@ -136,10 +136,10 @@ def transpose_into_product(operator: Operator, view: View) -> Replacement | None
     weights = constant_weights(operator.inputs[1], view)
     if before is None or weights is None or before.attributes["axes"][0] != 0 or operator.attributes["group"] != 1:
         return None
-    of, axes = view.type(operator.inputs[0]), before.attributes["axes"]
-    is_whole = of.shape[1:] == weights.values.shape[1:] and not any(operator.attributes["pads"])
+    tensor_type, axes = view.type(operator.inputs[0]), before.attributes["axes"]
+    is_whole = tensor_type.shape[1:] == weights.values.shape[1:] and not any(operator.attributes["pads"])
     quantization = weights.quantization
-    if not is_whole or of.quantization is None or quantization is None or quantization.axis not in (None, 0):
+    if not is_whole or tensor_type.quantization is None or quantization is None or quantization.axis not in (None, 0):
         return None
     values = np.ascontiguousarray(weights.values.transpose(*np.argsort(axes)))
     _, change = stored_weights(Weights(values, quantization), f"{operator.name}.weight", view)

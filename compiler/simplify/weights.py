@@ -40,10 +40,10 @@ def stored_weights(weights: Weights, name: str, view: View) -> tuple[str, Replac
     """Make a constant of these weights: the float tensor's name, and what has to be added to the graph."""
     quantization = weights.quantization
     constant = view.fresh(name)
-    of = TensorType(weights.values.dtype.name, weights.values.shape, quantization)
+    constant_type = TensorType(weights.values.dtype.name, weights.values.shape, quantization)
     if quantization is None:
-        return constant, Replacement((), {constant: of}, {constant: weights.values})
+        return constant, Replacement((), {constant: constant_type}, {constant: weights.values})
     real = view.fresh(f"{name}.real")
     operator = Operator(f"{name}.dequantize", "dequantize", (constant,), (real,))
-    types = {constant: of, real: TensorType("float32", of.shape)}
+    types = {constant: constant_type, real: TensorType("float32", constant_type.shape)}
     return real, Replacement((operator,), types, {constant: weights.values})

@@ -66,7 +66,8 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
-    data = {tensor: TensorData(lowest=of.low, highest=of.high) for tensor, of in map(_usable, ranges.items())}
+    usable = dict(map(_usable, ranges.items()))
+    data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
     options = {
         "WeightSymmetric": True,
         "ForceQuantizeNoInputCheck": True,
@@ -202,8 +203,8 @@ def _per_tensor_weights(
 
 def _usable(item: tuple[str, Range]) -> tuple[str, Range]:
     """A tensor that is always 0 gets a range: else the quantiser makes it -128 … 127, and a Relu would be lost."""
-    tensor, of = item
-    return (tensor, of) if of.low < 0 or of.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
+    tensor, values = item
+    return (tensor, values) if values.low < 0 or values.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
 
 
 def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:

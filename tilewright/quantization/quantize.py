@@ -91,7 +91,7 @@ def _require_same_function(model: FloatModel, samples: Samples) -> None:
     """Folding is other people's code: its result is compared with the model as it is, on the first sample."""
     first = Samples({name: array[:1] for name, array in samples.arrays.items()})
     outputs = {name: name for name in model.outputs}
-    exact, folded = (Tensors(of, list(outputs), model.name) for of in (model.plain, model.prepared))
+    exact, folded = (Tensors(form, list(outputs), model.name) for form in (model.plain, model.prepared))
     wrong: Sequence[str] = [
         tensor
         for tensor, ratio in signal_to_noise(exact, folded, outputs, first).items()

@@ -95,7 +95,7 @@ def _without_rare(
     """The ranges that ONNX Runtime's method chooses from histograms over all samples; constant tensors are left out."""
     from onnxruntime.quantization.calibrate import HistogramCollector
 
-    wanted = [tensor for tensor, of in ranges.items() if of.low < of.high]
+    wanted = [tensor for tensor, values in ranges.items() if values.low < values.high]
     if not wanted:
         return {}
     bins = HISTOGRAM_BINS[method]
@@ -109,10 +109,10 @@ def _without_rare(
     return {tensor: Range(np.float32(chosen[tensor][0]), np.float32(chosen[tensor][1])) for tensor in wanted}
 
 
-def _empty_histogram(of: Range, method: str, bins: int) -> Sequence[Any]:
+def _empty_histogram(values: Range, method: str, bins: int) -> Sequence[Any]:
     """A histogram as the collector keeps it: of absolute values for percentiles, else symmetric around 0."""
-    largest = np.maximum(np.abs(of.low), np.abs(of.high))
+    largest = np.maximum(np.abs(values.low), np.abs(values.high))
     counts: NDArray[np.int64] = np.zeros(bins, np.int64)
     if method == "percentile":
-        return counts, np.linspace(0, largest, bins + 1).astype(np.float32), of.low, of.high
-    return counts, np.linspace(-largest, largest, bins + 1).astype(np.float32), of.low, of.high, largest
+        return counts, np.linspace(0, largest, bins + 1).astype(np.float32), values.low, values.high
+    return counts, np.linspace(-largest, largest, bins + 1).astype(np.float32), values.low, values.high, largest

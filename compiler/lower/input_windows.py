@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"
@@ -45,8 +46,8 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
         values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
         batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
         step = operator.attributes["strides"][0] // windows.fold
-        rows = (height - 1) * step + values.shape[2]
-        tensors[x] = replace(tensors[x], shape=(batch, values.shape[1], rows, width))
+        _, channels, taps, _ = values.shape
+        tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
         attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
@@ -78,7 +79,7 @@ def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
     result = stored_shape(graph.tensors[operator.outputs[0]].shape)
     (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
-    columns = (result[3] - 1) * across + taps_across
+    columns = (result[COLUMN] - 1) * across + taps_across
 
     def vectors(fold: int) -> int:
         return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
@@ -86,7 +87,7 @@ def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
     fold = min(_divisors(down), key=vectors)
     if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
         return None
-    return Windows((channels, *shape[2:]), top, left, fold, columns, across)
+    return Windows((channels, *shape[ROW:]), top, left, fold, columns, across)
 
 
 def _divisors(number: int) -> Iterator[int]:

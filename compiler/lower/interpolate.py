@@ -16,7 +16,7 @@ from tilewright.compiler.lower.elements import rescaling
 from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import SPACE, Network, affine
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, weight_access
-from tilewright.compiler.nest.nest import Access, Nest, NestLoop
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Nest, NestLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     image, result = network.shape(x), network.shape(y)
     rows, columns = (
-        blends(operator.attributes[name], image[axis]) for name, axis in (("rows", 2), ("columns", 3))
+        blends(operator.attributes[name], image[axis]) for name, axis in (("rows", ROW), ("columns", COLUMN))
     )
-    batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (0, 1))
+    batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (BATCH, CHANNEL))
     nests: list[Nest] = []
     for row in rows:
         for column in columns:
@@ -91,11 +91,11 @@ def _blended(
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
     kernel = np.outer(*weights)
-    channels = walk[1].count
+    channels = walk[CHANNEL].count
     matrix = np.broadcast_to(kernel, (channels, 1, *kernel.shape)).astype(np.int64)
     read = [run.read(loop) for run, loop in zip(walk, SPACE, strict=True)]
-    read[1] = affine(("i", 1))
-    for axis, tap in ((2, "r"), (3, "s")):
+    read[CHANNEL] = affine(("i", 1))
+    for axis, tap in ((ROW, "r"), (COLUMN, "s")):
         read[axis] = affine(*read[axis].terms, (tap, 1), constant=read[axis].constant)
     product = Product(
         (channels, *kernel.shape),

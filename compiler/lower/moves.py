@@ -27,7 +27,7 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds
 from tilewright.compiler.nest.element_types import WEIGHT
-from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest, NestLoop
 
 WIDEST_STEP = 64
 """Steps of a result's indices that are tried when a list of indices is cut into runs."""
@@ -55,8 +55,8 @@ def lower_take(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     sizes = network.shape(x)
     taken = [operator.attributes[name] or range(size) for name, size in zip(TAKEN, sizes, strict=True)]
-    batches, rows, columns = (runs(taken[axis]) for axis in (0, 2, 3))
-    moves = [(taken[1], walk) for walk in product(batches, rows, columns)]
+    batches, rows, columns = (runs(taken[axis]) for axis in (BATCH, ROW, COLUMN))
+    moves = [(taken[CHANNEL], walk) for walk in product(batches, rows, columns)]
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
 
@@ -67,7 +67,7 @@ def lower_depth_to_space(operator: Operator, network: Network) -> list[Nest]:
     batches, _, height, width = network.shape(x)
     moves = [
         (channels, (_all(batches), Run(height, i, block, 0, 1), Run(width, j, block, 0, 1)))
-        for i, j, channels in block_channels(network.shape(y)[1], block, operator.attributes["order"])
+        for i, j, channels in block_channels(network.shape(y)[CHANNEL], block, operator.attributes["order"])
     ]
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
@@ -116,7 +116,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     sizes = [network.shape(name)[axis] for name in operator.inputs]
     firsts = [sum(sizes[:position]) for position in range(len(sizes))]
     held = [_held(name, operator, network) for name in operator.inputs]
-    if axis != 1 or all(first % network.lanes == 0 for first in firsts):
+    if axis != CHANNEL or all(first % network.lanes == 0 for first in firsts):
         return _side_by_side(operator, list(zip(held, sizes, firsts, strict=True)), network.buffer_of[y], network)
     spreads = [network.spreads.get(buffer, _close(buffer, size)) for buffer, size in zip(held, sizes, strict=True)]
     apart, end = [], 0
@@ -126,7 +126,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     n, _, height, width = network.shape(y)
     buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + spreads[-1].width, height, width))
     channels = np.concatenate([first + spread.channels for first, spread in zip(apart, spreads, strict=True)])
-    spread = Spread(buffer, channels, network.buffers[buffer].shape[1])
+    spread = Spread(buffer, channels, network.buffers[buffer].shape[CHANNEL])
     network.spreads[network.buffer_of[y]] = spread
     pieces = [(piece.buffer, piece.width, first) for piece, first in zip(spreads, apart, strict=True)]
     nests = _side_by_side(operator, pieces, buffer, network)
@@ -161,7 +161,7 @@ def refolded(
     name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int]
 ) -> Nest:
     """One row cut into rows, or rows that follow each other in one row: a copy."""
-    is_cut = shape[2] == 1
+    is_cut = shape[ROW] == 1
     batches, channels, rows, columns = result if is_cut else shape
     outer = (affine(("n", 1)), affine(("o", 1)))
     in_one_row = (*outer, affine(), affine(("y", columns), ("x", 1)))
@@ -241,7 +241,7 @@ def _moved(
     spread = network.spreads.get(source)
     if spread is not None and any(_lane_runs(channels, network.lanes) is None for channels, _ in moves):
         source, moves = spread.buffer, [(spread.channels[list(channels)].tolist(), walk) for channels, walk in moves]
-    inputs = network.buffers[source].shape[1]
+    inputs = network.buffers[source].shape[CHANNEL]
     matrices: dict[tuple[int, ...], str] = {}
     for channels, (n, rows, columns) in moves:
         found = _lane_runs(channels, network.lanes)
@@ -296,7 +296,7 @@ def selection(
     n, rows, columns = walk
     along = (n, _all(outputs), rows, columns)
     vector = [run.read(loop) for run, loop in zip(along, SPACE, strict=True)]
-    vector[1] = affine(("i", 1))
+    vector[CHANNEL] = affine(("i", 1))
     result = Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True)))
     trips = tuple(run.count for run in along)
     _, zero = network.quantization(operator.outputs[0])

@@ -13,7 +13,7 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, source
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
+from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -136,10 +136,11 @@ def window_access(tensor: str, channel: str, operator: Operator, box: Box, netwo
     strides, pads, dilations = (operator.attributes[name] for name in ("strides", "pads", "dilations"))
     kernel = kernel_of(operator, network)
     index, reaches_outside = [], False
+    sizes = network.shape(tensor)[ROW:]
     for loop, tap, axis, first, count in (("y", "r", 0, box.y, box.height), ("x", "s", 1, box.x, box.width)):
         constant = first * strides[axis] - pads[axis]
         last = constant + (count - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis]
-        reaches_outside |= constant < 0 or last >= network.shape(tensor)[2 + axis]
+        reaches_outside |= constant < 0 or last >= sizes[axis]
         index.append(affine((loop, strides[axis]), (tap, dilations[axis]), constant=constant))
     buffer = network.buffer_of[tensor]
     return Access(buffer, (affine(("n", 1)), affine((channel, 1)), *index), outside if reaches_outside else None)
@@ -147,14 +148,14 @@ def window_access(tensor: str, channel: str, operator: Operator, box: Box, netwo
 
 def kernel_of(operator: Operator, network: Network) -> tuple[int, int]:
     if operator.kind == "conv":
-        shape = network.graph.tensors[operator.inputs[1]].shape
-        return shape[2], shape[3]
+        _, _, height, width = network.graph.tensors[operator.inputs[1]].shape
+        return height, width
     kernel: tuple[int, int] = operator.attributes["kernel"]
     return kernel
 
 
 def whole(shape: Sequence[int]) -> Box:
-    return Box(0, shape[2], 0, shape[3])
+    return Box(0, shape[ROW], 0, shape[COLUMN])
 
 
 def target_of(operator: Operator, network: Network) -> Target:

@@ -14,9 +14,9 @@ from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
 from tilewright.compiler.lower.network import SPACE, Network, Spread, activation, affine, result_loops
-from tilewright.compiler.lower.permute_steps import CHANNEL, Run, Step, steps_of
+from tilewright.compiler.lower.permute_steps import Run, Step, steps_of
 from tilewright.compiler.lower.products import product_nest
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest
 
 Loops = dict[str, Run]
 """The runs that loops walk along."""
@@ -55,13 +55,14 @@ def _only_rows_change(operator: Operator, network: Network) -> bool:
     """Whether the elements stay in order, and batches and channels as they are: 3×13 pixels become 13×3."""
     before, after = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
     axes = operator.attributes["axes"]
-    return tuple(axes) == tuple(range(len(axes))) and before[:2] == after[:2]
+    return tuple(axes) == tuple(range(len(axes))) and before[:ROW] == after[:ROW]
 
 
 def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     before, after = network.shape(x), network.shape(y)
-    flat = (*before[:2], 1, before[2] * before[3])
+    batches, channels, rows, columns = before
+    flat = (batches, channels, 1, rows * columns)
     row = network.add_buffer(f"{operator.name}.row", flat)
     return [
         refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat),
@@ -90,7 +91,7 @@ def _nests(name: str, operator: Operator, step: Step, source: str, target: str, 
                 if channels not in matrices:
                     matrices[channels] = selector(name, channels, step.source.shape[CHANNEL], network)
                 read, write = _over(read, affine(("i", 1))), _over(write, affine(("o", 1)))
-                along = (trips[0], len(channels), *trips[2:])
+                along = (trips[BATCH], len(channels), *trips[ROW:])
                 _, zero = network.quantization(operator.outputs[0])
                 made = picking(matrices[channels], read, along, write, zero, network)
                 nests.append(product_nest(part, operator, made, 0, network))
@@ -101,7 +102,7 @@ def _named(step: Step) -> Loops:
     """The loops n, o, y and x over the dimensions of the result, in order; x is what leaves the channels."""
     names = dict(enumerate(SPACE))
     if step.kind == "exchange":
-        others = [dimension for dimension in (0, 2, 3) if dimension != step.leaving]
+        others = [dimension for dimension in (BATCH, ROW, COLUMN) if dimension != step.leaving]
         names = {CHANNEL: "o", step.leaving: "x", others[0]: "n", others[1]: "y"}
     return {names[d]: run for d, run in enumerate(step.loops) if run is not None}
 
@@ -122,7 +123,7 @@ def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine,
 
 def _over(access: Access, channels: Affine) -> Access:
     """With other channels."""
-    return Access(access.tensor, (access.index[0], channels, *access.index[2:]))
+    return Access(access.tensor, (access.index[BATCH], channels, *access.index[ROW:]))
 
 
 def _picked(step: Step, at: dict[Run, int]) -> list[int]:

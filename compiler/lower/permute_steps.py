@@ -20,12 +20,11 @@ from itertools import count
 from math import prod
 
 from tilewright.compiler.graph.element_order import ElementOrder
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
 
 Shape = tuple[int, int, int, int]
 Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """For each dimension its factors, outermost first."""
-
-BATCH, CHANNEL, ROW, COLUMN = range(4)
 
 NEST_COST = 64
 """What one more nest costs, in words moved."""
@@ -218,7 +217,7 @@ def _walk(
         loops[to] = leaving
     picked = tuple(run for run in runs if kind == "pick" and run.result[0] == CHANNEL)
     parts = tuple(run for run in runs if run not in loops and run not in picked)
-    return Step(kind, source, result, (loops[0], loops[1], loops[2], loops[3]), parts, picked, to)
+    return Step(kind, source, result, (loops[BATCH], loops[CHANNEL], loops[ROW], loops[COLUMN]), parts, picked, to)
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) 
             size += (sizes[f] - 1) * step
             step *= sizes[f]
         shape.append(size)
-    return Form((shape[0], shape[1], shape[2], shape[3]), tuple(places[f] for f in range(len(sizes))))
+    return Form((shape[BATCH], shape[CHANNEL], shape[ROW], shape[COLUMN]), tuple(places[f] for f in range(len(sizes))))
 
 
 def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[Form]:

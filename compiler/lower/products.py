@@ -29,7 +29,7 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import CHANNEL, COLUMN, ROW, Access, Affine, Nest
 from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.numeric import IntegerType, Interval
@@ -49,8 +49,8 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     x_scale, x_zero = network.quantization(x)
     y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
     weights, w_scales = symmetric_weights(operator, network)
-    taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
-    macs = operator.attributes.get(MACS, taps * result[0] * result[2] * result[3])
+    batches, _, height, width = result
+    macs = operator.attributes.get(MACS, weights.size * batches * height * width)
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
     walk = _window_walk(operator, whole(result), network)
@@ -58,7 +58,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     if spread is not None:
         weights = _spread_out(weights, spread)
         walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
-    reduce = (network.shape(x)[1] if spread is None else spread.width, *weights.shape[2:])
+    reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[2:])
     access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
     factors, bounds = units / y_scales, sum_bounds(weights)
     product = Product(reduce, access, *walk, bias, factors, bounds)
@@ -247,7 +247,7 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
     """
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
-    result, channels = network.shape(y), network.shape(x)[1]
+    result, channels = network.shape(y), network.shape(x)[CHANNEL]
     kernel = kernel_of(operator, network)
     boxes = [
         (Box(top, height, left, width), rows * columns)
@@ -266,18 +266,18 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
         product = Product((channels, *kernel), weights, *walk, bias, factors, bounds)
         name = operator.name if len(boxes) == 1 else f"{operator.name}.part{position}"
         nests.append(product_nest(name, operator, product, 0, network))
-    assert sum(box.height * box.width for box, _ in boxes) == result[2] * result[3]
+    assert sum(box.height * box.width for box, _ in boxes) == result[ROW] * result[COLUMN]
     return nests
 
 
 def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
     """(first index, length, count) for each run of output indices along H or W whose windows count as many elements."""
-    size = network.shape(operator.inputs[0])[2 + axis]
+    size = network.shape(operator.inputs[0])[ROW + axis]
     begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]
     first, last = (-begin, size + end) if operator.attributes["counts_padding"] else (0, size)
     stride, dilation = operator.attributes["strides"][axis], operator.attributes["dilations"][axis]
     counts = []
-    for index in range(network.shape(operator.outputs[0])[2 + axis]):
+    for index in range(network.shape(operator.outputs[0])[ROW + axis]):
         taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
         counts.append(sum(first <= tap < last for tap in taps))
     if min(counts) == 0:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe, stored_shape
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -109,7 +110,7 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     result = view.type(operator.outputs[0])
     if result.quantization is None or len(result.shape) > MOST:
         return None
-    channels = stored_shape(result.shape, describe(operator))[1]
+    _, channels, _, _ = stored_shape(result.shape, describe(operator))
     for position, name in enumerate(operator.inputs):
         operand, value = view.type(name), view.constant(name)
         if operand.quantization is None:
@@ -121,7 +122,7 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
             raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
         if value is not None:
             fresh = view.fresh(f"{operator.name}.{name}.spread")
-            full = np.repeat(value, channels, axis=1)
+            full = np.repeat(value, channels, axis=CHANNEL)
             inputs = tuple(fresh if at == position else other for at, other in enumerate(operator.inputs))
             types = {fresh: replace(operand, shape=full.shape)}
             return Replacement((replace(operator, inputs=inputs),), types, {fresh: full})

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
 from tilewright.compiler.graph.pixel_blocks import block_channels
+from tilewright.compiler.nest.nest import CHANNEL, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -81,14 +82,14 @@ def _moves(
         channels = moved[0, :, 0, 0] // (h * w)
         if np.array_equal(image[:, channels], moved):
             yield "take", {}, channels
-    elif after[2] > h:
-        block = isqrt(c // after[1])
+    elif after[ROW] > h:
+        block = isqrt(c // after[CHANNEL])
         if block and after == (n, c // block**2, h * block, w * block):
             for order in ("DCR", "CRD"):
                 if np.array_equal(_to_space(image, block, order), moved):
                     yield "depth_to_space", {"block": block, "order": order}, np.arange(c)
-    elif after[2] < h:
-        block = isqrt(after[1] // c)
+    elif after[ROW] < h:
+        block = isqrt(after[CHANNEL] // c)
         if block and after == (n, c * block**2, h // block, w // block):
             spread = _to_depth(image, block)
             channels = np.searchsorted(np.sort(spread[0, :, 0, 0]), moved[0, :, 0, 0])
@@ -106,7 +107,8 @@ def _to_space(image: NDArray[np.int64], block: int, order: str) -> NDArray[np.in
 
 
 def _to_depth(image: NDArray[np.int64], block: int) -> NDArray[np.int64]:
-    return np.concatenate([image[:, :, i::block, j::block] for i in range(block) for j in range(block)], axis=1)
+    pixels = [image[:, :, i::block, j::block] for i in range(block) for j in range(block)]
+    return np.concatenate(pixels, axis=CHANNEL)
 
 
 def _chain(
@@ -114,7 +116,7 @@ def _chain(
     view: View,
 ) -> Replacement:  # fmt: skip
     """The move, and a take of its channels where they are in another order."""
-    taken = taken_attributes({1: tuple(map(int, channels))})
+    taken = taken_attributes({CHANNEL: tuple(map(int, channels))})
     if kind == "take":
         return Replacement((replace(made, kind="take", attributes=taken),))
     if np.array_equal(channels, np.arange(len(channels))):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.nest.nest import BATCH, CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.moves import taken_attributes
@@ -194,7 +195,7 @@ def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
     types[scaled] = replace(view.type(result), shape=shape)
     for name, value in zip(constants, known, strict=True):
         fresh = view.fresh(f"{name}.unmoved")
-        values[fresh] = np.full(shape[1], value.flat[0])
+        values[fresh] = np.full(shape[CHANNEL], value.flat[0])
         types[fresh] = replace(view.type(name), shape=values[fresh].shape)
     operators.append(replace(operator, inputs=(source, *values), outputs=(scaled,)))
     operators.append(replace(move, inputs=(scaled,), outputs=(result,)))
@@ -320,7 +321,7 @@ class _Moves:
             return name
         indices = np.broadcast_to(np.arange(prod(own)).reshape(own), tuple(batch)).ravel()
         shape = (prod(batch), *self._shape(name)[1:])
-        return self.add("repeat", "take", (name,), shape, **taken_attributes({0: tuple(map(int, indices))}))
+        return self.add("repeat", "take", (name,), shape, **taken_attributes({BATCH: tuple(map(int, indices))}))
 
     def transpose(self, name: str, axes: tuple[int, ...], part: str) -> str:
         shape = tuple(self._shape(name)[axis] for axis in axes)

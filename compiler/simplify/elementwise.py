@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -84,9 +85,9 @@ def _channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArr
     if value.ndim > len(shape) or len(shape) < 2:
         return None
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
-    if any(size != 1 for axis, size in enumerate(value.shape) if axis != 1):
+    if any(size != 1 for axis, size in enumerate(value.shape) if axis != CHANNEL):
         return None
-    return np.array(np.broadcast_to(value.ravel(), (shape[1],)))
+    return np.array(np.broadcast_to(value.ravel(), (shape[CHANNEL],)))
 
 
 def batch_normalization(operator: Operator, view: View) -> Replacement | None:

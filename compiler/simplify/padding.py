@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_axis
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
@@ -57,7 +58,7 @@ def pad(operator: Operator, view: View) -> Replacement | None:
         chain.take(repeated, mode)
     if mode == "constant":
         for axis, (before, after) in enumerate(np.maximum(around, 0).T.tolist()):
-            if stored_axis(axis, rank) < 2 and before + after:
+            if stored_axis(axis, rank) < ROW and before + after:
                 chain.concat(axis, before, after, value)
         chain.pad(np.maximum(around, 0), value)
     return chain.replacement()
@@ -89,14 +90,14 @@ class _Chain:
 
     def __init__(self, operator: Operator, view: View) -> None:
         self._operator, self._view = operator, view
-        self._of = view.type(operator.inputs[0])
+        self._type = view.type(operator.inputs[0])
         self._made: list[Operator] = []
         self._tensors: dict[str, TensorType] = {}
         self._constants: dict[str, NDArray[Any]] = {}
 
     def take(self, around: NDArray[np.int64], mode: str) -> None:
         """Indices repeated beyond the ends, as numpy's pad of the same mode has them, or cut off at them."""
-        taken, shape = {}, self._of.shape
+        taken, shape = {}, self._type.shape
         for axis, (size, (before, after)) in enumerate(zip(shape, around.T.tolist(), strict=True)):
             kept = np.arange(size)[max(0, -before) : size - max(0, -after)]
             indices = np.pad(kept, (max(0, before), max(0, after)), "edge" if mode == "constant" else mode)  # type: ignore[call-overload]
@@ -105,31 +106,27 @@ class _Chain:
 
     def concat(self, axis: int, before: int, after: int, value: float) -> None:
         """Constants of one value before and after the tensor."""
-        shape = list(self._of.shape)
+        shape = list(self._type.shape)
         inputs = [self._source]
         for position, size in ((0, before), (len(inputs) + (before > 0), after)):
             if size:
                 name = self._view.fresh(f"{self._operator.outputs[0]}.around{len(self._constants)}")
                 piece = (*shape[:axis], size, *shape[axis + 1 :])
-                self._tensors[name] = replace(self._of, shape=piece)
-                self._constants[name] = np.full(piece, value, self._of.dtype)
+                self._tensors[name] = replace(self._type, shape=piece)
+                self._constants[name] = np.full(piece, value, self._type.dtype)
                 inputs.insert(position, name)
         shape[axis] += before + after
         self._add("concat", {"axis": stored_axis(axis, len(shape))}, tuple(shape), tuple(inputs))
 
     def pad(self, around: NDArray[np.int64], value: float) -> None:
         """A value around height and width."""
-        shape = self._of.shape
-        (top, left), (bottom, right) = ((0, 0), (0, 0))
-        for axis, (before, after) in enumerate(around.T.tolist()):
-            match stored_axis(axis, len(shape)):
-                case 2:
-                    top, bottom = before, after
-                case 3:
-                    left, right = before, after
+        shape = self._type.shape
+        stored = {stored_axis(axis, len(shape)): ends for axis, ends in enumerate(around.T.tolist())}
+        top, bottom = stored.get(ROW, (0, 0))
+        left, right = stored.get(COLUMN, (0, 0))
         if top or left or bottom or right:
             grown = (
-                size + (stored_axis(axis, len(shape)) > 1) * int(more)
+                size + (stored_axis(axis, len(shape)) >= ROW) * int(more)
                 for axis, (size, more) in enumerate(zip(shape, around.sum(axis=0), strict=True))
             )
             self._add("pad", {"pads": (top, left, bottom, right), "value": value}, tuple(grown))
@@ -149,8 +146,8 @@ class _Chain:
         result = self._view.fresh(f"{self._operator.outputs[0]}.{kind}{len(self._made)}")
         inputs = inputs or (self._source,)
         self._made.append(replace(self._operator, kind=kind, inputs=inputs, outputs=(result,), attributes=attributes))
-        self._of = replace(self._of, shape=shape)
-        self._tensors[result] = self._of
+        self._type = replace(self._type, shape=shape)
+        self._tensors[result] = self._type
 
 
 def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float64] | None:

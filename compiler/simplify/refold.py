@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import Graph, Operator, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
 
 FREE = ("quantize", "dequantize", "reshape")
 """Operators that give a tensor another name, or lie at the host."""
@@ -33,7 +34,8 @@ def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operat
     if operator.kind != "reshape" or max(map(len, shapes)) > 4:
         return False
     before, after = map(stored_shape, shapes)
-    is_refold = before[:2] == after[:2] and before[2] * before[3] == after[2] * after[3] and 1 in (before[2], after[2])
+    keeps_pixels = before[:ROW] == after[:ROW] and before[ROW] * before[COLUMN] == after[ROW] * after[COLUMN]
+    is_refold = keeps_pixels and 1 in (before[ROW], after[ROW])
     if before == after or not is_refold or graph.tensors[operator.outputs[0]].quantization is None:
         return False
     return _is_computed(operator.inputs[0], operator, graph, readers) and _is_read(operator.outputs[0], readers)

@@ -15,9 +15,11 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, describe, stored_axis, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
 """Of weights of a linear resize; beyond it they are no small whole numbers."""
@@ -55,14 +57,15 @@ def resize(operator: Operator, view: View) -> Replacement | None:
         raise CompileError(f"{describe(operator)}: mode = {mode!r} has no lowering; expected 'nearest' or 'linear'")
     transform = _entry(operator, "coordinate_transformation_mode", coordinates, COORDINATES)
     dimensions = _dimensions(operator, source.shape, result.shape, [axis % rank for axis in axes], view)
-    places = {axis: _places(transform, dimensions[axis]) for axis in range(2, rank)}
+    places = {axis: _places(transform, dimensions[axis]) for axis in range(SPATIAL, rank)}
     if mode == "nearest":
         pick = _entry(operator, "nearest_mode", nearest, NEAREST)
         taken = {stored_axis(a, rank): _clipped(map(pick, p), dimensions[a].size) for a, p in places.items()}
         made = replace(operator, kind="take", attributes=taken_attributes(taken))
     else:
         weights = {stored_axis(a, rank): _weights(operator, p, dimensions[a].size) for a, p in places.items()}
-        made = replace(operator, kind="interpolate", attributes={"rows": weights.get(2, ()), "columns": weights[3]})
+        rows, columns = weights.get(ROW, ()), weights[COLUMN]
+        made = replace(operator, kind="interpolate", attributes={"rows": rows, "columns": columns})
     return Replacement((replace(made, inputs=operator.inputs[:1]),))
 
 
@@ -70,7 +73,7 @@ def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | Non
     """An interpolation of reals that gives every element itself is its operand."""
     if view.type(operator.outputs[0]).quantization is not None:
         return None
-    sizes = stored_shape(view.type(operator.inputs[0]).shape)[2:]
+    sizes = stored_shape(view.type(operator.inputs[0]).shape)[ROW:]
     for name, size in zip(("rows", "columns"), sizes, strict=True):
         weights = operator.attributes[name]
         whole = tuple(n for i in range(size) for n in (i, 1, 0))
@@ -100,7 +103,7 @@ def _dimensions(
     ]
     if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
         raise CompileError(f"{describe(operator)}: resizes to {list(after)}; expected positive sizes and scales")
-    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
+    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:SPATIAL]):
         raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
     return dimensions
 

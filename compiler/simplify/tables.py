@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -150,7 +151,7 @@ def _table(
     is_varying = any(value.size > 1 for value in constants.values()) or any(table.ndim > 1 for table in tables)
     if is_varying and len(source.shape) < 2:
         return None
-    channels = source.shape[1] if is_varying else 1
+    channels = source.shape[CHANNEL] if is_varying else 1
     shape = (1, channels, high - low + 1)
     names = {name for o in operators for name in (*o.inputs, *o.outputs) if name}
     types = {name: replace(view.type(name), shape=shape) for name in names if name not in constants}

@@ -15,6 +15,7 @@ from tilewright.compiler.graph.graph import Operator, Quantization, describe
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.windows import SPATIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...],
         raise CompileError(f"{who}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID")
     crops = (0,) * rank if auto_pad == "VALID" else pads[:rank]
     if shape is not None or auto_pad.startswith("SAME"):
-        sizes = zip(source[2:], result[2:], kernel, strides, dilations, extra, strict=True)
+        sizes = zip(source[SPATIAL:], result[SPATIAL:], kernel, strides, dilations, extra, strict=True)
         totals = [max(0, (i - 1) * s + e + (k - 1) * d + 1 - o) for i, o, k, s, d, e in sizes]
         crops = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
     if min(crops) < 0:

@@ -17,7 +17,7 @@ from tilewright.isa.language.statement import Expr, Op
 
 def is_sum(tensor_type: TensorType) -> bool:
     """Whether a tensor holds sums as they are."""
-    return tensor_type.dtype == "int32"
+    return tensor_type.dtype == str(ACCUMULATOR)
 
 
 def integer_sum(

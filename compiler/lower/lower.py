@@ -6,73 +6,25 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, describe, scales_of_parts
-from tilewright.compiler.lower.elements import (
-    lower_add,
-    lower_extreme,
-    lower_lookup,
-    lower_max_pool,
-    lower_mul,
-    lower_rescale,
-)
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
-from tilewright.compiler.lower.interpolate import lower_interpolate
-from tilewright.compiler.lower.matmul import lower_product
-from tilewright.compiler.lower.moves import (
-    lower_concat,
-    lower_depth_to_space,
-    lower_pad,
-    lower_refold,
-    lower_space_to_depth,
-    lower_take,
-)
+from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
-from tilewright.compiler.lower.permute import lower_permute
-from tilewright.compiler.lower.products import lower_average_pool, lower_conv
-from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
-from tilewright.compiler.lower.transposed import lower_conv_transpose
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
+from tilewright.compiler.simplify.kinds import NAMING
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
 from tilewright.isa.program.windows import Windows
-
-LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
-    "conv": lower_conv,
-    "average_pool": lower_average_pool,
-    "max_pool": lower_max_pool,
-    "add": lower_add,
-    "sub": lower_add,
-    "mul": lower_mul,
-    "maximum": lower_extreme,
-    "minimum": lower_extreme,
-    "lookup": lower_lookup,
-    "rescale": lower_rescale,
-    "concat": lower_concat,
-    "take": lower_take,
-    "refold": lower_refold,
-    "space_to_depth": lower_space_to_depth,
-    "depth_to_space": lower_depth_to_space,
-    "conv_transpose": lower_conv_transpose,
-    "interpolate": lower_interpolate,
-    "pad": lower_pad,
-    "product": lower_product,
-    "softmax": lower_softmax,
-    "channel_max": lower_channel_max,
-    "permute": lower_permute,
-}
-
-MOVES = ("quantize", "dequantize", "reshape", "transpose")
-"""Operators that compute nothing here: they name a buffer in another way."""
 
 
 def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram:
@@ -87,9 +39,9 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
         with blame.on(operator.nodes):
             if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
-            elif operator.kind not in MOVES:
+            elif operator.kind not in NAMING:
                 raise CompileError(
-                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
+                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *NAMING))}"
                 )
     network.nests += _output_copies(network)
     _drop_unread(network)
@@ -116,7 +68,7 @@ def _name_buffers(network: Network) -> None:
     roots: dict[str, str] = {name: name for name in graph.inputs}
     for operator in graph.operators:
         source = operator.inputs[0]
-        if operator.kind in MOVES:
+        if operator.kind in NAMING:
             roots |= {operator.outputs[0]: roots[source]} if source in roots else {}
         else:
             roots |= {name: name for name in operator.outputs}
@@ -138,7 +90,7 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
     """The shape in which operators compute and read each buffer; raises CompileError where a reshape lies between."""
     shapes: dict[str, tuple[int, int, int, int]] = {}
     for operator in network.graph.operators:
-        for tensor in () if operator.kind in MOVES else (*operator.inputs, *operator.outputs):
+        for tensor in () if operator.kind in NAMING else (*operator.inputs, *operator.outputs):
             shape = network.shape(tensor) if tensor in roots else (0, 0, 0, 0)
             if tensor in roots and shapes.setdefault(roots[tensor], shape) != shape:
                 reshape = _reshape_before(tensor, network)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
-from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
@@ -19,9 +19,6 @@ from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Expr
 from tilewright.isa.machine.machine import Machine
-
-UINT8_OFFSET = 128
-"""What a stored value is less than its uint8."""
 
 SPACE = ("n", "o", "y", "x")
 """The loops over a result, one for each dimension."""

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.element_types import UINT8_OFFSET
 from tilewright.isa.program.program import Tensor, element_scales, in_host_order
-
-UINT8_OFFSET = 128
 
 
 def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:

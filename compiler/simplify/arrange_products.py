@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 
 from tilewright.compiler.graph.element_order import ElementOrder, effort, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
 from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
 """Channels and columns in each other's place."""
-
-MOVES = ("reshape", "transpose")
-FED = ("quantize", "dequantize")
 
 READ_TRANSPOSED = 0.25
 """What it is to read an operand so, beside the efforts of moves: as good as nothing, but not better."""
@@ -125,7 +123,7 @@ class _Arranged:
             order = None if order is None else order.transposed(wanted, EXCHANGED)
             wanted = tuple(wanted[axis] for axis in EXCHANGED)
         shape = self.tensors[root].shape
-        is_fed = root not in self._producers or self._producers[root].kind in (*FED, "transpose")
+        is_fed = root not in self._producers or self._producers[root].kind in (*QUANTIZING, "transpose")
         if len(shape) > 4 or (is_fed and order is not None and order.is_same):
             return 0 if order is not None and order.is_same else 4
         return effort(order, stored_shape(shape), wanted)
@@ -133,7 +131,7 @@ class _Arranged:
     def _order_of(self, name: str) -> tuple[str, ElementOrder | None]:
         """The tensor that a chain of moves begins with, and how the elements of a tensor come from it."""
         chain = []
-        while (producer := self._producers.get(name)) is not None and producer.kind in MOVES:
+        while (producer := self._producers.get(name)) is not None and producer.kind in REORDERING:
             is_new = producer.outputs[0] not in self._graph.tensors or producer.inputs[0] not in self._graph.tensors
             if producer.kind == "transpose" and not is_new and is_at_an_end(producer, self._graph):
                 break
@@ -154,11 +152,11 @@ class _Arranged:
                 if order is not None and order.is_same and is_at_an_end(reader, self._graph):
                     continue
                 following = None if order is None else order.transposed(shape, reader.attributes["axes"])
-            if reader.kind in MOVES:
+            if reader.kind in REORDERING:
                 yield from self._efforts_of_readers(reader.outputs[0], following, stored)
             elif reader.kind == "rescale" or (reader.kind == "lookup" and reader.attributes["table"].ndim == 1):
                 yield from self._efforts_of_readers(reader.outputs[0], order, stored)
-            elif reader.kind in FED:
+            elif reader.kind in QUANTIZING:
                 yield 0 if order is not None and order.is_same else 3
             elif reader.kind == "product":
                 turned = None if order is None else order.transposed(shape, EXCHANGED)

@@ -18,10 +18,10 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
-KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
+BINARY_KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
 """ONNX operator → canonical operator of two activations."""
 
-BINARY = tuple(KINDS.values())
+BINARY = tuple(BINARY_KINDS.values())
 
 MOST = 4
 """Dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins some of more."""
@@ -52,7 +52,7 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
         made = Operator(f"{operator.name}.shape", "reshape", (name,), (fresh,), {}, operator.nodes)
         changes.append(Replacement((made,), {fresh: replace(operand, shape=shape)}))
         inputs.append(fresh)
-    made = replace(operator, kind=KINDS[operator.kind], inputs=tuple(inputs), attributes={})
+    made = replace(operator, kind=BINARY_KINDS[operator.kind], inputs=tuple(inputs), attributes={})
     return reduce(joined, [*changes, Replacement((made,))])
 
 
@@ -143,7 +143,7 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
-BINARIES = {
+BINARY_RULES = {
     "onnx.Max": (in_pairs, of_two),
     "onnx.Min": (in_pairs, of_two),
     "onnx.Mul": (of_two,),

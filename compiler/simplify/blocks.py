@@ -127,4 +127,4 @@ def _chain(
     return Replacement((first, second), {middle: replace(result, shape=stored_shape(result.shape))})
 
 
-BLOCKS = {"reshape": (chain_to_move,)}
+BLOCK_RULES = {"reshape": (chain_to_move,)}

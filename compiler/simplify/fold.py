@@ -38,4 +38,4 @@ def _constants(values: dict[str, NDArray[Any]]) -> Replacement:
     return Replacement(tensors=types, constants=values)
 
 
-FOLD = {"onnx.Shape": (fold_shape,), "*": (fold_constants,)}
+FOLD_RULES = {"onnx.Shape": (fold_shape,), "*": (fold_constants,)}

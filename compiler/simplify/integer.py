@@ -23,7 +23,7 @@ SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "sof
 LIMITS = ("low", "high")
 
 EXACT_GRID = 1e-6
-"""A limit this close to a multiple of the scale is one."""
+"""A real number this close to a multiple of the scale counts as one."""
 
 
 # -- dequantize moves down ---------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def quantized_value(value: float, quantization: Quantization, limits: tuple[int,
     return int(min(max(steps + quantization.zero_point, limits[0]), limits[1]))
 
 
-INTEGER = {
+INTEGER_RULES = {
     # dequantize moves down
     **dict.fromkeys(MONOTONE, (before_dequantize, quantization_goes_on)),
     "concat": (quantization_goes_on,),

@@ -22,9 +22,6 @@ INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
 }
 """Operator → the product of reals, and the dimension of the weights along which each may have a zero point."""
 
-SUM = "int32"
-"""Element type of the sums."""
-
 
 def integer_product(operator: Operator, view: View) -> Replacement | None:
     """XInteger(x, w, x's zero point, w's) → quantize(X(dequantize(x), dequantize(w))), for constant weights."""

@@ -74,7 +74,7 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
     return replace(change, operators=(*operators, replace(made, nodes=flatten.nodes + operator.nodes)))
 
 
-LAYOUT = {
+LAYOUT_RULES = {
     "reshape": (drop_reshape_to_same, merge_reshapes),
     "rescale": (reshape_after_rescale,),
     "lookup": (reshape_after_rescale,),

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, describe, stored_axis, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
-
-EXACT_GRID = 1e-6
-"""A constant this close to a multiple of the scale is one."""
 
 Indices = Sequence[int]
 """For each index of the result along a dimension, that of the operand."""
@@ -296,7 +294,7 @@ def _quantized(real: NDArray[np.float64], tensor_type: TensorType, operator: Ope
     return values
 
 
-MOVES = {
+MOVE_RULES = {
     "take": (merge_takes, drop_take_of_all),
     "concat": (concat_before_dequantize,),
     "quantize": (quantize_constant, into_concat),

@@ -222,7 +222,7 @@ def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
     return Replacement((made,), types)
 
 
-PADDING = {
+PADDING_RULES = {
     "pad": (pad_before_dequantize,),
     "quantize": (quantize_before_pad,),
     "conv": (pad_into_reader,),

@@ -14,14 +14,9 @@ from math import prod
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
 from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.simplify.transposes import is_at_an_end
-
-QUANTIZERS = ("quantize", "dequantize")
-"""Operators of the host."""
-
-NAMING = (*QUANTIZERS, "reshape", "transpose")
-"""Operators that the machine does not execute: they give a tensor another name."""
 
 
 def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
@@ -88,7 +83,7 @@ class _Permutes:
     def _name(self, operator: Operator, moved: _Moved) -> _Moved:
         """Where the elements of the result of an operator are that the machine does not execute."""
         x, y = operator.inputs[0], operator.outputs[0]
-        if operator.kind in QUANTIZERS:
+        if operator.kind in QUANTIZING:
             return replace(moved, source=y) if moved.order.is_same else _Moved(y, y, same_order(self._shape(y)))
         if operator.kind == "reshape":
             return replace(moved, by=(*moved.by, operator))

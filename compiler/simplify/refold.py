@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from tilewright.compiler.graph.graph import Graph, Operator, stored_shape
 from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.simplify.kinds import QUANTIZING
 
-FREE = ("quantize", "dequantize", "reshape")
-"""Operators that give a tensor another name, or lie at the host."""
+FREE = (*QUANTIZING, "reshape")
+"""Operators that keep the elements in order, or that the host does."""
 
 
 def refold(graph: Graph) -> Graph:

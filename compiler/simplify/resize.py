@@ -192,4 +192,4 @@ def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tup
     return tuple(found)
 
 
-RESIZE = {"interpolate": (drop_interpolate_of_all,)}
+RESIZE_RULES = {"interpolate": (drop_interpolate_of_all,)}

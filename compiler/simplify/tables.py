@@ -35,7 +35,7 @@ FUNCTIONS = frozenset(
 ELEMENTWISE = (*BINARY, "clamp", "affine")
 """Canonical operators that do."""
 
-INTEGER = (*BINARY, "rescale", "lookup")
+ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
 
 MOST_OPERATORS = 64
@@ -172,7 +172,7 @@ def _by_channel(value: NDArray[Any], rank: int) -> NDArray[Any] | None:
     return value.reshape(1, -1, 1) if is_of_channels else None
 
 
-TABLES = {
+TABLE_RULES = {
     "quantize": (function_of_one,),
-    **dict.fromkeys(INTEGER, (function_of_lookups,)),
+    **dict.fromkeys(ON_INTEGERS, (function_of_lookups,)),
 }

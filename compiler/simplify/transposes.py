@@ -173,7 +173,7 @@ def is_at_the_start(operator: Operator, graph: Graph) -> bool:
     return False
 
 
-TRANSPOSES = {
+TRANSPOSE_RULES = {
     "transpose": (merge_transposes, transpose_to_reshape),
     **dict.fromkeys(BINARY, (transpose_after_binary,)),
     "conv": (transpose_into_product,),

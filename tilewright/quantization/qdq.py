@@ -20,7 +20,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.source import reads
-from tilewright.compiler.simplify.binary import BINARIES
+from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
@@ -30,7 +30,7 @@ from tilewright.quantization.reason import first_line
 ACTIVATIONS = ("int8", "uint8")
 
 OPERATORS = frozenset(
-    kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARIES) if kind not in QUANTIZERS and "onnx." in kind
+    kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind
 )
 """Operators that are quantised: those that the compiler has a rule for."""
 

@@ -15,7 +15,7 @@ import onnx
 from tilewright.quantization.qdq import PICKS
 from tilewright.quantization.ranges import Range
 
-MOVES = PICKS | frozenset(
+SAME_SCALE = PICKS | frozenset(
     ("AveragePool", "Flatten", "MaxPool", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 )
 """Operators whose result is given the scale of their first operand."""
@@ -46,7 +46,7 @@ def _widen(
 ) -> None:
     """Give a tensor the range, and those before it that share its scale; or leave it if something speaks against."""
     chain, averages = [tensor], False
-    while chain[-1] in makers and makers[chain[-1]].op_type in MOVES:
+    while chain[-1] in makers and makers[chain[-1]].op_type in SAME_SCALE:
         averages |= makers[chain[-1]].op_type in AVERAGES
         chain.append(makers[chain[-1]].input[0])
     maker = makers.get(chain[-1])

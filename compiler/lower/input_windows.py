@@ -102,5 +102,5 @@ def _reordered(weights: NDArray[Any], weight_type: TensorType, fold: int) -> NDA
     full = np.empty((outputs, channels, rows * fold, width), weights.dtype)
     full[:] = zeros.reshape(-1, 1, 1, 1)
     full[:, :, :height] = weights
-    parts = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
-    return np.ascontiguousarray(parts.reshape(outputs, width * fold * channels, rows, 1))
+    folded = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
+    return np.ascontiguousarray(folded.reshape(outputs, width * fold * channels, rows, 1))

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.compiler.graph.graph import Operator, describe
 from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
-from tilewright.compiler.lower.products import int8_parts
+from tilewright.compiler.lower.products import int8_terms
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, requantized, source
 from tilewright.compiler.nest.nest import BATCH, CHANNEL, ROW, Access, Affine, Nest
@@ -57,8 +57,8 @@ def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
     x, w = activation("x"), activation("w")
     terms = make(Op.MUL, x, w)
     for leaf, zero in ((x, b_zero), (w, a_zero)):
-        for part in int8_parts(np.array(-zero)) if zero else ():
-            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(part))))
+        for term in int8_terms(np.array(-zero)) if zero else ():
+            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(term))))
     return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
 
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import count
 from math import prod
+from typing import assert_never
 
 from tilewright.compiler.graph.element_order import ElementOrder
 from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
@@ -50,26 +52,34 @@ class Run:
     result: tuple[int, int]
 
 
+class StepKind(Enum):
+    """How a step moves elements; see the head of this file."""
+
+    COPY = auto()
+    EXCHANGE = auto()
+    PICK = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A move from one form to another: nests that differ in the indices of `parts`, each a walk along `loops`.
+    """A move from one form to another: a nest for each combination of the indices of `unrolled`.
 
-    `loops` has for each dimension of the result the run that it walks along, or None where it stays; that of the rows
-    may be one along the columns too, with the larger step. All of a pick's channels are in `picked`. `leaving` is the
-    dimension to which an exchange takes the innermost channels.
+    Each nest walks along `loops`: for each dimension of the result a run, or None where the nest stays at one index.
+    The run of the rows may also go along the columns, with the larger step. All of a pick's channels are in `picked`.
+    `leaving` is the dimension to which an exchange takes the innermost channels.
     """
 
-    kind: str  # copy, exchange or pick
+    kind: StepKind
     source: Form
     result: Form
     loops: tuple[Run | None, Run | None, Run | None, Run | None]
-    parts: tuple[Run, ...]
+    unrolled: tuple[Run, ...]
     picked: tuple[Run, ...] = ()
     leaving: int = CHANNEL
 
     @property
     def nests(self) -> int:
-        return prod(run.size for run in self.parts)
+        return prod(run.size for run in self.unrolled)
 
 
 def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> list[Step] | None:
@@ -106,17 +116,29 @@ def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: i
 
 def _cost(step: Step, lanes: int) -> float:
     """In words moved; a copy that is only a matter of addresses is likely to go (compiler/nest/copies.py)."""
-    if step.kind == "copy" and (_only_parts_channels(step) or _only_joins_rows(step)):
+    if step.kind is StepKind.COPY and (_only_parts_channels(step) or _only_joins_rows(step)):
         return step.nests
     batches, channels, rows, columns = step.result.shape
     words = batches * rows * columns * -(-channels // lanes)
-    times = {"copy": 1, "exchange": 2, "pick": -(-step.source.shape[CHANNEL] // lanes)}[step.kind]
-    return step.nests * NEST_COST + words * times
+    return step.nests * NEST_COST + words * _passes(step, lanes)
+
+
+def _passes(step: Step, lanes: int) -> int:
+    """How often a step goes over each word of its result."""
+    match step.kind:
+        case StepKind.COPY:
+            return 1
+        case StepKind.EXCHANGE:
+            return 2
+        case StepKind.PICK:
+            return -(-step.source.shape[CHANNEL] // lanes)
+        case _:
+            assert_never(step.kind)
 
 
 def _only_parts_channels(step: Step) -> bool:
     """Whether nothing moves but between channels and batches."""
-    runs = (*(run for run in step.loops if run is not None), *step.parts)
+    runs = (*(run for run in step.loops if run is not None), *step.unrolled)
     return all(
         run.source == run.result or {run.source[0], run.result[0]} <= {BATCH, CHANNEL} for run in runs
     ) and step.source.shape[ROW:] == step.result.shape[ROW:]  # fmt: skip
@@ -124,7 +146,7 @@ def _only_parts_channels(step: Step) -> bool:
 
 def _only_joins_rows(step: Step) -> bool:
     """Whether only rows follow each other in one row, or one is cut into rows, by one nest."""
-    return not step.parts and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
+    return not step.unrolled and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
         run.source == run.result or {run.source[0], run.result[0]} == {ROW, COLUMN} for run in step.loops if run
     )  # fmt: skip
 
@@ -138,11 +160,11 @@ def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step 
     leaving = next((run for run in runs if run.source == (CHANNEL, 1)), None)
     coming = next((run for run in runs if run.result == (CHANNEL, 1)), None)
     if leaving is coming and _keep_lanes(runs, leaving, leaving, lanes):
-        step = _walk("copy", source, result, runs, coming)
+        step = _walk(StepKind.COPY, source, result, runs, coming)
     elif coming is not leaving and _is_exchange(runs, leaving, coming, lanes):
-        step = _walk("exchange", source, result, runs, coming, leaving)
+        step = _walk(StepKind.EXCHANGE, source, result, runs, coming, leaving)
     elif _is_pick(runs, result):
-        step = _walk("pick", source, result, runs, None)
+        step = _walk(StepKind.PICK, source, result, runs, None)
     else:
         return None
     return step if step is not None and step.nests <= MOST_NESTS else None
@@ -192,22 +214,22 @@ def _is_pick(runs: Sequence[Run], result: Form) -> bool:
 
 
 def _walk(
-    kind: str, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
+    kind: StepKind, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
 ) -> Step | None:
-    """A step whose nests walk along the longest run of each dimension; all other runs make parts.
+    """A step whose nests walk along the longest run of each dimension; all other runs are unrolled.
 
-    In a copy, rows may follow each other in one row of the result: they are walked along as well.
+    In a copy, rows may follow each other in one row of the result: the nests walk along these as well.
     """
     loops: list[Run | None] = [None, lane, None, None]
     for dimension in (BATCH, ROW, COLUMN):
         inside = [run for run in runs if run.result[0] == dimension and run.source[0] != CHANNEL]
         loops[dimension] = max(inside, key=lambda run: run.size, default=None)
     columns = [run for run in runs if run.result[0] == COLUMN and run.source[0] != CHANNEL]
-    if kind == "copy" and loops[ROW] is None and len(columns) > 1:
+    if kind is StepKind.COPY and loops[ROW] is None and len(columns) > 1:
         longest = sorted(columns, key=lambda run: -run.size)[:2]
         loops[ROW], loops[COLUMN] = sorted(longest, key=lambda run: -run.result[1])
     to = CHANNEL
-    if kind == "exchange":
+    if kind is StepKind.EXCHANGE:
         free = [dimension for dimension in (COLUMN, ROW, BATCH) if not any(run.result[0] == dimension for run in runs)]
         if leaving is None and not free:
             return None
@@ -215,9 +237,10 @@ def _walk(
         loops[CHANNEL] = lane or Run(1, (COLUMN, 1), (CHANNEL, 1))
         to = leaving.result[0]
         loops[to] = leaving
-    picked = tuple(run for run in runs if kind == "pick" and run.result[0] == CHANNEL)
-    parts = tuple(run for run in runs if run not in loops and run not in picked)
-    return Step(kind, source, result, (loops[BATCH], loops[CHANNEL], loops[ROW], loops[COLUMN]), parts, picked, to)
+    picked = tuple(run for run in runs if kind is StepKind.PICK and run.result[0] == CHANNEL)
+    unrolled = tuple(run for run in runs if run not in loops and run not in picked)
+    walked = (loops[BATCH], loops[CHANNEL], loops[ROW], loops[COLUMN])
+    return Step(kind, source, result, walked, unrolled, picked, to)
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------

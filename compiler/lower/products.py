@@ -38,8 +38,8 @@ from tilewright.isa.language.statement import Expr
 GATHERING = 3
 """Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
 
-PART = 2
-"""The dimension of wide weights that counts their parts."""
+TERM = 2
+"""The dimension of wide weights that counts the terms of their sum."""
 
 
 def lower_conv(operator: Operator, network: Network) -> list[Nest]:
@@ -116,8 +116,8 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
         expr, more = _requantised_sum(name, operator, total, product, network)
     reads = {"x": product.vector, "w": product.weights, **more}
     i, r, s = product.reduce
-    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
-    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
+    terms = {"t": network.constants[product.weights.tensor].shape[TERM]} if len(product.weights.index) > 4 else {}
+    loops = result_loops(product.trips, i=i, **terms, r=r, s=s)
     return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
 
 
@@ -136,10 +136,10 @@ def _requantised_sum(
     }
     reads: dict[str, Access] = {}
     leaves: dict[str, Expr] = {}
-    for part, (values, element_type) in parameters.items():
-        constant = network.add_constant(f"{name}.{part}", values, element_type)
-        reads[part] = Access(constant, (affine(("o", 1)),))
-        leaves[part] = source(part, network.values(constant))
+    for parameter, (values, element_type) in parameters.items():
+        constant = network.add_constant(f"{name}.{parameter}", values, element_type)
+        reads[parameter] = Access(constant, (affine(("o", 1)),))
+        leaves[parameter] = source(parameter, network.values(constant))
     return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
 
 
@@ -166,28 +166,29 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
     """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
 
-    With one output channel a group it is a band, and stays as small as the model has it. Weights that are wider than
-    int8 once centred (asymmetric uint8 ones) become a sum of parts, with a loop t over them that reads x again.
+    With one output channel in each group the matrix is a band, and the constant stays as small as in the model. Weights
+    that are wider than int8 once centred (asymmetric uint8 ones) become a sum of terms: a loop t over them reads x for
+    each.
     """
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
     is_band = group > 1 and weights.shape[0] == group
-    parts = int8_parts(weights if is_band else _block_diagonal(weights, group))
-    if len(parts) > 1:
+    terms = int8_terms(weights if is_band else _block_diagonal(weights, group))
+    if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
-    values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
+    values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
     name = network.add_constant(name, values, WEIGHT)
     if is_band:
         return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 
-def int8_parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Arrays of int8 whose sum is the weights; one if they fit."""
-    parts: list[NDArray[np.int64]] = []
-    while not parts or weights.any():
-        parts.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
-        weights = weights - parts[-1]
-    return parts
+    terms: list[NDArray[np.int64]] = []
+    while not terms or weights.any():
+        terms.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
+        weights = weights - terms[-1]
+    return terms
 
 
 def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
@@ -196,8 +197,8 @@ def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]
         return weights
     outputs, inputs, height, width = weights.shape
     dense = np.zeros((group, outputs // group, group, inputs, height, width), np.int64)
-    for index, part in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
-        dense[index, :, index] = part
+    for index, block in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
+        dense[index, :, index] = block
     return dense.reshape(outputs, group * inputs, height, width)
 
 

@@ -217,20 +217,20 @@ def _print_access(access: Access) -> str:
 
 def _print_affine(affine: Affine) -> str:
     """`2*y + r - 1`; a constant alone is printed as it is."""
-    parts = [
+    terms = [
         (coefficient, loop if abs(coefficient) == 1 else f"{abs(coefficient)}*{loop}")
         for loop, coefficient in affine.terms
     ]
-    if affine.constant or not parts:
-        parts.append((affine.constant, str(abs(affine.constant))))
-    text = "".join(f" {'-' if sign < 0 else '+'} {part}" for sign, part in parts)
+    if affine.constant or not terms:
+        terms.append((affine.constant, str(abs(affine.constant))))
+    text = "".join(f" {'-' if sign < 0 else '+'} {term}" for sign, term in terms)
     return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
 
 
 def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
     match = re.fullmatch(r"(.*?)(?: outside (-?\d+))?", text if isinstance(text, str) else "")
     assert match is not None
-    index = tuple(_parse_affine(part, loops, nest) for part in match[1].split(","))
+    index = tuple(_parse_affine(index, loops, nest) for index in match[1].split(","))
     return Access(tensor, index, None if match[2] is None else int(match[2]))
 
 
@@ -239,9 +239,9 @@ def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
     if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
         raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
     terms, constant = [], 0
-    parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
+    signed = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
     names = {loop.name for loop in loops}
-    for sign, coefficient, atom in parts:
+    for sign, coefficient, atom in signed:
         factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
         if atom.isdigit():
             constant += factor * int(atom)

@@ -126,7 +126,7 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
             inputs = tuple(fresh if at == position else other for at, other in enumerate(operator.inputs))
             types = {fresh: replace(operand, shape=full.shape)}
             return Replacement((replace(operator, inputs=inputs),), types, {fresh: full})
-        spread, ones = (view.fresh(f"{operator.name}.{name}.{part}") for part in ("spread", "ones"))
+        spread, ones = (view.fresh(f"{operator.name}.{name}.{suffix}") for suffix in ("spread", "ones"))
         shape = (n, channels, h, w)[: len(result.shape)] if len(result.shape) != 3 else (n, channels, w)
         low, high = operand.limits
         attributes = {

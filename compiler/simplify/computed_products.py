@@ -127,9 +127,9 @@ class _ProductChain:
         shape = (prod(batch), *self._shape(name)[1:])
         return self.add("repeat", "take", (name,), shape, **taken_attributes({BATCH: tuple(map(int, indices))}))
 
-    def transpose(self, name: str, axes: tuple[int, ...], part: str) -> str:
+    def transpose(self, name: str, axes: tuple[int, ...], suffix: str) -> str:
         shape = tuple(self._shape(name)[axis] for axis in axes)
-        return self.add(part, "transpose", (name,), shape, axes=axes)
+        return self.add(suffix, "transpose", (name,), shape, axes=axes)
 
     def _reshape(self, name: str, shape: tuple[int, ...]) -> str:
         return self.add("reshape", "reshape", (name,), shape)
@@ -142,13 +142,13 @@ class _ProductChain:
         )  # fmt: skip
         return Replacement((*self._operators, last), self._types)
 
-    def add(self, part: str, kind: str, inputs: tuple[str, ...], shape: Sequence[int], **attributes: object) -> str:
-        name = self._view.fresh(f"{self._operator.name}.{part}")
+    def add(self, suffix: str, kind: str, inputs: tuple[str, ...], shape: Sequence[int], **attributes: object) -> str:
+        name = self._view.fresh(f"{self._operator.name}.{suffix}")
         while name in self._types:
             name += "'"
         result_type = self._view.type(self._operator.outputs[0])
         self._types[name] = replace(result_type, shape=tuple(shape))
-        title = self._operator.name if part == "product" else f"{self._operator.name}.{part}"
+        title = self._operator.name if suffix == "product" else f"{self._operator.name}.{suffix}"
         self._operators.append(Operator(title, kind, inputs, (name,), attributes, self._operator.nodes))
         return name
 

@@ -107,7 +107,7 @@ def batch_normalization(operator: Operator, view: View) -> Replacement | None:
 def affine(
     operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: View
 ) -> Replacement:
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("scale", "offset")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("scale", "offset")]
     values = dict(zip(names, (scale, offset), strict=True))
     types = {name: TensorType("float64", value.shape) for name, value in values.items()}
     made = Operator(operator.name, "affine", (x, *names), operator.outputs, {}, operator.nodes)

@@ -140,8 +140,8 @@ def integer_operator(operator: Operator, view: View) -> Replacement | None:
 
 def _has_channels(quantize: Operator, view: View) -> bool:
     """Whether each channel of the result has a scale of its own, which only a convolution gives."""
-    parts = view.type(quantize.outputs[0]).quantization
-    return parts is not None and parts.axis is not None
+    quantization = view.type(quantize.outputs[0]).quantization
+    return quantization is not None and quantization.axis is not None
 
 
 def _integers(name: str, view: View) -> str | None:
@@ -186,10 +186,11 @@ def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int
     None if channels with scales of their own have others.
     """
     assert tensor_type.quantization is not None
-    of_channels = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
-    parts = [Quantization((scale,), (zero,)) for scale, zero in of_channels]
+    meanings = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
+    channels = [Quantization((scale,), (zero,)) for scale, zero in meanings]
     least, most = (
-        {quantized_value(clamp.attributes[name], part, tensor_type.limits) for part in parts} for name in LIMITS
+        {quantized_value(clamp.attributes[name], channel, tensor_type.limits) for channel in channels}
+        for name in LIMITS
     )
     if len(least) > 1 or len(most) > 1:
         return None

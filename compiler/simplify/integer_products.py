@@ -47,7 +47,7 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
         return None
     w_meaning = Quantization((1.0,) * len(w_zeros), w_zeros, axis if len(w_zeros) > 1 else None)
     integers = view.fresh(f"{operator.name}.weight")
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("input.real", "weight.real", "real")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("input.real", "weight.real", "real")]
     types = {
         x: replace(of, quantization=meaning),
         integers: TensorType(weights.dtype.name, weights.shape, w_meaning),

@@ -76,8 +76,8 @@ def split(operator: Operator, view: View) -> Replacement | None:
         if not result:
             raise CompileError(f"{describe(operator)}: its result {position} is left out; expected a name for each")
         size = view.type(result).shape[axis]
-        part = replace(operator, name=f"{operator.name}.{position}")
-        change = joined(change, take(part, source, result, {axis: range(first, first + size)}, view))
+        piece = replace(operator, name=f"{operator.name}.{position}")
+        change = joined(change, take(piece, source, result, {axis: range(first, first + size)}, view))
         first += size
     return change
 

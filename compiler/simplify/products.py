@@ -126,7 +126,7 @@ def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | 
         (*first, batch, outputs, rows),
     ]  # fmt: skip
     axes = (*range(rank - 2), rank - 1, rank - 2)
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("turned", "joined", "product", "parted")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("turned", "joined", "product", "parted")]
     kinds = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     types = {
         name: replace(kinds[position > 1], shape=shape)

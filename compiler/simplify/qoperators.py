@@ -43,7 +43,7 @@ def take_apart(operator: Operator, view: View) -> Replacement | None:
     if form.op_type == "Concat":
         return _take_concat_apart(operator, view)
     inputs = (*operator.inputs, *("",) * 9)
-    required = [first + part for first in form.operands for part in range(3)] + [form.result, form.result + 1]
+    required = [first + offset for first in form.operands for offset in range(3)] + [form.result, form.result + 1]
     if not all(inputs[position] for position in required):
         raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
     attributes = dict(operator.attributes)

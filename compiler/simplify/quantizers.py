@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -43,7 +44,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     low, high = of.limits
     value = view.constant(source)
     if value is not None:
-        scales, zeros = (part.astype(np.float32) for part in spread_scales(quantization, value.shape))
+        scales, zeros = (array.astype(np.float32) for array in spread_scales(quantization, value.shape))
         integers = np.clip(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
         return Replacement(tensors={output: of}, constants={output: integers})
     _require_positive(operator, quantization)
@@ -111,16 +112,16 @@ def only_at_an_end(tensor_type: TensorType) -> str:
         return f"an activation is {tensor_type.dtype}; expected int8 or uint8"
     if tensor_type.quantization is None or tensor_type.quantization.axis is None:
         return ""
-    part = "block" if tensor_type.quantization.block else "channel"
-    return f"an activation has a scale for each {part}; expected one scale"
+    owner = "block" if tensor_type.quantization.block else "channel"
+    return f"an activation has a scale for each {owner}; expected one scale"
 
 
 def _is_of_channels(tensor_type: TensorType) -> bool:
     """Whether each channel has a scale and all have one zero point: a product's sums have a scale for each anyway."""
-    parts = tensor_type.quantization
-    if tensor_type.dtype not in INTEGERS or parts is None:
+    quantization = tensor_type.quantization
+    if tensor_type.dtype not in INTEGERS or quantization is None:
         return False
-    return (parts.axis, parts.block) == (1, 0) and len(set(parts.zero_points)) == 1
+    return (quantization.axis, quantization.block) == (CHANNEL, 0) and len(set(quantization.zero_points)) == 1
 
 
 def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
@@ -143,8 +144,8 @@ def unread_reason(operator: Operator, graph: Graph) -> str:
     if scale is None:
         return "its scale is computed; expected a constant"
     block = operator.attributes.get("block_size", 0)
-    parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    tensor_type = replace(tensor_type, quantization=parts)
+    quantization = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
+    tensor_type = replace(tensor_type, quantization=quantization)
     reason = only_at_an_end(tensor_type)
     if tensor_type.dtype in INTEGERS and not block:
         return f"{reason}, or a Conv before it and an output of the model after it, and one zero point"

@@ -66,10 +66,10 @@ class _Chain:
     def _shape(self, name: str) -> Sequence[int]:
         return (self._change.tensors.get(name) or self._view.type(name)).shape
 
-    def _add(self, part: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
-        made = self._view.fresh(f"{self._operator.name}.{part or kind}")
+    def _add(self, suffix: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
+        made = self._view.fresh(f"{self._operator.name}.{suffix or kind}")
         tensor_type = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
-        operator = self._made(part, kind, source, made, attributes)
+        operator = self._made(suffix, kind, source, made, attributes)
         self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: tensor_type})
         return made
 
@@ -77,6 +77,6 @@ class _Chain:
         last = self._made("back", kind, source, result, attributes)
         return replace(self._change, operators=(*self._change.operators, last))
 
-    def _made(self, part: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
-        name = f"{self._operator.name}.{part}" if part else self._operator.name
+    def _made(self, suffix: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
+        name = f"{self._operator.name}.{suffix}" if suffix else self._operator.name
         return Operator(name, kind, (source,), (made,), attributes, self._operator.nodes)

@@ -1,4 +1,4 @@
-"""The vectors that go through the machine's matrix product, found by form: a statement with a dot product."""
+"""How long the vectors of the machine's matrix product are, read off the statements that have a dot product."""
 
 from __future__ import annotations
 

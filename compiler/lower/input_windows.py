@@ -1,8 +1,8 @@
-"""The first layer's few channels fill the lanes: images that one convolution reads lie in DRAM as windows of rows.
+"""Images of few channels lie in DRAM as windows of rows, so that the first convolution fills the lanes.
 
-A word of the activation memory holds the channels of one pixel, of which an image has three. Where fewer vectors would
-go through the array, the host stores the image in another order (isa/program/windows.py), DMA reads each window's row
-as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in the same order.
+A word of the activation memory holds the channels of one pixel, and an image has only three. Where that makes fewer
+vectors for the array, the host stores the image in another order (isa/program/windows.py), DMA reads each row of a
+window as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in that order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"
-"""The attribute of a convolution on windows that says what the original multiplies; the new weights have more zeros."""
+"""An attribute of a convolution on windows: the multiplications of the original, whose weights have fewer zeros."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class WindowedInput:
 
 
 def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
-    """The graph with convolutions on windows where that takes fewer vectors of `vector` channels, and their inputs."""
+    """The graph with convolutions on windows where these take fewer vectors of `vector` channels, and their inputs."""
     found: dict[str, WindowedInput] = {}
     tensors, constants = dict(graph.tensors), dict(graph.constants)
     operators = []
@@ -58,7 +58,7 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
 
 
 def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
-    """The graph's input that only this convolution reads, quantised before or not; None for anything else."""
+    """The graph's input, if this convolution alone reads it, quantised before or not; else None."""
     if operator.kind != "conv" or operator.attributes["group"] != 1 or operator.attributes["dilations"] != (1, 1):
         return None
     name = operator.inputs[0]
@@ -73,7 +73,7 @@ def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
 
 
 def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
-    """The windows that take the fewest vectors for a pixel of the result; None if those of single pixels do."""
+    """The windows that take the fewest vectors for a pixel of the result; None if plain pixels take as few."""
     weights = graph.constants[operator.inputs[1]]
     _, channels, taps_down, taps_across = weights.shape
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)

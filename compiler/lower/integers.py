@@ -1,4 +1,4 @@
-"""Products whose sums leave as integers of 32 bits: exact, never rounded, and so never beyond int32."""
+"""Products whose result is their sums, as int32: exact, never rounded, and refused where int32 may not hold them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def integer_sum(
     name: str, operator: Operator, total: Expr, bias: NDArray[np.int64], bounds: NDArray[np.int64],
     factors: NDArray[np.float64], network: Network,
 ) -> tuple[Expr, dict[str, Access]]:  # fmt: skip
-    """`total + bias`, or `total` where every bias is 0, and the reads that it adds.
+    """`total + bias`, or `total` where every bias is 0; and the reads that the bias needs.
 
-    `bounds` are the least and greatest total of each channel, [2, O]; `factors` what a sum counts in steps of the
-    result. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
+    `bounds` are the least and greatest total of each channel, [2, O]; `factors` say how many steps of the result a sum
+    of 1 is. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
     """
     result_type = network.graph.tensors[operator.outputs[0]]
     limits = ACCUMULATOR.interval

@@ -21,7 +21,7 @@ from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, N
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """Places of a result that are all the same sum of neighbours: the weights of an element and of the next."""
+    """Places of a result that have the same weights: that of an element, and that of the next one if it counts."""
 
     run: Run
     weights: tuple[int, ...]
@@ -47,7 +47,7 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
 
 
 def blends(weights: Sequence[int], size: int) -> list[Blend]:
-    """The rows or columns of an interpolation as few blends; `()` is every element as it is."""
+    """The rows or columns of an interpolation as few blends; without weights, every element is as it was."""
     triples = list(zip(weights[::3], weights[1::3], weights[2::3], strict=True)) or [(i, 1, 0) for i in range(size)]
     kinds = dict.fromkeys((a, b) if b else (1,) for _, a, b in triples)
     found = []
@@ -58,7 +58,7 @@ def blends(weights: Sequence[int], size: int) -> list[Blend]:
 
 
 def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
-    """Pairs of places and sources as runs in which both go on with one step."""
+    """Pairs of places and sources as runs, in each of which both advance by one step."""
     found, start = [], 0
     while start < len(places):
         stop = start + 1
@@ -75,7 +75,7 @@ def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
 
 
 def _moved(name: str, operator: Operator, walk: Sequence[Run], network: Network) -> Nest:
-    """Places that have one element of the operand, rescaled."""
+    """Places that hold one element of the operand each, rescaled."""
     loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
     read = tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True))
     write = tuple(run.result(loop) for run, loop in zip(walk, SPACE, strict=True))

@@ -111,7 +111,7 @@ def _reshape_before(tensor: str, network: Network) -> Operator:
 
 
 def _output_copies(network: Network) -> list[Nest]:
-    """A copy for every output whose buffer already has another name of the host's."""
+    """A copy for every output whose buffer already has the name of another input or output."""
     nests = []
     for name, tensor in network.graph.outputs.items():
         held = network.buffer_of[tensor]
@@ -127,7 +127,7 @@ def _output_copies(network: Network) -> list[Nest]:
 
 
 def _drop_unread(network: Network) -> None:
-    """Without nests whose result nobody reads, such as channels gathered for convolutions that read them apart."""
+    """Drop nests whose result nobody reads, such as channels gathered for convolutions that read them with gaps."""
     wanted = set(network.graph.outputs)
     kept = []
     for nest in reversed(network.nests):
@@ -168,7 +168,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
 def _host_tensor(
     name: str, host: TensorType, quantized: str, axes: tuple[int, ...], windows: Windows | None, network: Network
 ) -> Tensor:
-    """An input or output: what the host has, and the quantised tensor that it converts it to or from."""
+    """An input or output: the host's array, and the quantised tensor that it is converted to or from."""
     if host.dtype not in DTYPES:
         raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
     tensor_type = network.graph.tensors[quantized]

@@ -1,4 +1,4 @@
-"""Which function makes the nests of each kind of operator."""
+"""The lowering of each kind of operator, in one table."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "channel_max": lower_channel_max,
     "permute": lower_permute,
 }
-"""Canonical operator → its lowering. The pass gives the nests their place after those of the operators before."""
+"""Canonical operator → the function that makes its nests."""

@@ -1,4 +1,4 @@
-"""Matrix products of two computed tensors, and tensors whose channels and pixels change places.
+"""Matrix products of two computed tensors, and the exchange of a tensor's channels with its pixels.
 
 Example, scores of 20 queries and 30 keys of 16 channels: the queries are vectors [16 channels, 20 pixels]; the words of
 the keys, a pixel's 16 channels each, are rows of tiles that the array reads transposed; a result has a pixel for each
@@ -53,7 +53,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
-    """`sum((x - a_zero) * (w - b_zero))` less the product of both zero points, as products with numbers of int8."""
+    """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are int8."""
     x, w = activation("x"), activation("w")
     terms = make(Op.MUL, x, w)
     for leaf, zero in ((x, b_zero), (w, a_zero)):

@@ -1,7 +1,7 @@
 """Operators that only move elements as nests: concat, take and pad.
 
-Whole words are copied, and `compiler.nest.copies` lets most copies go. Where channels change their lane, words are
-computed anew: a product with a matrix of ones and zeros picks each channel of the result, exactly.
+Whole words are copied, and `compiler.nest.copies` removes most of the copies. Where channels change lanes, a product
+with a matrix of ones and zeros picks each channel of the result, exactly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest, NestLoop
 
 WIDEST_STEP = 64
-"""Steps of a result's indices that are tried when a list of indices is cut into runs."""
+"""The widest step of a result's indices that is tried when a list of indices is cut into runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Run:
 
 
 def lower_take(operator: Operator, network: Network) -> list[Nest]:
-    """A copy for each combination of runs, or a product for each where channels leave their lanes."""
+    """A copy for each combination of runs, or a product where channels change lanes."""
     x, y = operator.inputs[0], operator.outputs[0]
     sizes = network.shape(x)
     taken = [operator.attributes[name] or range(size) for name, size in zip(TAKEN, sizes, strict=True)]
@@ -109,8 +109,8 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
 def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     """Every operand copied to its place.
 
-    Where operands do not begin on a word's first lane, they are copied side by side with room between them, and a
-    product gathers the channels; convolutions, and further concatenations, may read them where they are.
+    Where an operand does not begin on a word's first lane, all are copied side by side with gaps between them, and a
+    product gathers the channels. Convolutions and further concatenations may read them with the gaps.
     """
     y, axis = operator.outputs[0], operator.attributes["axis"]
     sizes = [network.shape(name)[axis] for name in operator.inputs]
@@ -137,7 +137,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _held(name: str, operator: Operator, network: Network) -> str:
-    """The buffer of an operand, which must mean the same numbers as the result; or the constant."""
+    """The buffer or constant of an operand, whose integers must mean the same numbers as the result's."""
     if network.quantization(name) != network.quantization(operator.outputs[0]):
         raise CompileError(
             f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
@@ -147,7 +147,7 @@ def _held(name: str, operator: Operator, network: Network) -> str:
 
 
 def _close(buffer: str, channels: int) -> Spread:
-    """Channels as they are, without room between."""
+    """Channels that follow each other without gaps."""
     return Spread(buffer, np.arange(channels), channels)
 
 
@@ -236,7 +236,7 @@ def _moved(
     operator: Operator, source: str, target: str, moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]],
     network: Network,
 ) -> list[Nest]:  # fmt: skip
-    """Nests that fill all of a target: each move has channels of the source, and runs of batches, rows and columns."""
+    """Nests that fill a target: each move has channels of the source, and runs of batches, rows and columns."""
     nests: list[Nest] = []
     spread = network.spreads.get(source)
     if spread is not None and any(_lane_runs(channels, network.lanes) is None for channels, _ in moves):

@@ -1,4 +1,4 @@
-"""What lowering knows and makes of a network, and the loops and accesses that all its nests share."""
+"""What is known of a network while it is lowered, and the loops and accesses that nests of all kinds have."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SPACE = ("n", "o", "y", "x")
 
 @dataclass(frozen=True)
 class Spread:
-    """Where a tensor's channels also lie: in another buffer, each at a place of its own, with room between."""
+    """Another buffer in which a tensor's channels lie as well, with gaps between them."""
 
     buffer: str
-    channels: NDArray[np.int64]
+    channels: NDArray[np.int64]  # where each channel lies there
     width: int  # channels of that buffer
 
 
@@ -62,7 +62,7 @@ class Network:
         return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
-        """A buffer of activations that no tensor of the graph is."""
+        """A buffer of activations that stands for no tensor of the graph."""
         while name in self.constants or name in self.buffers:
             name += "'"
         self.buffers[name] = Buffer(name, shape, ACTIVATION)

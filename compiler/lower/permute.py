@@ -1,6 +1,6 @@
 """`permute` as nests: copies of whole words, exchanges of channels and pixels, and products that pick channels.
 
-Which of them, by way of which buffers, `compiler.lower.permute_steps` decides.
+`compiler.lower.permute_steps` decides which of them, and with which buffers between.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _nests(name: str, operator: Operator, step: Step, source: str, target: str, 
 
 
 def _named(step: Step) -> Loops:
-    """The loops n, o, y and x over the dimensions of the result, in order; x is what leaves the channels."""
+    """The loops n, o, y and x over the dimensions of the result; in an exchange, x walks along the former channels."""
     names = dict(enumerate(SPACE))
     if step.kind is StepKind.EXCHANGE:
         others = [dimension for dimension in (BATCH, ROW, COLUMN) if dimension != step.leaving]
@@ -126,7 +126,7 @@ def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine,
 
 
 def _over(access: Access, channels: Affine) -> Access:
-    """With other channels."""
+    """The access with another index of channels."""
     return Access(access.tensor, (access.index[BATCH], channels, *access.index[ROW:]))
 
 

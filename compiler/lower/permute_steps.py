@@ -1,9 +1,9 @@
-"""A permutation of a stored tensor's elements as steps that the machine can take, by way of few buffers.
+"""A permutation of a stored tensor's elements as steps that the machine can take, with few buffers between them.
 
 A form says for each factor of the elements' index in which dimension of [N, C, H, W] it lies, with which step.
 Three kinds of moves lead from one form to another:
 
-    copy        whole words: the innermost channels are the same, all other channels move by multiples of the lanes
+    copy        whole words: the innermost channels stay together, all others move by multiples of the lanes
     exchange    the innermost channels become pixels, and pixels that follow each other become channels
     pick        channels go to other lanes: a product with a matrix of ones and zeros
 
@@ -32,7 +32,7 @@ NEST_COST = 64
 """What one more nest costs, in words moved."""
 
 MOST_NESTS = 1024
-"""A step of more nests is not tried; far more than any network's heads need."""
+"""Steps with more nests are not tried: no network has nearly as many heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: i
 
 
 def _cost(step: Step, lanes: int) -> float:
-    """In words moved; a copy that is only a matter of addresses is likely to go (compiler/nest/copies.py)."""
+    """In words moved; a copy that only changes addresses is likely to be removed later (compiler/nest/copies.py)."""
     if step.kind is StepKind.COPY and (_only_parts_channels(step) or _only_joins_rows(step)):
         return step.nests
     batches, channels, rows, columns = step.result.shape
@@ -137,7 +137,7 @@ def _passes(step: Step, lanes: int) -> int:
 
 
 def _only_parts_channels(step: Step) -> bool:
-    """Whether nothing moves but between channels and batches."""
+    """Whether elements move only between channels and batches."""
     runs = (*(run for run in step.loops if run is not None), *step.unrolled)
     return all(
         run.source == run.result or {run.source[0], run.result[0]} <= {BATCH, CHANNEL} for run in runs
@@ -171,7 +171,7 @@ def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step 
 
 
 def _runs(source: Form, result: Form, sizes: Sequence[int]) -> list[Run]:
-    """All factors as few runs."""
+    """All factors, joined to as few runs as possible."""
     at = {(source.places[f], result.places[f]): f for f in range(len(sizes))}
     outer: dict[int, int] = {}
     for f, size in enumerate(sizes):
@@ -207,7 +207,7 @@ def _is_exchange(runs: Sequence[Run], leaving: Run | None, coming: Run | None, l
 
 
 def _is_pick(runs: Sequence[Run], result: Form) -> bool:
-    """Whether all channels of the result, without room between them, are channels already."""
+    """Whether all channels of the result are channels already, and leave no gaps there."""
     channels = [run for run in runs if run.result[0] == CHANNEL]
     is_dense = prod(run.size for run in channels) == result.shape[CHANNEL]
     return is_dense and all(run.source[0] == CHANNEL for run in channels)
@@ -261,7 +261,7 @@ def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) 
 
 
 def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[Form]:
-    """Forms by way of which the elements may go: with some factors as channels, some as columns, the rest elsewhere."""
+    """Forms that may lie between: some factors are channels, some columns, and the rest batches and rows."""
     groups = list(dict.fromkeys(group for ends in (first, last) for group in _ends_of(ends, first, last)))
     for channels in groups:
         for columns in ((), *groups):

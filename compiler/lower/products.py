@@ -36,7 +36,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Expr
 
 GATHERING = 3
-"""Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
+"""What it costs to close the gaps between a tensor's channels, in passes over its words: products and their sums."""
 
 TERM = 2
 """The dimension of wide weights that counts the terms of their sum."""
@@ -66,7 +66,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
-    """Where the input lies with room between its channels, if reading it there costs less than closing the gaps."""
+    """Where the input lies with gaps between its channels, if reading it there costs less than closing them."""
     spread = network.spreads.get(network.buffer_of[operator.inputs[0]])
     if spread is None or operator.attributes["group"] != 1:
         return None
@@ -76,7 +76,7 @@ def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: 
 
 
 def _spread_out(weights: NDArray[np.int64], spread: Spread) -> NDArray[np.int64]:
-    """Weights with zeros for the room between the channels."""
+    """Weights with zeros for the gaps between the channels."""
     wide = np.zeros((weights.shape[0], spread.width, *weights.shape[2:]), np.int64)
     wide[:, spread.channels] = weights
     return wide
@@ -222,10 +222,10 @@ def integer_bias(operator: Operator, units: NDArray[np.float64], network: Networ
 
 
 def _bounded_bias(operator: Operator, product: Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
-    """The biases within the machine's width.
+    """The biases, within the machine's width.
 
-    One that does not fit may be replaced by the nearest that does only if every sum is beyond the limits with either:
-    dead channels of real networks are like that. Raises CompileError for others.
+    One that does not fit is replaced by the nearest that does, if every sum is beyond the limits with either. Dead
+    channels of real networks are like that. Raises CompileError for others.
     """
     limits = IntegerType(number.bias_bits, True).interval
     bias = np.clip(product.bias, limits.low, limits.high)
@@ -241,10 +241,10 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
 
 
 def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
-    """The mean as a product with an identity matrix, each tap alike; one nest for each size of window that counts.
+    """The mean as a product with an identity matrix at every tap; a nest for each number of elements in a window.
 
-    Without padding, or when padding counts, all windows are of one size; otherwise those at the edges have their own
-    scale: rows and columns with equal counts make boxes.
+    Without padding, or if padding counts, all windows have the same number. Otherwise those at the edges have fewer and
+    a scale of their own: rows and columns with equal numbers make boxes.
     """
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
@@ -272,7 +272,7 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
-    """(first index, length, count) for each run of output indices along H or W whose windows count as many elements."""
+    """(first index, length, count) of each run of output indices along H or W whose windows have `count` elements."""
     size = network.shape(operator.inputs[0])[ROW + axis]
     begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]
     first, last = (-begin, size + end) if operator.attributes["counts_padding"] else (0, size)

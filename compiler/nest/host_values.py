@@ -1,4 +1,4 @@
-"""Between the values that a host has (ONNX's shapes and types) and those that a program holds (int8, [N, C, H, W])."""
+"""Converts the host's values (ONNX's shapes and types) to those of a program (int8, [N, C, H, W]), and back."""
 
 from __future__ import annotations
 

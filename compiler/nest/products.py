@@ -1,7 +1,7 @@
-"""Sums of products of two reads: which of them is the vector, which the matrix, and what comes on top for zero points.
+"""Sums of products of two reads: which read is the vector, which the matrix, and what zero points add to them.
 
-With both operands computed, `(x - 3) * (w - 5)` is `x * w + x * -5 + w * -3` and a bias: a number times a read is one
-more product, of the same vectors with tiles that hold the number everywhere, or of vectors that do with the same tiles.
+If both operands are computed, `(x - 3) * (w - 5)` is `x * w + x * -5 + w * -3` and a bias. A number times a read is one
+more product: of the same vectors and tiles that hold only this number, or of vectors that do and the same tiles.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Products:
 
 
 def products_of(total: Expr) -> Products | None:
-    """The terms of what a sum runs over; None if it is of another form."""
+    """The terms that a sum adds up; None if they have another form."""
     main: list[Expr] = []
     numbers: list[tuple[str, int]] = []
     for term in _terms(total):
@@ -62,7 +62,7 @@ def _terms(total: Expr) -> Iterator[Expr]:
 
 
 def summed_loop(vector: Access) -> str | None:
-    """The loop over a vector's channels, NO_LOOP if they stay put; None where several loops move them."""
+    """The loop over a vector's channels, NO_LOOP if no loop moves them, None if several do."""
     channels = vector.index[CHANNEL].terms
     return None if len(channels) > 1 else channels[0][0] if channels else NO_LOOP
 

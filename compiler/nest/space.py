@@ -1,4 +1,4 @@
-"""The iteration space of a nest: what each of its loops is to the memories, read off its result access.
+"""The iteration space of a nest: the role of each of its loops, read off the access of its result.
 
 Words of the activation memory hold the channels of one pixel, so the loop that moves along dimension 1 of the result
 is the lane loop; the others move from word to word.
@@ -119,7 +119,7 @@ def is_lane_walk(access: Access, loop: str, step: int) -> bool:
 
 
 def is_band(index: Affine, lane: str, summed: str) -> bool:
-    """Whether an index of a matrix counts the summed channels from a multiple of the result's channel on."""
+    """Whether an index of a matrix counts the summed channels, beginning at a multiple of the result's channel."""
     return index.constant == 0 and [loop for loop, _ in index.terms] == [lane, summed] and (
         index.terms[0][1] < 0 and index.terms[1][1] == 1
     )

@@ -146,7 +146,7 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
 
 
 def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
-    """What several parts of an expression read across lanes, each with a name; and the expression with the names."""
+    """Subexpressions across lanes that are used several times, by name; and the expression with these names."""
     nodes = dict.fromkeys(walk(nest.expr))
     used = Counter(arg for node in nodes for arg in node.args)
     free = (name for name in map("v{}".format, count(1)) if name not in nest.reads)

@@ -1,8 +1,8 @@
-"""Products of two computed operands in the form in which the fewest elements move.
+"""Products of two computed operands, each in the form that moves the fewest elements.
 
-One product can be written in four ways: with its second operand [N, L, 1, K] or [N, K, 1, L] (`is_transposed`), and as
-the transposed product, whose operands have changed places: y = a · b is yᵀ = bᵀ · aᵀ. Which of them meets the layouts
-of what computes the operands and reads the result is seen from the reshapes and transpositions between. Example: the
+A product can be written in four ways: with its second operand [N, L, 1, K] or [N, K, 1, L] (`is_transposed`), and as
+the transposed product, whose operands have changed places: y = a · b is yᵀ = bᵀ · aᵀ. The reshapes and transpositions
+around it show which form fits the layouts in which its operands are computed and its result is read. Example: the
 scores of an attention, q · kᵀ with a pixel for each query and key, are `is_transposed`, and nothing is moved.
 """
 
@@ -19,14 +19,14 @@ from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
-"""Channels and columns in each other's place."""
+"""The axes of a transposition that exchanges channels and columns."""
 
 READ_TRANSPOSED = 0.25
-"""What it is to read an operand so, beside the efforts of moves: as good as nothing, but not better."""
+"""The effort of an operand that is read transposed: less than any move, so that it decides only between equals."""
 
 
 def arrange_products(graph: Graph) -> Graph:
-    """The graph with each product in its best form, and transpositions that make it mean the same."""
+    """The graph with each product in its best form, and the transpositions that keep its meaning."""
     arranged = _Arranged(graph)
     for operator in graph.operators:
         if operator.kind == "product":
@@ -41,7 +41,7 @@ def arrange_products(graph: Graph) -> Graph:
 class _Form:
     """A way to write a product."""
 
-    is_swapped: bool  # the transposed product
+    is_swapped: bool  # as the transposed product, with its operands in each other's place
     is_transposed: bool
 
 
@@ -66,7 +66,7 @@ class _Arranged:
         self._producers |= dict.fromkeys(operator.outputs, operator)
 
     def add_product(self, product: Operator) -> None:
-        """The product in the form that takes the least effort; of equals the one that is nearest to how it is."""
+        """Add a product in the form of the least effort; of equals, the one that changes the least."""
         form = min(FORMS, key=lambda form: self._effort(product, form))
         result = product.outputs[0]
         (vector, is_vector_turned), (matrix, is_matrix_turned) = _operands(product, form)
@@ -116,7 +116,7 @@ class _Arranged:
         return operands + results + READ_TRANSPOSED * form.is_transposed
 
     def _effort_of_operand(self, name: str, is_turned: bool) -> int:
-        """What moves an operand from where it is computed, with channels and columns exchanged if `is_turned`."""
+        """The effort to move an operand from where it is computed, with channels and columns exchanged or not."""
         wanted = self.tensors[name].shape
         root, order = self._order_of(name)
         if is_turned:
@@ -144,7 +144,7 @@ class _Arranged:
         return name, order
 
     def _efforts_of_readers(self, name: str, order: ElementOrder | None, stored: tuple[int, ...]) -> Iterator[int]:
-        """What moves a result, stored in a shape with its elements in an order, to each of those who read it."""
+        """The efforts to move a result, stored in a shape with its elements in an order, to each of its readers."""
         shape = self.tensors[name].shape
         for reader in self._readers.get(name, []):
             following = order
@@ -169,7 +169,7 @@ class _Arranged:
 
 
 def _operands(product: Operator, form: _Form) -> tuple[tuple[str, bool], tuple[str, bool]]:
-    """Vector and matrix of a form, and whether channels and columns of each are exchanged for it."""
+    """The vector and the matrix of a form, each with whether its channels and columns are exchanged for that."""
     a, b = product.inputs
     is_b_turned = bool(product.attributes["is_transposed"])
     if form.is_swapped:

@@ -1,4 +1,4 @@
-"""Sub, Mul, Max and Min of two activations, and operands of other shapes than the result's.
+"""Add, Sub, Mul, Max and Min of two activations, whose shapes may differ from the result's.
 
 Both operands get the result's rank. One that has a single channel where the result has many is spread over them by a
 product with ones, because a word holds the channels of one pixel.
@@ -24,7 +24,7 @@ BINARY_KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.M
 BINARY = tuple(BINARY_KINDS.values())
 
 MOST = 4
-"""Dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins some of more."""
+"""The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
 
 
 def of_two(operator: Operator, view: View) -> Replacement | None:
@@ -82,9 +82,9 @@ def in_pairs(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantized_between(operator: Operator, view: View) -> Replacement | None:
-    """max(max(a, b), c) of dequantised tensors: the first maximum is one of them, so it needs no rounding of its own.
+    """max(max(a, b), c) of dequantised tensors: the first maximum is one of its operands, so it needs no rounding.
 
-    Only where a and b have one quantisation: the result has it as well.
+    Only where a and b have the same quantisation, which is then the result's as well.
     """
     sources = [view.producer(name, "dequantize") for name in operator.inputs]
     if any(source is None for source in sources):

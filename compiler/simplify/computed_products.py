@@ -2,7 +2,7 @@
 
 MatMul of [N, M, K] and [N, K, L] is y[n, m, l] = Σ a[n, m, k] · b[n, k, l]. On the machine the summed dimension of the
 first operand lies along the channels, so a is turned to [N, K, 1, M], b to [N, L, 1, K], and the result [N, L, 1, M]
-back. The transpositions meet those of the model and go; what stays is made a `permute` at the end.
+back. Most of these transpositions undo those of the model; what is left of them becomes `permute` at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.compiler.simplify.weights import constant_weights, stored_weight
 
 
 def computed_matmul(operator: Operator, view: View) -> Replacement | None:
-    """MatMul whose operands both are computed, of two to four dimensions; a dimension of 1 goes with any."""
+    """MatMul of two computed operands of two to four dimensions; a batch dimension of 1 is broadcast."""
     a, b = operator.inputs
     if any(constant_weights(name, view) is not None for name in (a, b)):
         return None
@@ -106,7 +106,7 @@ class _ProductChain:
         return self.finished(parted, last_two_exchanged(rank))
 
     def _rows_of_all(self, a: str, b: str, sizes: tuple[int, int, int, int], factor: float) -> Replacement:
-        """Where all of the batch meets one matrix, its rows are those of one product."""
+        """Where one matrix serves the whole batch, the rows of all matrices of the batch make one product."""
         batches, k, m, n = sizes
         shape = self._shape(self._operator.outputs[0])
         parted = self._reshape(a, (batches, k, m))
@@ -119,7 +119,7 @@ class _ProductChain:
         return self.finished(split, (*range(1, rank), 0))
 
     def _repeated(self, name: str, own: Sequence[int], batch: Sequence[int]) -> str:
-        """The operand's matrices again and again, as its batch dimensions of 1 go with those of the result."""
+        """The operand's matrices, repeated where its batch dimensions of 1 are broadcast."""
         own = (1,) * (len(batch) - len(own)) + tuple(own)
         if own == tuple(batch):
             return name
@@ -135,7 +135,7 @@ class _ProductChain:
         return self.add("reshape", "reshape", (name,), shape)
 
     def finished(self, name: str, axes: tuple[int, ...]) -> Replacement:
-        """The whole, which ends with a transposition to the operator's result."""
+        """All operators, the last of which transposes a tensor to the operator's result."""
         last = Operator(
             f"{self._operator.name}.back", "transpose", (name,), self._operator.outputs, {"axes": axes},
             self._operator.nodes,

@@ -1,6 +1,6 @@
-"""Elementwise operators on tensors of five dimensions and more: on four, the first ones joined.
+"""Elementwise operators on tensors of more than four dimensions: the first ones are joined, so that four are left.
 
-Whatever is computed element by element does not care; the machine's tensors are [N, C, H, W].
+The machine's tensors are [N, C, H, W], and what is computed element by element is the same in any shape.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def join_dimensions(graph: Graph) -> Graph:
 def _on_four(
     operator: Operator, tensors: dict[str, TensorType], constants: dict[str, NDArray[Any]]
 ) -> list[Operator] | None:
-    """The operator between reshapes; None if it can be as it is, or cannot be otherwise."""
+    """The operator between reshapes; None if it needs none, or if they would not help."""
     result = operator.outputs[0]
     shape = tensors[result].shape
     is_of_channels = operator.kind == "lookup" and operator.attributes["table"].ndim > 1

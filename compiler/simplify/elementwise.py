@@ -50,7 +50,7 @@ def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
 
 
 def constant_after_all(operator: Operator, view: View) -> Replacement | None:
-    """A canonical operator of two whose float operand turned out to be constant for each channel: affine."""
+    """A canonical operator of two, one of which turned out to be a float constant for each channel: affine."""
     onnx_kind = {"add": "onnx.Add", "sub": "onnx.Sub", "mul": "onnx.Mul"}[operator.kind]
     if all(constant_weights(name, view) is None for name in operator.inputs):
         return None

@@ -1,7 +1,7 @@
 """From QDQ to integer operators: quantize(op(dequantize(q), …)) becomes one operator on quantised tensors.
 
-Layout, maximum and limits commute with (de)quantisation, so they move to whichever side has integers; what is left
-between a dequantize and a quantize is a product, a sum or an average.
+Layouts, maxima and limits commute with (de)quantisation, so they move to the side that has integers. Products, sums and
+averages are left between a dequantize and a quantize, and become operators on integers together with these.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def below(dequantize: Operator, operator: Operator, result_type: TensorType, vie
 
 
 def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
-    """Integers that an operator picks without a DequantizeLinear before it mean what they meant."""
+    """Integers that are picked without a DequantizeLinear before keep their meaning."""
     result = operator.outputs[0]
     before, after = view.type(operator.inputs[0]), view.type(result)
     if after.quantization is not None or before.quantization is None or before.dtype != after.dtype:
@@ -139,7 +139,7 @@ def integer_operator(operator: Operator, view: View) -> Replacement | None:
 
 
 def _has_channels(quantize: Operator, view: View) -> bool:
-    """Whether each channel of the result has a scale of its own, which only a convolution gives."""
+    """Whether each channel of the result has its own scale, which only a convolution can give it."""
     quantization = view.type(quantize.outputs[0]).quantization
     return quantization is not None and quantization.axis is not None
 
@@ -183,7 +183,7 @@ def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
 def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int) -> dict[str, int] | None:
     """The integers between which a quantised value stays when its real value is clamped, within low … high.
 
-    None if channels with scales of their own have others.
+    None if channels have scales of their own, and these give different limits.
     """
     assert tensor_type.quantization is not None
     meanings = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)

@@ -1,7 +1,7 @@
 """ConvInteger and MatMulInteger: products of integers less their zero points, whose sums stay integers of 32 bits.
 
-Taken apart here, each is a product of reals between DequantizeLinear and a quantisation to int32 whose scale is the
-operand's own, so that the integers are the sums themselves and nothing is rounded.
+Each becomes a product of reals between DequantizeLinear and a quantisation to int32. Its scale is that of the operand,
+so the integers are the sums themselves, and nothing is rounded.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
 
 
 def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
-    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it.
+    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets a reader that absorbs it.
 
     The same for a lookup in one table for all channels.
     """

@@ -1,6 +1,6 @@
 """Operators that only move elements: Concat is `concat`; Slice, Split, Gather, Expand and Tile are `take`.
 
-Moving commutes with (de)quantisation, so that on integers these operators copy, and never round.
+They commute with (de)quantisation: on integers they only copy, and round nothing.
 Source: https://onnx.ai/onnx/operators, opsets 11 to 21.
 """
 
@@ -64,7 +64,7 @@ def slice_(operator: Operator, view: View) -> Replacement | None:
 
 
 def split(operator: Operator, view: View) -> Replacement | None:
-    """Split: a take for each of its results, whose sizes shape inference has found."""
+    """Split: a take for each of its results; shape inference has found their sizes."""
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
         attributes.ignore("split", "num_outputs")
@@ -83,7 +83,7 @@ def split(operator: Operator, view: View) -> Replacement | None:
 
 
 def gather(operator: Operator, view: View) -> Replacement | None:
-    """Gather with constant indices: a list of them, or one, which takes the dimension away."""
+    """Gather with constant indices: a list, or a single one, which removes the dimension."""
     source, result = operator.inputs[0], operator.outputs[0]
     indices = view.constant(operator.inputs[1])
     if view.constant(source) is not None:
@@ -110,7 +110,7 @@ def gather(operator: Operator, view: View) -> Replacement | None:
 
 
 def expand(operator: Operator, view: View) -> Replacement | None:
-    """Expand, Tile: the operand again and again along some dimensions."""
+    """Expand, Tile: the operand repeated along some dimensions."""
     with attributes_of(operator):
         pass
     source, result = operator.inputs[0], operator.outputs[0]
@@ -263,7 +263,7 @@ def into_concat(operator: Operator, view: View) -> Replacement | None:
 
 
 def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
-    """rescale(take(q)) → take(rescale(q)) where a take that alone is rescaled makes its operand no smaller."""
+    """rescale(take(q)) → take(rescale(q)), if nothing else reads the take, and its operand is no larger."""
     source = operator.inputs[0]
     before = view.producer(source, "take")
     if before is None or not view.is_read_once(source):
@@ -278,7 +278,7 @@ def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantize_constant(operator: Operator, view: View) -> Replacement | None:
-    """A constant that is quantised, for example as a part of a concatenation, is a constant."""
+    """A quantised constant, for example an operand of a concatenation, is a constant."""
     source, result = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0])
     if source is None:
         return None

@@ -1,7 +1,7 @@
-"""Pad: its padding becomes that of the convolution or pool that reads it, where the numbers are the same.
+"""Pad: its padding becomes that of the convolution or pool that reads it, where both have the same value.
 
-Example: Pad of one zero on each side, then a 3×3 Conv with pads 0, is that Conv with pads 1. On quantised tensors a
-convolution's padding holds the zero point and a maximum's the least integer, so a Pad must have that value.
+Example: Pad of one zero on each side, then a 3×3 Conv with pads 0, is that Conv with pads 1. On quantised tensors the
+padding of a convolution is the zero point and that of a maximum the least integer, so the Pad must have this value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REPEATING = ("edge", "reflect", "wrap")
 
 
 def pad(operator: Operator, view: View) -> Replacement | None:
-    """ONNX's Pad: first what is repeated or cut off, then whole batches and channels, then rows and columns around.
+    """ONNX's Pad, in three steps: repetitions and cuts; whole batches and channels; rows and columns.
 
     The value is in the units of the operand: real, or an integer.
     """

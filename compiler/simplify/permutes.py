@@ -29,7 +29,7 @@ def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A tensor as a stored one: its elements are those of `source`, in another order."""
+    """Where a tensor's elements are: they are those of `source`, in another order."""
 
     root: str  # the tensor whose buffer it is
     source: str  # a tensor that the same buffer is, with its elements in the same order
@@ -113,9 +113,9 @@ class _Permutes:
         return is_host
 
     def _settled(self, name: str, following: ElementOrder | None = None) -> str:
-        """The tensor for the host, or to go on with: its elements in the order in which they are stored.
+        """A tensor that stores its elements in their own order, for the host or for a further transposition.
 
-        The shape in which they are is the best for this move, and the one that follows it.
+        Its shape is the best for this move, and for the order that follows, if any.
         """
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
@@ -134,7 +134,7 @@ class _Permutes:
         return result
 
     def _shaped(self, name: str, moved: _Moved) -> str:
-        """A tensor that is named by no transposition: of some that undo each other a reshape is left."""
+        """A tensor without transpositions that only name it: of those that undo each other, a reshape is left."""
         if all(operator.kind == "reshape" for operator in moved.by):
             return name
         if self._shape(moved.source) == self._shape(name):
@@ -158,7 +158,7 @@ class _Permutes:
         return result
 
     def _source(self, moved: _Moved, wanted: tuple[int, int, int, int]) -> str:
-        """The stored tensor, in the shape that it is computed or read with; of an input the one that serves best."""
+        """The stored tensor, in the shape in which it is computed or read; for an input, in the best shape."""
         shape = self._shape(moved.source)
         if moved.root not in self._stored:
             shapes = [_four(shape), *_views(moved.order.sizes)]
@@ -175,9 +175,9 @@ class _Permutes:
         self, kind: str, source: str, result: str, shape: tuple[int, ...], attributes: Mapping[str, object],
         moved: _Moved,
     ) -> None:  # fmt: skip
-        """An operator that is named after the last of those whose place it takes.
+        """Add an operator, named after the last of those whose place it takes.
 
-        It is of the nodes that only move elements, if there are any: the host may do those, and the rest stays here.
+        Its nodes are those that only move elements, if there are any: the host may then do these, and no others.
         """
         self._tensors[result] = replace(self._tensors[moved.source], shape=shape)
         all_nodes = tuple(dict.fromkeys(node for operator in moved.by for node in operator.nodes))

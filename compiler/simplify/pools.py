@@ -31,7 +31,7 @@ def pool(operator: Operator, view: View) -> Replacement | None:
 
 
 def _require_begun_windows(operator: Operator, window: Window, source: TensorType, result: TensorType) -> None:
-    """Raise CompileError for windows that begin behind the image: ONNX Runtime leaves them out, its shapes do not."""
+    """Raise CompileError for windows that begin after the image: inferred shapes count them, ONNX Runtime does not."""
     sizes, counts = stored_shape(source.shape)[ROW:], stored_shape(result.shape)[ROW:]
     for size, count, stride, before in zip(sizes, counts, window.strides, window.pads[:2], strict=True):
         if (count - 1) * stride >= size + before:

@@ -1,4 +1,4 @@
-"""What is computed around a product of two computed operands: factors become its own, sums with constants come to it.
+"""Factors and constants around a product of two computed operands: factors become the product's, sums move up to it.
 
 Example: the scores of an attention are divided by √D, before or after the product, and a mask is added to them.
 """
@@ -20,7 +20,7 @@ ALONG = ("dequantize", "quantize", "reshape", "transpose", "affine")
 """What may lie between a product and a factor that moves up to it."""
 
 SAME_STEPS = 0.1
-"""Where two scales differ by less than this part of a step over all of a type's values, they round to the same."""
+"""In steps: if over all values of a type two scales differ by less than this, they count as the same."""
 
 
 def factor_into_product(operator: Operator, view: View) -> Replacement | None:
@@ -36,7 +36,7 @@ def factor_into_product(operator: Operator, view: View) -> Replacement | None:
 def factor_before_quantization(operator: Operator, view: View) -> Replacement | None:
     """affine(dequantize(quantize(x))) behind a product → dequantize(quantize(affine(x))), in steps times the factor.
 
-    The integers are the same; they mean the factor times as much. So where the product is one of integers already.
+    The integers stay, and each means the factor times as much. The same where the product is already one of integers.
     """
     factor, dequantize = _only_factor(operator, view), view.producer(operator.inputs[0], "dequantize")
     if factor is None or dequantize is None or not _is_only_step(dequantize, view):
@@ -61,7 +61,7 @@ def factor_before_quantization(operator: Operator, view: View) -> Replacement | 
 
 
 def _is_only_step(dequantize: Operator, view: View) -> bool:
-    """Whether only one operator reads a tensor's real values, and nobody its integers beside."""
+    """Whether only one operator reads a tensor's real values, and none its integers."""
     return view.is_read_once(dequantize.inputs[0]) and view.is_read_once(dequantize.outputs[0])
 
 
@@ -84,7 +84,7 @@ def rescale_of_same_steps(operator: Operator, view: View) -> Replacement | None:
 
 
 def factor_of_operand_into_product(operator: Operator, view: View) -> Replacement | None:
-    """product(affine(a), b) → product(a, b) with another factor; also where a is moved after it, and the same for b."""
+    """product(affine(a), b) → product(a, b) with another factor. The same for b, and with moves after the affine."""
     for position, name in enumerate(operator.inputs):
         moves = _chain_before(name, view, "reshape", "transpose")
         affine = view.producer(moves[-1].inputs[0] if moves else name, "affine")
@@ -140,7 +140,7 @@ def factor_before_moves(operator: Operator, view: View) -> Replacement | None:
 
 
 def _chain_before(name: str, view: View, *kinds: str) -> list[Operator]:
-    """The operators of some kinds that one after the other make a tensor, the last of them first."""
+    """The chain of operators of some kinds that makes a tensor, the last of them first."""
     chain = []
     while (operator := view.producer(name, *kinds)) is not None:
         chain.append(operator)
@@ -166,7 +166,7 @@ def _only_factor(affine: Operator, view: View) -> float | None:
 def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
     """add(reshape(product), constant) → reshape(add(product, constant)), such as a mask of an attention's scores.
 
-    The same for all operators of two operands, and what is computed from a product element by element.
+    The same for all operators of two operands, and for whatever is computed from a product element by element.
     """
     reshapes = [view.producer(name, "reshape") for name in operator.inputs]
     found = next((position for position, producer in enumerate(reshapes) if producer is not None), None)

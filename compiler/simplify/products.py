@@ -15,7 +15,7 @@ from tilewright.compiler.simplify.weights import Weights, constant_weights, stor
 from tilewright.compiler.simplify.windows import Window, read_window
 
 SINGLE = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
-"""One element: a matrix product as a convolution."""
+"""A window of one element: that of a matrix product as a convolution."""
 
 
 def conv(operator: Operator, view: View) -> Replacement | None:
@@ -72,7 +72,7 @@ def _of_columns(operator: Operator, view: View) -> Replacement:
 
 
 def matmul(operator: Operator, view: View) -> Replacement | None:
-    """Rows times a constant matrix; of three or four dimensions, the last is turned to the channels and back."""
+    """Rows times a constant matrix; with three or four dimensions, the last one becomes the channels and goes back."""
     weights = constant_weights(operator.inputs[1], view)
     x, y = operator.inputs[0], operator.outputs[0]
     source, result = view.type(x), view.type(y)
@@ -106,7 +106,7 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
 
 
 def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | None:
-    """[B, T, K] · [B, K, N], a matrix for each: a convolution of [1, B · K, T] in B groups.
+    """[B, T, K] · [B, K, N], a matrix for each of the batch: a convolution of [1, B · K, T] in B groups.
 
     [A, B, T, K] · [B, K, N] is one of [A, B · K, T].
     """

@@ -1,7 +1,7 @@
 """QOperator models: each QLinear operator is DequantizeLinear, an operator on reals, and QuantizeLinear in one node.
 
-Taken apart here, it goes the way of QDQ models. The operators are ONNX's QLinearConv and QLinearMatMul, and those of
-`compiler.importers.onnx_microsoft`.
+It is taken apart into these, so that the rules for QDQ models apply. The operators are ONNX's QLinearConv and
+QLinearMatMul, and those of `compiler.importers.onnx_microsoft`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
 
 
 def _weight_axis(operator: Operator, form: Form) -> int:
-    """The dimension of the second operand along which it may have a scale each."""
+    """The dimension of the second operand that may have a scale for each index."""
     if form.op_type == "Gemm":
         return 0 if operator.attributes.get("transB", 0) else 1
     return 0 if form.op_type == "Conv" else 1

@@ -29,7 +29,7 @@ FLOAT32 = int(onnx.TensorProto.FLOAT)
 
 
 def quantize_linear(operator: Operator, view: View) -> Replacement | None:
-    """None for what only an end of the model may be, where the operator is at none."""
+    """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.only("saturate", 1)
@@ -57,7 +57,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
 
 
 def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
-    """None for what only an end of the model may be, where the operator is at none."""
+    """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.ignore("output_dtype")
@@ -117,7 +117,7 @@ def only_at_an_end(tensor_type: TensorType) -> str:
 
 
 def _is_of_channels(tensor_type: TensorType) -> bool:
-    """Whether each channel has a scale and all have one zero point: a product's sums have a scale for each anyway."""
+    """Whether each channel has its own scale, as the sums of a product have anyway, and all have one zero point."""
     quantization = tensor_type.quantization
     if tensor_type.dtype not in INTEGERS or quantization is None:
         return False
@@ -125,7 +125,7 @@ def _is_of_channels(tensor_type: TensorType) -> bool:
 
 
 def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
-    """Whether a float tensor is the result of a convolution, within limits that are one for all channels of `of`."""
+    """Whether a float tensor is the result of a convolution, within limits that are the same for all its channels."""
     clamp = view.producer(name, "clamp")
     if clamp is not None and integer_limits(clamp, tensor_type, *tensor_type.limits) is None:
         return False
@@ -178,7 +178,7 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
 
 
 def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ...]:
-    """One for each index of an axis; or for each block along it, and each index of all other dimensions."""
+    """One scale for each index of an axis; with blocks, for each block along it and each index of all others."""
     if block < 1:
         return (shape[axis],)
     return tuple(-(-size // block) if dimension == axis else size for dimension, size in enumerate(shape))

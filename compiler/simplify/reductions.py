@@ -20,7 +20,7 @@ from tilewright.compiler.simplify.windows import Window
 
 
 def reduction(operator: Operator, view: View) -> Replacement | None:
-    """Over dimensions of [N, C, H, W] but N; without kept dimensions, reshaped afterwards."""
+    """A reduction over any dimensions of [N, C, H, W] except N, reshaped afterwards if they are not kept."""
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     if view.constant(operator.inputs[0]) is not None:
         return None
@@ -76,7 +76,7 @@ def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, in
 def _largest(
     operator: Operator, over_channels: bool, window: Window, sizes: tuple[int, int, int, int], view: View
 ) -> Replacement:
-    """Over height and width first, which leaves less for the channels."""
+    """The maximum, over height and width first: that leaves fewer elements for the channels."""
     if not over_channels:
         return pooled(operator, "max_pool", window, {})
     (source,), outputs = operator.inputs[:1], operator.outputs
@@ -91,7 +91,7 @@ def _largest(
 
 
 def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:
-    """A convolution with ones, which for a mean stand for one part of the whole."""
+    """A convolution with ones; in a mean, each stands for 1 over the number of elements."""
     shape = (1, channels, *kernel) if over_channels else (channels, 1, *kernel)
     unit = 1.0 / (shape[1] * kernel[0] * kernel[1]) if operator.kind == "onnx.ReduceMean" else 1.0
     ones = Weights(np.ones(shape, np.int8), Quantization((unit,), (0,)))

@@ -1,8 +1,8 @@
-"""Reshapes between height and width, [N, C, H, W] to [N, C, H·W] and back, where both shapes are computed with.
+"""Reshapes between height and width, [N, C, H, W] to [N, C, H·W] and back, where operators compute with both shapes.
 
-Elsewhere a reshape costs nothing: host and machine have the elements in the same order. Between two operators they lie
-in rows of one length or of another, and must be moved. Example: the maps of a detector's scales, each flattened and
-then concatenated.
+Elsewhere a reshape costs nothing: host and machine have the elements in the same order. Between two operators the rows
+change their length, and the elements must be moved. Example: the maps of a detector's scales, each flattened and then
+concatenated.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
-"""Of weights of a linear resize; beyond it they are no small whole numbers."""
+"""The largest denominator of the weights of a linear resize: with a larger one they are no small whole numbers."""
 
 WEIGHT_TOLERANCE = 1e-5
 """How far a weight computed in float32 may be from the fraction that it means."""
@@ -95,7 +95,7 @@ def _entry(
 def _dimensions(
     operator: Operator, before: tuple[int, ...], after: tuple[int, ...], axes: Sequence[int], view: View
 ) -> list[_Axis]:
-    """Sizes and factors of all dimensions, of which batches and channels stay; raises CompileError for others."""
+    """Sizes and factors of all dimensions; raises CompileError for a resize of batches or channels."""
     given = _scales(operator, axes, view)
     dimensions = [
         _Axis(size, resized, np.float32(given.get(axis, resized / size)))
@@ -177,7 +177,7 @@ def _clipped(places: map[np.float32], size: int) -> tuple[int, ...]:
 
 
 def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tuple[int, ...]:
-    """For each place the first index, its weight and that of the next one."""
+    """For each place an index of the operand, its weight, and the weight of the next index."""
     found: list[int] = []
     for place in places:
         inside = min(max(float(place), 0.0), float(size - 1))

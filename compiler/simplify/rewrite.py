@@ -72,7 +72,7 @@ class View:
         return self._users.get(name, [])
 
     def is_read_once(self, name: str) -> bool:
-        """True when one operator, once, reads a tensor. It may be False for a short while after the others went."""
+        """True when one operator, once, reads a tensor. It may still be False for a while after other readers went."""
         return self._uses.get(name, 0) == 1
 
     def fresh(self, name: str) -> str:

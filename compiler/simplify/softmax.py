@@ -1,7 +1,7 @@
 """Softmax along any dimension: `softmax`, which is over channels, with the moves of elements around it.
 
 Source: https://onnx.ai/onnx/operators/onnx__Softmax.html. From opset 13 on it is along `axis`; before, along `axis` and
-all dimensions after it. What stands around the one over channels is what matrix products have around theirs
+all dimensions after it. The moves around it are the same as those around matrix products
 (compiler/simplify/computed_products.py), so that the scores of an attention stay where they are.
 """
 
@@ -16,7 +16,7 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 ALONG_ONE = 13
-"""The opset from which on one dimension is meant."""
+"""From this opset on, a softmax is along one dimension."""
 
 
 def softmax(operator: Operator, view: View) -> Replacement | None:

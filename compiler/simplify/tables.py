@@ -1,4 +1,4 @@
-"""Functions of one quantised tensor as tables: of eight bits there are 256 values, so a table is exact.
+"""Functions of one quantised tensor as tables: eight bits have 256 values, so a table is exact.
 
 Whatever is computed element by element from one tensor between its DequantizeLinear and a QuantizeLinear, with
 constants for all channels or for each, becomes one `lookup`: Sigmoid, HardSwish as one node or as five, x · sigmoid(x),
@@ -33,13 +33,13 @@ FUNCTIONS = frozenset(
 """ONNX operators that compute each element of their result from the same element of their operands."""
 
 ELEMENTWISE = (*BINARY, "clamp", "affine")
-"""Canonical operators that do."""
+"""Canonical operators that do the same."""
 
 ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
 
 MOST_OPERATORS = 64
-"""In one region; far more than any activation function is written with."""
+"""The most operators of one function; no activation function is written with nearly as many."""
 
 
 def function_of_one(operator: Operator, view: View) -> Replacement | None:

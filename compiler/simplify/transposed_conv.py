@@ -1,7 +1,7 @@
 """ConvTranspose: each element of the operand times the kernel, added into the result `stride` apart.
 
 Source: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html. The canonical operator has its weights as a convolution
-has them, [O, I / group, R, S]; what is not padding at the start follows from the result's shape.
+has them, [O, I / group, R, S], and the padding at the start; that at the end follows from the result's shape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Spread:
     group: int
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    crops: tuple[int, ...]  # what of the sums goes at the start
+    crops: tuple[int, ...]  # how many sums are cut off at the start
 
 
 def conv_transpose(operator: Operator, view: View) -> Replacement | None:

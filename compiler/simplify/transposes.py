@@ -1,4 +1,4 @@
-"""Transposes: pairs that undo each other go, and those that no element moves by or that weights can take over.
+"""Transposes: pairs that undo each other go, and so do those that move no element or that weights can take over.
 
 Everything on the machine is [N, C, H, W]. Example: Transpose to [N, H, W, C], Relu, Transpose back is Relu. A transpose
 that stays may only be at an end of the graph, where the host orders the elements; others are refused.
@@ -61,8 +61,8 @@ def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
 def transpose_after_binary(operator: Operator, view: View) -> Replacement | None:
     """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it.
 
-    The same for all operators of two operands. A constant operand is transposed here, an input by the host; of another
-    that is transposed for somebody else already, that transpose serves.
+    The same for all operators of two operands. A constant operand is transposed here, an input by the host. For any
+    other operand, the result of a transpose that another operator reads already is taken.
     """
     before = next((o for name in operator.inputs if (o := view.producer(name, "transpose")) is not None), None)
     if before is None:
@@ -113,7 +113,7 @@ def _is_from_host(name: str, view: View) -> bool:
 
 
 def _is_for_one(operator: Operator, axes: tuple[int, ...], view: View) -> bool:
-    """Whether the transposes of an operator's operands go when it does not read them: others would bring it back."""
+    """Whether no other operator reads the transposes of an operator's operands: then they go with this rewrite."""
     return all(view.is_read_once(name) for name in operator.inputs if _turned_by(name, axes, view))
 
 

@@ -53,7 +53,7 @@ class FloatModel:
 
     name: str  # what messages call it
     plain: onnx.ModelProto
-    prepared: onnx.ModelProto  # the same function; nothing in it is better folded into something else
+    prepared: onnx.ModelProto  # the same function, with all folded that quantises better folded
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -106,7 +106,7 @@ def _require_float(model: onnx.ModelProto, name: str) -> None:
 
 
 def _without_initial_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Old files list their weights as inputs too, and their format wants it so; newer ones are made of them."""
+    """Without weights among the inputs. Old versions of the format want them there: such a file gets a newer one."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     made.ir_version = min(max(model.ir_version, OLDEST_IR), NEWEST_IR)
@@ -131,7 +131,7 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """With every tensor's type, and a name for every node."""
+    """The model with the type of every tensor, and a name for every node."""
     taken = {node.name for node in model.graph.node}
     for position, node in enumerate(model.graph.node):
         if not node.name:

@@ -1,4 +1,4 @@
-"""A constant that products read along different dimensions becomes one constant for each: scales go by output channel.
+"""Gives products that read one constant along different dimensions a copy each: scales go by output channel.
 
 Example: tied weights [8, 8] in a Gemm and, transposed, in another have their output channels in dimension 1 and in 0.
 """

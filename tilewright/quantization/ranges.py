@@ -24,10 +24,10 @@ from tilewright.quantization.tensors import Tensors
 METHODS = ("minmax", "percentile", "entropy")
 
 HISTOGRAM_BINS = {"percentile": 2048, "entropy": 512}
-"""ONNX Runtime's own 2048; its 128 of `entropy` leave that method no choice, and its time grows with their square."""
+"""2048 is ONNX Runtime's own number. Its 128 leave `entropy` no choice; the time of that grows with their square."""
 
 QUANTIZED_BINS = 128
-"""What the method `entropy` compares histograms to, as in ONNX Runtime."""
+"""The bins of the histograms that `entropy` compares with, as in ONNX Runtime."""
 
 DEFAULT_PERCENTILE = 99.999
 """ONNX Runtime's: one value in 100 000 is cut off."""
@@ -35,7 +35,7 @@ DEFAULT_PERCENTILE = 99.999
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A tensor's values lie between `low` and `high`, or those that are not cut off do."""
+    """A tensor's values lie between `low` and `high`; rare ones beyond may be cut off."""
 
     low: np.float32
     high: np.float32

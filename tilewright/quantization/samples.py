@@ -15,10 +15,10 @@ from tilewright.files import read_arrays
 from tilewright.quantization.float_model import Input
 
 RANDOM = "random"
-"""What stands in place of data where only cycles matter."""
+"""Given in place of data where only cycles matter."""
 
 RANDOM_COUNT = 8
-"""Random samples for each network."""
+"""How many random samples a network gets."""
 
 Feed = Mapping[str, NDArray[Any]]
 """Input → its array."""

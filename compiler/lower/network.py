@@ -15,6 +15,7 @@ from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
+from tilewright.compiler.simplify.rewrite import fresh_name
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Expr
@@ -50,8 +51,7 @@ class Network:
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
 
     def add_constant(self, name: str, values: NDArray[Any], element_type: IntegerType) -> str:
-        while name in self.constants or name in self.buffers:
-            name += "'"
+        name = fresh_name(name, self.constants, self.buffers)
         self.constants[name] = values.astype(stored_dtype(element_type))
         self.constant_types[name] = element_type
         return name
@@ -63,8 +63,7 @@ class Network:
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
         """A buffer of activations that stands for no tensor of the graph."""
-        while name in self.constants or name in self.buffers:
-            name += "'"
+        name = fresh_name(name, self.constants, self.buffers)
         self.buffers[name] = Buffer(name, shape, ACTIVATION)
         return name
 

@@ -23,7 +23,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Expr, Op, walk
 from tilewright.isa.machine.machine import Machine
 
-T = TypeVar("T")
+Width = TypeVar("Width")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def softmax_format(machine: Machine) -> SoftmaxFormat:
     )
 
 
-def _first(read: Callable[[Expr], T | None], nodes: Sequence[Expr], missing: T) -> T:
+def _first(read: Callable[[Expr], Width | None], nodes: Sequence[Expr], missing: Width) -> Width:
     return next((found for node in nodes if (found := read(node)) is not None), missing)
 
 

@@ -15,7 +15,7 @@ from tilewright.compiler.graph.element_order import ElementOrder, effort, same_o
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
-from tilewright.compiler.simplify.rewrite import rewrite
+from tilewright.compiler.simplify.rewrite import fresh_name, rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
@@ -79,14 +79,14 @@ class _Arranged:
         if not form.is_swapped:
             self.add(made)
             return
-        swapped = self._fresh(f"{result}.swapped")
+        swapped = fresh_name(f"{result}.swapped", self.tensors)
         self._type_exchanged(result, swapped)
         self.add(replace(made, outputs=(swapped,)))
         back = {"axes": EXCHANGED}
         self.add(Operator(f"{product.name}.back", "transpose", (swapped,), (result,), back, product.nodes))
 
     def _exchanged(self, name: str, product: Operator) -> str:
-        turned = self._fresh(f"{name}.turned")
+        turned = fresh_name(f"{name}.turned", self.tensors)
         self._type_exchanged(name, turned)
         axes = {"axes": EXCHANGED}
         self.add(Operator(f"{product.name}.turn", "transpose", (name,), (turned,), axes, product.nodes))
@@ -95,11 +95,6 @@ class _Arranged:
     def _type_exchanged(self, name: str, turned: str) -> None:
         tensor_type = self.tensors[name]
         self.tensors[turned] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in EXCHANGED))
-
-    def _fresh(self, name: str) -> str:
-        while name in self.tensors:
-            name += "'"
-        return name
 
     # -- efforts -------------------------------------------------------------------------------------------------------
 

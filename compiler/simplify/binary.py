@@ -23,7 +23,7 @@ BINARY_KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.M
 
 BINARY = tuple(BINARY_KINDS.values())
 
-MOST = 4
+MOST_DIMENSIONS = 4
 """The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
 
 
@@ -108,7 +108,7 @@ def quantized_between(operator: Operator, view: View) -> Replacement | None:
 def spread_channel(operator: Operator, view: View) -> Replacement | None:
     """An operand [N, 1, H, W] beside one of C channels → its product with ones [C, 1, 1, 1], which is exact."""
     result = view.type(operator.outputs[0])
-    if result.quantization is None or len(result.shape) > MOST:
+    if result.quantization is None or len(result.shape) > MOST_DIMENSIONS:
         return None
     _, channels, _, _ = stored_shape(result.shape, describe(operator))
     for position, name in enumerate(operator.inputs):

@@ -18,7 +18,7 @@ from tilewright.compiler.graph.graph import Operator, TensorType, describe
 from tilewright.compiler.nest.nest import BATCH
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name, joined
 from tilewright.compiler.simplify.transposes import turned
 from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 
@@ -143,9 +143,7 @@ class _ProductChain:
         return Replacement((*self._operators, last), self._types)
 
     def add(self, suffix: str, kind: str, inputs: tuple[str, ...], shape: Sequence[int], **attributes: object) -> str:
-        name = self._view.fresh(f"{self._operator.name}.{suffix}")
-        while name in self._types:
-            name += "'"
+        name = fresh_name(self._view.fresh(f"{self._operator.name}.{suffix}"), self._types)
         result_type = self._view.type(self._operator.outputs[0])
         self._types[name] = replace(result_type, shape=tuple(shape))
         title = self._operator.name if suffix == "product" else f"{self._operator.name}.{suffix}"

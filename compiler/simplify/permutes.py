@@ -15,7 +15,7 @@ from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
-from tilewright.compiler.simplify.rewrite import drop_dead_code
+from tilewright.compiler.simplify.rewrite import drop_dead_code, fresh_name
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 
@@ -128,7 +128,7 @@ class _Permutes:
         stored = self._permuted(name, moved, shape)
         if self._shape(stored) == self._shape(name):
             return stored
-        result = self._fresh(f"{name}.shaped")
+        result = fresh_name(f"{name}.shaped", self._tensors)
         self._add("reshape", stored, result, self._shape(name), {}, moved)
         self._moved[result] = self._moved[stored]
         return result
@@ -139,7 +139,7 @@ class _Permutes:
             return name
         if self._shape(moved.source) == self._shape(name):
             return moved.source
-        result = self._fresh(f"{name}.shaped")
+        result = fresh_name(f"{name}.shaped", self._tensors)
         self._add("reshape", moved.source, result, self._shape(name), {}, moved)
         self._moved[result] = replace(moved, by=())
         return result
@@ -150,7 +150,7 @@ class _Permutes:
         if key in self._made:
             return self._made[key]
         source = self._source(moved, stored_shape(shape))
-        result = self._made[key] = self._fresh(f"{name}.permuted")
+        result = self._made[key] = fresh_name(f"{name}.permuted", self._tensors)
         attributes = {"shape": moved.order.sizes, "axes": moved.order.axes}
         self._add("permute", source, result, shape, attributes, moved)
         self._moved[result] = _Moved(result, result, same_order(shape))
@@ -167,7 +167,7 @@ class _Permutes:
         stored = self._stored[moved.root]
         if len(shape) <= 4 and stored_shape(shape) == stored:
             return moved.source
-        result = self._fresh(f"{moved.source}.stored")
+        result = fresh_name(f"{moved.source}.stored", self._tensors)
         self._add("reshape", moved.source, result, stored, {}, moved)
         return result
 
@@ -189,11 +189,6 @@ class _Permutes:
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self._tensors[name].shape
-
-    def _fresh(self, name: str) -> str:
-        while name in self._tensors:
-            name += "'"
-        return name
 
 
 def _views(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -6,7 +6,7 @@ anything itself. The replacement computes the same outputs, under the same names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,13 @@ def joined(first: Replacement, second: Replacement) -> Replacement:
         {**first.constants, **second.constants},
         {**first.aliases, **second.aliases},
     )
+
+
+def fresh_name(name: str, *taken: Container[str]) -> str:
+    """The name, with as many primes as make it differ from all that are taken."""
+    while any(name in names for names in taken):
+        name += "'"
+    return name
 
 
 class View:
@@ -77,9 +84,7 @@ class View:
 
     def fresh(self, name: str) -> str:
         """A name that no tensor has yet, made from the given one."""
-        while name in self._types:
-            name += "'"
-        return name
+        return fresh_name(name, self._types)
 
     def _accept(self, change: Replacement) -> None:
         self._types |= change.tensors

@@ -23,7 +23,7 @@ def product_model(
 ) -> onnx.ModelProto:  # fmt: skip
     """One product of two inputs; and a Mul by a number, if that is not 0."""
     builder = ModelBuilder(np.random.default_rng(1))
-    operands = [builder.quantize(builder.input(name, of), 0.1) for name, of in (("a", a), ("b", b))]
+    operands = [builder.quantize(builder.input(name, shape), 0.1) for name, shape in (("a", a), ("b", b))]
     if bias:
         operands.append(builder.constant("bias", np.ones(b[-1], np.float32)))
     y = builder.node(op_type, operands, name="product", **attributes)

@@ -21,7 +21,7 @@ from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, N
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """Places of a result that have the same weights: that of an element, and that of the next one if it counts."""
+    """Places of a result with the same weights: that of an element, and that of the next one unless it is 0."""
 
     run: Run
     weights: tuple[int, ...]

@@ -73,7 +73,7 @@ def lower_depth_to_space(operator: Operator, network: Network) -> list[Nest]:
 
 
 def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
-    """Every block-th row and column moved to channels of their own; or a convolution that picks, block by block."""
+    """Every block-th row and column moved to channels of its own; or a convolution that picks them, block by block."""
     x, y = operator.inputs[0], operator.outputs[0]
     block = operator.attributes["block"]
     _, inputs, _, _ = network.shape(x)
@@ -264,7 +264,7 @@ def _part_name(operator: Operator, position: int, count: int) -> str:
 def _side_by_side(
     operator: Operator, pieces: Sequence[tuple[str, int, int]], target: str, network: Network
 ) -> list[Nest]:
-    """Copies of whole buffers: each with its size along the operator's axis, and the first index in the target."""
+    """Copies of whole buffers, each given with its size along the operator's axis and its first index in the target."""
     nests = []
     for position, (source, size, first) in enumerate(pieces):
         walk = [_all(trip) for trip in network.shape(operator.outputs[0])]
@@ -282,7 +282,7 @@ def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], targe
 
 
 def selector(name: str, channels: Sequence[int], inputs: int, network: Network) -> str:
-    """The constant matrix of ones and zeros of a product whose channel i is channel `channels[i]` of its operand."""
+    """A constant matrix of ones and zeros: channel i of its product is channel `channels[i]` of the operand."""
     matrix = np.zeros((len(channels), inputs, 1, 1), np.int64)
     matrix[np.arange(len(channels)), list(channels)] = 1
     return network.add_constant(f"{name}.weight", matrix, WEIGHT)
@@ -307,7 +307,7 @@ def selection(
 def picking(
     matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: Network
 ) -> Product:
-    """A product whose every channel is one element of its operand: nothing is rounded."""
+    """A product each of whose channels is one channel of its operand: nothing is rounded."""
     outputs, *reduce = network.constants[matrix].shape
     weights = Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s")))
     bounds = sum_bounds(network.constants[matrix])

@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass
 class Network:
-    """What is known and made so far while a graph is lowered."""
+    """A graph that is being lowered, what must be known of the machine, and the nests, buffers and constants so far."""
 
     graph: Graph
     number: NumberFormat
@@ -68,7 +68,7 @@ class Network:
         return name
 
     def values(self, constant: str) -> Interval:
-        """The values that a constant really has."""
+        """The interval from a constant's least value to its greatest."""
         array = self.constants[constant]
         return Interval(int(array.min()), int(array.max()))
 

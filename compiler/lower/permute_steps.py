@@ -45,7 +45,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Factors that lie one after the other in two forms, as one: its dimension and step in each."""
+    """Factors that follow each other in two forms, joined to one: its dimension and step in each form."""
 
     size: int
     source: tuple[int, int]
@@ -155,7 +155,7 @@ def _only_joins_rows(step: Step) -> bool:
 
 
 def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step | None:
-    """The one step from a form to another, if one is enough."""
+    """The step from a form to another, if a single one is enough."""
     runs = _runs(source, result, sizes)
     leaving = next((run for run in runs if run.source == (CHANNEL, 1)), None)
     coming = next((run for run in runs if run.result == (CHANNEL, 1)), None)

@@ -97,7 +97,7 @@ class Product:
 
 
 def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
-    """Trips, read and result of an operator on windows, for a box of its result."""
+    """The loops' trips, the read and the result of an operator on windows, for a box of its result."""
     x, y = operator.inputs[0], operator.outputs[0]
     vector = window_access(x, "i", operator, box, network, outside=network.quantization(x)[1])
     n, o, _, _ = network.shape(y)
@@ -164,7 +164,7 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
 
 
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
-    """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
+    """A constant of the weights, read as a matrix of all input channels: it is zero between the groups.
 
     With one output channel in each group the matrix is a band, and the constant stays as small as in the model. Weights
     that are wider than int8 once centred (asymmetric uint8 ones) become a sum of terms: a loop t over them reads x for

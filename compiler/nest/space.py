@@ -1,7 +1,7 @@
 """The iteration space of a nest: the role of each of its loops, read off the access of its result.
 
-Words of the activation memory hold the channels of one pixel, so the loop that moves along dimension 1 of the result
-is the lane loop; the others move from word to word.
+Words of the activation memory hold the channels of one pixel, so the loop that moves along the result's channels is
+the lane loop; the others move from word to word.
 """
 
 from __future__ import annotations

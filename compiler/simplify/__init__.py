@@ -1,4 +1,4 @@
-"""Level 1 to level 1: from ONNX's operators to few canonical ones on integers. Rules are tables of small functions."""
+"""Level 1 to level 1: ONNX's operators become a few canonical ones on integers, by tables of small rules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
-    integer: products, sums, pools and moves of elements. A reshape or transposition that stays moves nothing.
+    integer: products, sums, pools and moves of elements. A reshape or transposition that is left moves nothing.
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)

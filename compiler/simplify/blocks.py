@@ -44,7 +44,7 @@ def depth_to_space(operator: Operator, view: View) -> Replacement | None:
 
 
 def _require_blocks(operator: Operator, block: int, deep: TensorType, wide: TensorType) -> None:
-    """Raise CompileError unless a tensor in blocks has the shape of one in channels."""
+    """Raise CompileError unless `deep` has the channels and size of `wide` with its blocks as channels."""
     n, c, h, w = stored_shape(deep.shape, describe(operator))
     if block < 1 or wide.shape != (n, c // max(1, block**2), h * block, w * block) or c % block**2:
         raise CompileError(
@@ -75,7 +75,7 @@ def chain_to_move(operator: Operator, view: View) -> Replacement | None:
 def _moves(
     shape: tuple[int, int, int, int], after: tuple[int, int, int, int], moved: NDArray[np.int64]
 ) -> Iterator[tuple[str, dict[str, int | str], NDArray[np.int64]]]:
-    """The move of blocks that, with a choice of channels, takes every element from where `moved` says."""
+    """The operator that, followed by a choice of channels, takes every element from where `moved` says."""
     image = np.arange(moved.size).reshape(shape)
     n, c, h, w = shape
     if shape == after:
@@ -115,7 +115,7 @@ def _chain(
     made: Operator, kind: str, attributes: dict[str, int | str], channels: NDArray[np.int64], result: TensorType,
     view: View,
 ) -> Replacement:  # fmt: skip
-    """The move, and a take of its channels where they are in another order."""
+    """That operator, and a take of its channels if they are to be in another order."""
     taken = taken_attributes({CHANNEL: tuple(map(int, channels))})
     if kind == "take":
         return Replacement((replace(made, kind="take", attributes=taken),))

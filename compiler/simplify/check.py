@@ -79,7 +79,7 @@ def _reason(operator: Operator, graph: Graph) -> str:
 
 
 def _is_quantized_constant(name: str, graph: Graph) -> bool:
-    """Whether a constant may be an operand as an activation is: with one scale."""
+    """Whether a constant can be an operand in place of an activation: it is quantised with one scale."""
     quantization = graph.tensors[name].quantization
     return name in graph.constants and quantization is not None and quantization.axis is None
 

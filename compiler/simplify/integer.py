@@ -42,7 +42,7 @@ def before_dequantize(operator: Operator, view: View) -> Replacement | None:
 
 
 def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """clamp(dequantize(q)) → dequantize(limited q), if the limits are multiples of the scale."""
+    """clamp(dequantize(q)) → dequantize(q within limits), if the limits are multiples of the scale."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None or _is_only_quantized(operator.outputs[0], view):
         return None
@@ -65,7 +65,7 @@ def _is_only_quantized(name: str, view: View) -> bool:
 
 
 def below(dequantize: Operator, operator: Operator, result_type: TensorType, view: View) -> Replacement:
-    """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of type `of`."""
+    """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of `result_type`."""
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
     made = replace(operator, outputs=(integers,))
@@ -106,7 +106,7 @@ def quantize_before(operator: Operator, view: View) -> Replacement | None:
 
 
 def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
-    """quantize(op(x)) → op(quantize(x)), where `operator` is op as it is to be on integers."""
+    """quantize(op(x)) → op(quantize(x)), where `operator` is op with its attributes for integers."""
     source, result = operator.inputs[0], quantize.outputs[0]
     integers = view.fresh(f"{result}.source")
     tensor_type = replace(view.type(result), shape=view.type(source).shape)

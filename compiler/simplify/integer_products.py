@@ -86,7 +86,7 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
 
 
 def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, view: View) -> Quantization | None:
-    """What the input's integers mean: as where they are made, or in steps of one; None where that is not known yet."""
+    """What the input's integers mean: what their producer says, or themselves; None where that is not known yet."""
     x = operator.inputs[0]
     if tensor_type.quantization is None:
         return Quantization((1.0,), (zero,)) if x in view.inputs else None

@@ -20,7 +20,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
 
 Indices = Sequence[int]
-"""For each index of the result along a dimension, that of the operand."""
+"""For each index of the result along a dimension, the operand's index."""
 
 
 # -- from ONNX ---------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
 def concat_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point.
 
-    Constants among the operands take part where they are multiples of the scale.
+    Constants among the operands are quantised as well, if they are multiples of the scale.
     """
     constants = {name: constant_weights(name, view) for name in operator.inputs}
     sources = [view.producer(name, "dequantize") for name in operator.inputs if constants[name] is None]
@@ -247,7 +247,7 @@ def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.i
 
 
 def into_concat(operator: Operator, view: View) -> Replacement | None:
-    """quantize(concat(a, b)) → concat(quantize(a), quantize(b)); a rescale too, if only it reads the concat."""
+    """quantize(concat(a, b)) → concat(quantize(a), quantize(b)). The same for a rescale that alone reads the concat."""
     before = view.producer(operator.inputs[0], "concat")
     if before is None or (operator.kind == "rescale" and not view.is_read_once(operator.inputs[0])):
         return None

@@ -199,7 +199,7 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
 
 
 def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
-    """op(pad(q)) on integers → op(q) with the sum of both paddings, if the values around are those of op's padding."""
+    """op(pad(q)) on integers → op(q) with the sum of both paddings, if the Pad has the value of op's padding."""
     before = view.producer(operator.inputs[0], "pad")
     padded = view.type(operator.inputs[0])
     if before is None or padded.quantization is None or view.type(operator.outputs[0]).quantization is None:

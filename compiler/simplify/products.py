@@ -61,7 +61,7 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
 
 
 def _of_columns(operator: Operator, view: View) -> Replacement:
-    """Gemm with transA: its first operand transposed, and Gemm without."""
+    """Gemm with transA: a transposition of its first operand, and Gemm without transA."""
     x = operator.inputs[0]
     turned, tensor_type = view.fresh(f"{operator.name}.turned"), view.type(x)
     nodes, axes = operator.nodes, {"axes": (1, 0)}
@@ -72,7 +72,7 @@ def _of_columns(operator: Operator, view: View) -> Replacement:
 
 
 def matmul(operator: Operator, view: View) -> Replacement | None:
-    """Rows times a constant matrix; with three or four dimensions, the last one becomes the channels and goes back."""
+    """Rows times a constant matrix; of more than two dimensions, the last becomes the channels and then the last."""
     weights = constant_weights(operator.inputs[1], view)
     x, y = operator.inputs[0], operator.outputs[0]
     source, result = view.type(x), view.type(y)
@@ -190,7 +190,7 @@ def _bias_row(operator: Operator, bias: NDArray[np.float64], outputs: int) -> ND
 def _convolution(
     operator: Operator, weights: Weights, window: Window, group: int, bias: tuple[str, ...], view: View
 ) -> Replacement:
-    """The canonical conv; weights that are not [O, I, R, S] yet are stored anew."""
+    """The canonical conv; weights of another shape than [O, I, R, S] are stored again in this one."""
     name, change = operator.inputs[1], Replacement()
     original = constant_weights(name, view)
     shape = weights.values.shape

@@ -18,7 +18,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where a QLinear operator has its operands: positions of inputs, each followed by scale and zero point."""
+    """The positions of a QLinear operator's operands among its inputs; scale and zero point follow each."""
 
     op_type: str  # the operator on reals
     operands: tuple[int, ...]

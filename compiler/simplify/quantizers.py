@@ -21,7 +21,7 @@ INTEGERS = ("int8", "uint8")
 """Element types of activations and weights."""
 
 ENDS = (*NARROW_DTYPES, *WIDE_DTYPES)
-"""Element types that only inputs and outputs of the model have: the host converts them, the machine moves them."""
+"""Element types that only inputs and outputs of the model may have: the host converts them, the machine moves them."""
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 
@@ -85,7 +85,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
 def _dequantize_constant(
     operator: Operator, value: NDArray[Any], quantization: Quantization, view: View
 ) -> Replacement:
-    """Integers of fewer bits become int8; a constant with another meaning already is copied."""
+    """Integers of fewer bits become int8; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
     of = view.type(source)
     if of.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
@@ -153,7 +153,7 @@ def unread_reason(operator: Operator, graph: Graph) -> str:
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
-    """The meaning that a QuantizeLinear or DequantizeLinear gives; per tensor if all scales are the same."""
+    """The quantisation that a QuantizeLinear or DequantizeLinear gives: one scale, if all are the same."""
     scale = view.constant(operator.inputs[1])
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""
     zero = view.constant(operator.inputs[2]) if has_zero else np.zeros(() if scale is None else scale.shape, np.int64)

@@ -47,7 +47,7 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
 
 
 def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
-    """The dimensions that are reduced; None for none at all."""
+    """The dimensions that are reduced; None if the operator says that none are."""
     named = operator.inputs[1] if len(operator.inputs) > 1 else ""
     constant = view.constant(named) if named else None
     with attributes_of(operator) as attributes:

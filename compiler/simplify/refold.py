@@ -18,7 +18,7 @@ FREE = (*QUANTIZING, "reshape")
 
 
 def refold(graph: Graph) -> Graph:
-    """The graph with `refold` in place of the reshapes that move rows; others are as they were."""
+    """The graph with `refold` in place of the reshapes that move rows; other reshapes stay."""
     readers: dict[str, list[Operator]] = {}
     for operator in graph.operators:
         for name in operator.inputs:
@@ -43,7 +43,7 @@ def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operat
 
 
 def _is_computed(name: str, but: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
-    """Whether an operator makes a tensor, or reads it beside the one named, in this shape."""
+    """Whether an operator computes with a tensor in this shape: makes it, or reads it, other than `but`."""
     if any(reader is not but and reader.kind not in FREE for reader in readers.get(name, [])):
         return True
     producer = graph.producers.get(name)

@@ -30,7 +30,7 @@ WEIGHT_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One dimension: how many elements it had and has, and the factor between their coordinates."""
+    """One dimension: its elements before and after, and the factor between their coordinates."""
 
     size: int
     resized: int
@@ -70,7 +70,7 @@ def resize(operator: Operator, view: View) -> Replacement | None:
 
 
 def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | None:
-    """An interpolation of reals that gives every element itself is its operand."""
+    """An interpolation of reals that leaves every element as it is, is its operand."""
     if view.type(operator.outputs[0]).quantization is not None:
         return None
     sizes = stored_shape(view.type(operator.inputs[0]).shape)[ROW:]
@@ -156,7 +156,7 @@ COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
     "align_corners": _align_corners,
     "tf_half_pixel_for_nn": lambda x, axis: (x + HALF) / axis.scale,
 }
-"""coordinate_transformation_mode → the place of an index of the result among the operand's."""
+"""coordinate_transformation_mode → where an index of the result lies among those of the operand."""
 
 
 def _round_prefer_ceil(x: np.float32) -> np.float32:
@@ -169,7 +169,7 @@ NEAREST: Mapping[str, Callable[[np.float32], np.float32]] = {
     "floor": lambda x: np.float32(np.floor(x)),
     "ceil": lambda x: np.float32(np.ceil(x)),
 }
-"""nearest_mode → the index that a place between indices takes."""
+"""nearest_mode → which index a place between two indices is rounded to."""
 
 
 def _clipped(places: map[np.float32], size: int) -> tuple[int, ...]:

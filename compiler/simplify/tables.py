@@ -117,7 +117,7 @@ class _Region:
 def _lookup(
     operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: View
 ) -> Replacement | None:
-    """The lookup that takes the place of some operators; the last one's result is its result."""
+    """The lookup that takes the place of some operators, and makes the result of the last one."""
     table = _table(operators, leaf, constants, view)
     if table is None:
         return None

@@ -32,7 +32,7 @@ def transpose(operator: Operator, view: View) -> Replacement | None:
 
 
 def turned(weights: Weights, axes: tuple[int, ...]) -> Weights:
-    """A constant transposed, with what its integers mean."""
+    """A constant transposed, together with the meaning of its integers."""
     quantization = weights.quantization
     if quantization is not None and quantization.axis is not None:
         quantization = replace(quantization, axis=axes.index(quantization.axis))
@@ -50,7 +50,7 @@ def merge_transposes(operator: Operator, view: View) -> Replacement | None:
 
 
 def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
-    """A transpose that keeps the order of all dimensions but those of size 1: [1, 1, H, W] → [1, H, W, 1]."""
+    """A transpose that only moves dimensions of size 1 is a reshape: [1, 1, H, W] → [1, H, W, 1]."""
     shape = view.type(operator.inputs[0]).shape
     moved = [axis for axis in operator.attributes["axes"] if shape[axis] != 1]
     if moved != sorted(moved):

@@ -68,7 +68,7 @@ def _same_pads(
     source: tuple[int, ...],
     result: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Padding so that the result has source / stride elements; the odd one at the end (UPPER) or the start (LOWER)."""
+    """Padding for a result of source / stride elements; the odd element is at the end (UPPER) or the start (LOWER)."""
     begin, end = [], []
     for k, s, d, i, o in zip(kernel, strides, dilations, source, result, strict=True):
         total = max(0, (o - 1) * s + (k - 1) * d + 1 - i)

@@ -1,6 +1,6 @@
 """The float network that is to be quantised: read, checked, and in the form that quantises best.
 
-Reading, shapes and conversion between operator sets are the onnx package's, as in the compiler.
+The onnx package reads it, infers its shapes and converts its operator set, as in the compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.reason import first_line
 
 Model = str | Path | bytes | onnx.ModelProto
-"""A file's path, its content, or what it holds."""
+"""A file's path, its content, or the model in it."""
 
 OLDEST_OPSET, NEWEST_OPSET = 17, 21
 """Operator sets in which QDQ networks are written: every tool that reads QDQ reads these."""

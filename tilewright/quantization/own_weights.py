@@ -26,7 +26,7 @@ def own_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _output_channels(node: onnx.NodeProto) -> int | None:
-    """The dimension of a product's weights that its result has, too."""
+    """The dimension of a product's weights that is the channels of its result."""
     match node.op_type:
         case "Conv":
             return 0

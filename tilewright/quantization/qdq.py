@@ -100,7 +100,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
-    """Activations of the float network that the other has in eight bits, and what they are called there."""
+    """Activations of the float network that the quantised one has in eight bits, and their names there."""
     makers = {output: node for node in quantized.graph.node for output in node.output}
     names = {}
     inputs = [value.name for value in float_model.graph.input]
@@ -220,7 +220,7 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Nodes in order, types of all tensors, and no marks of the tools."""
+    """The model with nodes in order, types of all tensors, and no marks of the tools."""
     ordered: onnx.ModelProto = ir.to_proto(TopologicalSortPass()(ir.from_proto(model)).model)
     del ordered.graph.value_info[:]
     del ordered.metadata_props[:]

@@ -53,15 +53,15 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     macs = operator.attributes.get(MACS, weights.size * batches * height * width)
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
-    walk = _window_walk(operator, whole(result), network)
+    trips, vector, written = _window_walk(operator, whole(result), network)
     spread = _worthwhile_spread(operator, weights, network)
     if spread is not None:
         weights = _spread_out(weights, spread)
-        walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
-    reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[2:])
+        vector = replace(vector, tensor=spread.buffer)
+    reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
     access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
     factors, bounds = units / y_scales, sum_bounds(weights)
-    product = Product(reduce, access, *walk, bias, factors, bounds)
+    product = Product(reduce, access, trips, vector, written, bias, factors, bounds)
     return [product_nest(operator.name, operator, product, macs, network)]
 
 
@@ -77,7 +77,8 @@ def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: 
 
 def _spread_out(weights: NDArray[np.int64], spread: Spread) -> NDArray[np.int64]:
     """Weights with zeros for the gaps between the channels."""
-    wide = np.zeros((weights.shape[0], spread.width, *weights.shape[2:]), np.int64)
+    outputs, _, *taps = weights.shape
+    wide = np.zeros((outputs, spread.width, *taps), np.int64)
     wide[:, spread.channels] = weights
     return wide
 
@@ -171,14 +172,15 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     each.
     """
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
-    is_band = group > 1 and weights.shape[0] == group
+    outputs, inputs, _, _ = weights.shape
+    is_band = group > 1 and outputs == group
     terms = int8_terms(weights if is_band else _block_diagonal(weights, group))
     if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
     values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
     name = network.add_constant(name, values, WEIGHT)
     if is_band:
-        return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
+        return Access(name, (affine(("o", 1)), affine(("o", -inputs), ("i", 1)), *taps), outside=0)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 

@@ -1,4 +1,4 @@
-"""How wide a machine's requantisation is: the widths of its multipliers, shifts and biases, read off its statements."""
+"""The widths of a machine's requantisation: of multipliers, shifts and biases, read off its statements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAVES = (Op.SOURCE, Op.IMMEDIATE)
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """What every requantising instruction of a machine can hold; constants are quantised to this.
+    """What every requantising instruction of a machine can hold; constants are rounded to these widths.
 
     `scale_bits` are of a non-negative multiplier: a normalised one is in [2**(scale_bits - 1), 2**scale_bits).
     `shift_bits` are of a shift count, `bias_bits` of a signed bias.
@@ -32,20 +32,20 @@ class NumberFormat:
 
 
 def number_format(machine: Machine) -> NumberFormat:
-    """Widths that every kind of requantisation of the machine can hold.
+    """The widths that every kind of requantisation of the machine can hold.
 
     A requantisation is `clamp(round_shift(…, shift) + zero, low, high)`, anywhere in a vector statement. Its kind is
-    what it scales: sums with a bias, one value or two, a product of two. Of each kind the widest counts, so that a
-    narrower instruction of the same kind, or one that rounds for other ends, changes no bits; of the kinds the
-    narrowest. What no statement has takes the width of the array's sums: selection finds nothing to compute it with,
-    and says so.
+    what it scales: sums with a bias, one value, two, or a product of two. Of each kind the widest instruction counts,
+    so that another one of the same kind, or one that rounds for other purposes, changes no bits. Of all kinds the
+    narrowest counts. A width that no statement has is that of the array's sums: selection finds no instruction that
+    needs it, and says so.
     """
     sums = max(
         (f.destination.element.bits for f in machine.formats.values() if f.engine == "mma"), default=MAX_INTEGER_BITS
     )
     widest: dict[tuple[int, int, bool], tuple[int, int, int]] = {}
-    for of in machine.formats_of("vec"):
-        for rounded in _requantisations(of.statement.expr):
+    for format in machine.formats_of("vec"):
+        for rounded in _requantisations(format.statement.expr):
             kind, widths = _kind_and_widths(rounded, sums)
             widest[kind] = max(widest.get(kind, widths), widths)
     scales, shifts, biases = zip(*widest.values(), (sums, MAX_INTEGER_BITS.bit_length(), sums), strict=True)

@@ -1,4 +1,4 @@
-"""The vectors that go through the machine's matrix product, found by form: a statement with a dot product."""
+"""How long the vectors of the machine's matrix product are, read off the statements that have a dot product."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tilewright.isa.machine.machine import Machine
 
 def vector_blocks(machine: Machine) -> int:
     """Words of one pixel that the machine's matrix product takes in one access; 1 if it has none."""
-    return max((_vector_block(of) for of in machine.formats.values()), default=1)
+    return max((_vector_block(format) for format in machine.formats.values()), default=1)
 
 
-def _vector_block(of: InstructionFormat) -> int:
-    dot = next((node for node in walk(of.statement.expr) if node.op is Op.DOT), None)
-    return of.operand(dot.args[0].name).block if dot is not None else 1
+def _vector_block(format: InstructionFormat) -> int:
+    dot = next((node for node in walk(format.statement.expr) if node.op is Op.DOT), None)
+    return format.operand(dot.args[0].name).block if dot is not None else 1

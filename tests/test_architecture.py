@@ -22,7 +22,7 @@ ROOMS = {
     ),
     "compiler": (
         *("errors", "number_format", "vectors", "evaluate", "remedy"),
-        *("text", "graph", "importers", "simplify", "nest", "lower", "select", "tile", "tiling", "emission"),
+        *("text", "graph", "nest", "importers", "simplify", "lower", "select", "tile", "tiling", "emission"),
         *("pipeline", "partition"),
     ),
 }

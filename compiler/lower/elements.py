@@ -1,4 +1,4 @@
-"""Maxima, sums and rescales as nests, all without weights."""
+"""Operators without weights as nests: maxima, sums, products, lookups and rescales of elements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tilewright.isa.language.operations import Op
 
 
 def lower_max_pool(operator: Operator, network: Network) -> list[Nest]:
-    """max_over(x) over the taps; what lies outside never wins."""
+    """`max_over(x)` over the taps; padding never wins."""
     x, y = operator.inputs[0], operator.outputs[0]
     result = network.shape(y)
     r, s = kernel_of(operator, network)
@@ -82,7 +82,7 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
 
 
 def lower_lookup(operator: Operator, network: Network) -> list[Nest]:
-    """An entry of a table for each value, of one table or of each channel's own."""
+    """The entry of a table for each value; all channels have one table, or each has its own."""
     table = operator.attributes["table"].astype(np.int64) - uint8_offset(network.graph.tensors[operator.outputs[0]])
     name = network.add_constant(f"{operator.name}.table", np.atleast_2d(table), ACTIVATION)
     looked_up = Expr(Op.LUT, network.values(name), (activation("a"),), name="t")
@@ -104,7 +104,7 @@ def rescaling(operator: Operator, network: Network) -> Expr:
 
 
 def _elementwise(operator: Operator, expr: Expr, network: Network) -> Nest:
-    """A nest that reads each operand where it writes; a dimension of size 1 is read again and again (broadcasting)."""
+    """A nest that reads each operand at the indices that it writes; an operand's dimension of 1 is broadcast."""
     y = operator.outputs[0]
     result = network.shape(y)
     reads = {}

@@ -1,8 +1,8 @@
-"""The first layer's few channels fill the lanes: images that one convolution reads lie in DRAM as windows of rows.
+"""Images of few channels lie in DRAM as windows of rows, so that the first convolution fills the lanes.
 
-A word of the activation memory holds the channels of one pixel, of which an image has three. Where fewer vectors would
-go through the array, the host stores the image in another order (isa/program/windows.py), DMA reads each window's row
-as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in the same order.
+A word of the activation memory holds the channels of one pixel, and an image has only three. Where that makes fewer
+vectors for the array, the host stores the image in another order (isa/program/windows.py), DMA reads each row of a
+window as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in that order.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"
-"""The attribute of a convolution on windows that says what the original multiplies; the new weights have more zeros."""
+"""An attribute of a convolution on windows: the multiplications of the original, whose weights have fewer zeros."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class WindowedInput:
 
 
 def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
-    """The graph with convolutions on windows where that takes fewer vectors of `vector` channels, and their inputs."""
+    """The graph with convolutions on windows where these take fewer vectors of `vector` channels, and their inputs."""
     found: dict[str, WindowedInput] = {}
     tensors, constants = dict(graph.tensors), dict(graph.constants)
     operators = []
@@ -45,8 +46,8 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
         values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
         batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
         step = operator.attributes["strides"][0] // windows.fold
-        rows = (height - 1) * step + values.shape[2]
-        tensors[x] = replace(tensors[x], shape=(batch, values.shape[1], rows, width))
+        _, channels, taps, _ = values.shape
+        tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
         attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
@@ -57,7 +58,7 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
 
 
 def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
-    """The graph's input that only this convolution reads, quantised before or not; None for anything else."""
+    """The graph's input, if this convolution alone reads it, quantised before or not; else None."""
     if operator.kind != "conv" or operator.attributes["group"] != 1 or operator.attributes["dilations"] != (1, 1):
         return None
     name = operator.inputs[0]
@@ -72,13 +73,13 @@ def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
 
 
 def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
-    """The windows that take the fewest vectors for a pixel of the result; None if those of single pixels do."""
+    """The windows that take the fewest vectors for a pixel of the result; None if plain pixels take as few."""
     weights = graph.constants[operator.inputs[1]]
     _, channels, taps_down, taps_across = weights.shape
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
     result = stored_shape(graph.tensors[operator.outputs[0]].shape)
     (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
-    columns = (result[3] - 1) * across + taps_across
+    columns = (result[COLUMN] - 1) * across + taps_across
 
     def vectors(fold: int) -> int:
         return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
@@ -86,20 +87,20 @@ def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
     fold = min(_divisors(down), key=vectors)
     if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
         return None
-    return Windows((channels, *shape[2:]), top, left, fold, columns, across)
+    return Windows((channels, *shape[ROW:]), top, left, fold, columns, across)
 
 
 def _divisors(number: int) -> Iterator[int]:
     return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
-def _reordered(weights: NDArray[Any], of: TensorType, fold: int) -> NDArray[Any]:
+def _reordered(weights: NDArray[Any], weight_type: TensorType, fold: int) -> NDArray[Any]:
     """[O, C, R, S] as [O, S · fold · C, ceil(R / fold), 1], real zeros for rows beyond R."""
     outputs, channels, height, width = weights.shape
     rows = -(-height // fold)
-    zeros = np.array(of.quantization.zero_points if of.quantization is not None else 0, weights.dtype)
+    zeros = np.array(weight_type.quantization.zero_points if weight_type.quantization is not None else 0, weights.dtype)
     full = np.empty((outputs, channels, rows * fold, width), weights.dtype)
     full[:] = zeros.reshape(-1, 1, 1, 1)
     full[:, :, :height] = weights
-    parts = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
-    return np.ascontiguousarray(parts.reshape(outputs, width * fold * channels, rows, 1))
+    folded = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
+    return np.ascontiguousarray(folded.reshape(outputs, width * fold * channels, rows, 1))

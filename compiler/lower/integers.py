@@ -1,4 +1,4 @@
-"""Products whose sums leave as integers of 32 bits: exact, never rounded, and so never beyond int32."""
+"""Products whose result is their sums, as int32: exact, never rounded, and refused where int32 may not hold them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 
 
-def is_sum(of: TensorType) -> bool:
+def is_sum(tensor_type: TensorType) -> bool:
     """Whether a tensor holds sums as they are."""
-    return of.dtype == "int32"
+    return tensor_type.dtype == str(ACCUMULATOR)
 
 
 def integer_sum(
     name: str, operator: Operator, total: Expr, bias: NDArray[np.int64], bounds: NDArray[np.int64],
     factors: NDArray[np.float64], network: Network,
 ) -> tuple[Expr, dict[str, Access]]:  # fmt: skip
-    """`total + bias`, or `total` where every bias is 0, and the reads that it adds.
+    """`total + bias`, or `total` where every bias is 0; and the reads that the bias needs.
 
-    `bounds` are the least and greatest total of each channel, [2, O]; `factors` what a sum counts in steps of the
-    result. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
+    `bounds` are the least and greatest total of each channel, [2, O]; `factors` say how many steps of the result a sum
+    of 1 is. Raises CompileError for results that int32 may not hold: ONNX does not say what they would be.
     """
-    of = network.graph.tensors[operator.outputs[0]]
+    result_type = network.graph.tensors[operator.outputs[0]]
     limits = ACCUMULATOR.interval
-    if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != of.limits:
+    if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != result_type.limits:
         raise CompileError(
             f"{describe(operator)}: its sums are rescaled or limited as int32; expected them as they are"
         )

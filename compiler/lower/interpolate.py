@@ -16,12 +16,12 @@ from tilewright.compiler.lower.elements import rescaling
 from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import SPACE, Network, affine
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, weight_access
-from tilewright.compiler.nest.nest import Access, Nest, NestLoop
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Nest, NestLoop
 
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """Places of a result that are all the same sum of neighbours: the weights of an element and of the next."""
+    """Places of a result with the same weights: that of an element, and that of the next one unless it is 0."""
 
     run: Run
     weights: tuple[int, ...]
@@ -31,9 +31,9 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     image, result = network.shape(x), network.shape(y)
     rows, columns = (
-        blends(operator.attributes[name], image[axis]) for name, axis in (("rows", 2), ("columns", 3))
+        blends(operator.attributes[name], image[axis]) for name, axis in (("rows", ROW), ("columns", COLUMN))
     )
-    batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (0, 1))
+    batches, channels = (Run(result[axis], 0, 1, 0, 1) for axis in (BATCH, CHANNEL))
     nests: list[Nest] = []
     for row in rows:
         for column in columns:
@@ -47,7 +47,7 @@ def lower_interpolate(operator: Operator, network: Network) -> list[Nest]:
 
 
 def blends(weights: Sequence[int], size: int) -> list[Blend]:
-    """The rows or columns of an interpolation as few blends; `()` is every element as it is."""
+    """The rows or columns of an interpolation as few blends; without weights, every element is as it was."""
     triples = list(zip(weights[::3], weights[1::3], weights[2::3], strict=True)) or [(i, 1, 0) for i in range(size)]
     kinds = dict.fromkeys((a, b) if b else (1,) for _, a, b in triples)
     found = []
@@ -58,7 +58,7 @@ def blends(weights: Sequence[int], size: int) -> list[Blend]:
 
 
 def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
-    """Pairs of places and sources as runs in which both go on with one step."""
+    """Pairs of places and sources as runs, in each of which both advance by one step."""
     found, start = [], 0
     while start < len(places):
         stop = start + 1
@@ -75,7 +75,7 @@ def _runs_at(places: list[int], sources: list[int]) -> list[Run]:
 
 
 def _moved(name: str, operator: Operator, walk: Sequence[Run], network: Network) -> Nest:
-    """Places that have one element of the operand, rescaled."""
+    """Places that hold one element of the operand each, rescaled."""
     loops = tuple(NestLoop(loop, run.count) for loop, run in zip(SPACE, walk, strict=True))
     read = tuple(run.read(loop) for run, loop in zip(walk, SPACE, strict=True))
     write = tuple(run.result(loop) for run, loop in zip(walk, SPACE, strict=True))
@@ -91,11 +91,11 @@ def _blended(
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
     kernel = np.outer(*weights)
-    channels = walk[1].count
+    channels = walk[CHANNEL].count
     matrix = np.broadcast_to(kernel, (channels, 1, *kernel.shape)).astype(np.int64)
     read = [run.read(loop) for run, loop in zip(walk, SPACE, strict=True)]
-    read[1] = affine(("i", 1))
-    for axis, tap in ((2, "r"), (3, "s")):
+    read[CHANNEL] = affine(("i", 1))
+    for axis, tap in ((ROW, "r"), (COLUMN, "s")):
         read[axis] = affine(*read[axis].terms, (tap, 1), constant=read[axis].constant)
     product = Product(
         (channels, *kernel.shape),

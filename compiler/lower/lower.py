@@ -6,74 +6,25 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, describe, scales_of_parts
-from tilewright.compiler.lower.elements import (
-    lower_add,
-    lower_extreme,
-    lower_lookup,
-    lower_max_pool,
-    lower_mul,
-    lower_rescale,
-)
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
-from tilewright.compiler.lower.interpolate import lower_interpolate
-from tilewright.compiler.lower.matmul import lower_product
-from tilewright.compiler.lower.moves import (
-    lower_concat,
-    lower_depth_to_space,
-    lower_pad,
-    lower_refold,
-    lower_space_to_depth,
-    lower_take,
-)
-from tilewright.compiler.lower.network import Network, identity_index, result_loops, uint8_offset
-from tilewright.compiler.lower.permute import lower_permute
-from tilewright.compiler.lower.products import lower_average_pool, lower_conv
-from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
-from tilewright.compiler.lower.transposed import lower_conv_transpose
+from tilewright.compiler.lower.lowerings import LOWERINGS
+from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
-from tilewright.compiler.number_format import number_format
+from tilewright.compiler.simplify.kinds import NAMING
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
 from tilewright.isa.program.windows import Windows
-
-LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
-    "conv": lower_conv,
-    "average_pool": lower_average_pool,
-    "max_pool": lower_max_pool,
-    "add": lower_add,
-    "sub": lower_add,
-    "mul": lower_mul,
-    "maximum": lower_extreme,
-    "minimum": lower_extreme,
-    "lookup": lower_lookup,
-    "rescale": lower_rescale,
-    "concat": lower_concat,
-    "take": lower_take,
-    "refold": lower_refold,
-    "space_to_depth": lower_space_to_depth,
-    "depth_to_space": lower_depth_to_space,
-    "conv_transpose": lower_conv_transpose,
-    "interpolate": lower_interpolate,
-    "pad": lower_pad,
-    "product": lower_product,
-    "softmax": lower_softmax,
-    "channel_max": lower_channel_max,
-    "permute": lower_permute,
-}
-
-MOVES = ("quantize", "dequantize", "reshape", "transpose")
-"""Operators that compute nothing here: they name a buffer in another way."""
 
 
 def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram:
@@ -82,15 +33,15 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     If `blame` collects, what comes back is complete only when it found nothing.
     """
     graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
-    network = Network(graph, number_format(machine), machine.lanes, vector_blocks(machine))
+    network = network_of(graph, machine)
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):
             if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
-            elif operator.kind not in MOVES:
+            elif operator.kind not in NAMING:
                 raise CompileError(
-                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
+                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *NAMING))}"
                 )
     network.nests += _output_copies(network)
     _drop_unread(network)
@@ -117,7 +68,7 @@ def _name_buffers(network: Network) -> None:
     roots: dict[str, str] = {name: name for name in graph.inputs}
     for operator in graph.operators:
         source = operator.inputs[0]
-        if operator.kind in MOVES:
+        if operator.kind in NAMING:
             roots |= {operator.outputs[0]: roots[source]} if source in roots else {}
         else:
             roots |= {name: name for name in operator.outputs}
@@ -139,7 +90,7 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
     """The shape in which operators compute and read each buffer; raises CompileError where a reshape lies between."""
     shapes: dict[str, tuple[int, int, int, int]] = {}
     for operator in network.graph.operators:
-        for tensor in () if operator.kind in MOVES else (*operator.inputs, *operator.outputs):
+        for tensor in () if operator.kind in NAMING else (*operator.inputs, *operator.outputs):
             shape = network.shape(tensor) if tensor in roots else (0, 0, 0, 0)
             if tensor in roots and shapes.setdefault(roots[tensor], shape) != shape:
                 reshape = _reshape_before(tensor, network)
@@ -160,23 +111,23 @@ def _reshape_before(tensor: str, network: Network) -> Operator:
 
 
 def _output_copies(network: Network) -> list[Nest]:
-    """A copy for every output whose buffer already has another name of the host's."""
+    """A copy for every output whose buffer already has the name of another input or output."""
     nests = []
     for name, tensor in network.graph.outputs.items():
         held = network.buffer_of[tensor]
         if held == name:
             continue
-        of = network.buffers[held]
-        network.buffers[name] = replace(of, name=name)
-        loops = result_loops(of.shape)
+        buffer = network.buffers[held]
+        network.buffers[name] = replace(buffer, name=name)
+        loops = result_loops(buffer.shape)
         reads = {"a": Access(held, identity_index())}
-        copied = source("a", of.type.interval)
+        copied = source("a", buffer.type.interval)
         nests.append(Nest(f"{name}.copy", (), loops, reads, Access(name, identity_index()), copied, 0))
     return nests
 
 
 def _drop_unread(network: Network) -> None:
-    """Without nests whose result nobody reads, such as channels gathered for convolutions that read them apart."""
+    """Drop nests whose result nobody reads, such as channels gathered for convolutions that read them with gaps."""
     wanted = set(network.graph.outputs)
     kept = []
     for nest in reversed(network.nests):
@@ -186,49 +137,49 @@ def _drop_unread(network: Network) -> None:
     network.nests = kept[::-1]
     read = {access.tensor for nest in kept for access in nest.reads.values()}
     network.constants = {name: value for name, value in network.constants.items() if name in read}
-    network.constant_types = {name: of for name, of in network.constant_types.items() if name in read}
+    network.constant_types = {name: network.constant_types[name] for name in network.constants}
     hosted = {*network.graph.inputs, *network.graph.outputs}
     written = {nest.result.tensor for nest in kept}
-    network.buffers = {name: of for name, of in network.buffers.items() if name in hosted | written}
+    network.buffers = {name: buffer for name, buffer in network.buffers.items() if name in hosted | written}
 
 
 def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -> Tensor:
     graph = network.graph
-    of = graph.tensors[name] if windowed is None else windowed.host
+    host = graph.tensors[name] if windowed is None else windowed.host
     quantizers = [o for o in graph.operators if o.kind == "quantize" and o.inputs[0] == name]
-    if of.dtype == "float32" and len(quantizers) > 1:
+    if host.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
                 f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point"
             )
-    if of.dtype == "float32" and quantizers:
+    if host.dtype == "float32" and quantizers:
         quantized = quantizers[0].outputs[0]
         with RAISING.on(quantizers[0].nodes):
             _require_full_range(quantizers[0], graph.tensors[quantized])
-    elif of.quantization is not None:
+    elif host.quantization is not None:
         quantized = name
     else:
         raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
     axes = next((a for a in _transposes_after(name, graph)), ())
     windows = None if windowed is None else windowed.windows
-    return _host_tensor(name, of, quantized, axes, windows, network)
+    return _host_tensor(name, host, quantized, axes, windows, network)
 
 
 def _host_tensor(
     name: str, host: TensorType, quantized: str, axes: tuple[int, ...], windows: Windows | None, network: Network
 ) -> Tensor:
-    """An input or output: what the host has, and the quantised tensor that it converts it to or from."""
+    """An input or output: the host's array, and the quantised tensor that it is converted to or from."""
     if host.dtype not in DTYPES:
         raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
-    of = network.graph.tensors[quantized]
-    assert of.quantization is not None
+    tensor_type = network.graph.tensors[quantized]
+    assert tensor_type.quantization is not None
     scale, zero, scales = 1.0, 0, None
-    if of.quantization.axis is None:
+    if tensor_type.quantization.axis is None:
         scale, zero = network.quantization(quantized)
     else:
-        scales = scales_of_parts(of.quantization, of.shape)
-        scales = replace(scales, zero_points=tuple(point - uint8_offset(of) for point in scales.zero_points))
-    integers = of.dtype if host.dtype == "float32" and of.dtype in INTEGERS else "int8"
+        scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
+        scales = replace(scales, zero_points=tuple(point - uint8_offset(tensor_type) for point in scales.zero_points))
+    integers = tensor_type.dtype if host.dtype == "float32" and tensor_type.dtype in INTEGERS else "int8"
     return Tensor(
         name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales
     )  # fmt: skip
@@ -249,8 +200,8 @@ def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
     return n, c, h, w
 
 
-def _require_full_range(operator: Operator, of: TensorType) -> None:
-    if (operator.attributes["low"], operator.attributes["high"]) != of.limits:
+def _require_full_range(operator: Operator, tensor_type: TensorType) -> None:
+    if (operator.attributes["low"], operator.attributes["high"]) != tensor_type.limits:
         raise CompileError(f"{describe(operator)}: the input is limited before it is quantised; limit it after")
 
 

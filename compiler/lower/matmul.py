@@ -1,4 +1,4 @@
-"""Matrix products of two computed tensors, and tensors whose channels and pixels change places.
+"""Matrix products of two computed tensors, and the exchange of a tensor's channels with its pixels.
 
 Example, scores of 20 queries and 30 keys of 16 channels: the queries are vectors [16 channels, 20 pixels]; the words of
 the keys, a pixel's 16 channels each, are rows of tiles that the array reads transposed; a result has a pixel for each
@@ -15,10 +15,10 @@ import numpy as np
 from tilewright.compiler.graph.graph import Operator, describe
 from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
-from tilewright.compiler.lower.products import int8_parts
+from tilewright.compiler.lower.products import int8_terms
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, requantized, source
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, ROW, Access, Affine, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
@@ -30,17 +30,18 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
     (a_scale, a_zero), (b_scale, b_zero) = network.quantization(a), network.quantization(b)
     y_scale, _ = network.quantization(operator.outputs[0])
     batch, length, _, pixels = network.shape(operator.outputs[0])
-    summed = network.shape(a)[1]
+    summed = network.shape(a)[CHANNEL]
     matrix = network.buffer_of[b]
     before: list[Nest] = []
     is_transposed = operator.attributes["is_transposed"]
     if is_transposed and summed % network.lanes:
         matrix, before = _turned(operator, network)
         is_transposed = False
-    walk = (affine(("n", 1)), affine(("i", 1)), affine(), affine(("o", 1)))
+    batches, over_summed, over_results = affine(("n", 1)), affine(("i", 1)), affine(("o", 1))
+    channels, columns = (over_summed, over_results) if is_transposed else (over_results, over_summed)
     reads = {
-        "x": Access(network.buffer_of[a], (affine(("n", 1)), affine(("i", 1)), affine(), affine(("x", 1)))),
-        "w": Access(matrix, walk if is_transposed else (walk[0], walk[3], walk[2], walk[1])),
+        "x": Access(network.buffer_of[a], (batches, over_summed, affine(), affine(("x", 1)))),
+        "w": Access(matrix, (batches, channels, affine(), columns)),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
     scales, shifts = normalized(np.array([scale]), network.number, describe(operator))
@@ -53,12 +54,12 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _centred_sum(a_zero: int, b_zero: int, count: int) -> Expr:
-    """`sum((x - a_zero) * (w - b_zero))` less the product of both zero points, as products with numbers of int8."""
+    """`sum((x - a_zero) * (w - b_zero))` without the product of both zero points; all factors are int8."""
     x, w = activation("x"), activation("w")
     terms = make(Op.MUL, x, w)
     for leaf, zero in ((x, b_zero), (w, a_zero)):
-        for part in int8_parts(np.array(-zero)) if zero else ():
-            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(part))))
+        for term in int8_terms(np.array(-zero)) if zero else ():
+            terms = make(Op.ADD, terms, make(Op.MUL, leaf, const(int(term))))
     return Expr(Op.SUM, Interval(count * terms.range.low, count * terms.range.high), (terms,))
 
 
@@ -93,8 +94,8 @@ def transposition(
     nests = []
     for first in range(0, columns, lanes):
         count = min(lanes, columns - first)
-        words = affine(("i", 1), constant=read.index[1].constant + first)
-        reads = {"e": vector, "w": replace(read, index=(read.index[0], words, *read.index[2:]))}
+        words = affine(("i", 1), constant=read.index[CHANNEL].constant + first)
+        reads = {"e": vector, "w": replace(read, index=(read.index[BATCH], words, *read.index[ROW:]))}
         result = replace(write, index=tuple(_from(index, "x", first) for index in write.index))
         part = name if columns <= lanes else f"{name}.part{first // lanes}"
         loops = result_loops((batch, channels, rows, count), i=count)

@@ -1,7 +1,7 @@
 """Operators that only move elements as nests: concat, take and pad.
 
-Whole words are copied, and `compiler.nest.copies` lets most copies go. Where channels change their lane, words are
-computed anew: a product with a matrix of ones and zeros picks each channel of the result, exactly.
+Whole words are copied, and `compiler.nest.copies` removes most of the copies. Where channels change lanes, a product
+with a matrix of ones and zeros picks each channel of the result, exactly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds
 from tilewright.compiler.nest.element_types import WEIGHT
-from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest, NestLoop
 
 WIDEST_STEP = 64
-"""Steps of a result's indices that are tried when a list of indices is cut into runs."""
+"""The widest step of a result's indices that is tried when a list of indices is cut into runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Run:
 
 
 def lower_take(operator: Operator, network: Network) -> list[Nest]:
-    """A copy for each combination of runs, or a product for each where channels leave their lanes."""
+    """A copy for each combination of runs, or a product where channels change lanes."""
     x, y = operator.inputs[0], operator.outputs[0]
     sizes = network.shape(x)
     taken = [operator.attributes[name] or range(size) for name, size in zip(TAKEN, sizes, strict=True)]
-    batches, rows, columns = (runs(taken[axis]) for axis in (0, 2, 3))
-    moves = [(taken[1], walk) for walk in product(batches, rows, columns)]
+    batches, rows, columns = (runs(taken[axis]) for axis in (BATCH, ROW, COLUMN))
+    moves = [(taken[CHANNEL], walk) for walk in product(batches, rows, columns)]
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
 
@@ -67,13 +67,13 @@ def lower_depth_to_space(operator: Operator, network: Network) -> list[Nest]:
     batches, _, height, width = network.shape(x)
     moves = [
         (channels, (_all(batches), Run(height, i, block, 0, 1), Run(width, j, block, 0, 1)))
-        for i, j, channels in block_channels(network.shape(y)[1], block, operator.attributes["order"])
+        for i, j, channels in block_channels(network.shape(y)[CHANNEL], block, operator.attributes["order"])
     ]
     return _moved(operator, network.buffer_of[x], network.buffer_of[y], moves, network)
 
 
 def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
-    """Every block-th row and column moved to channels of their own; or a convolution that picks, block by block."""
+    """Every block-th row and column moved to channels of its own; or a convolution that picks them, block by block."""
     x, y = operator.inputs[0], operator.outputs[0]
     block = operator.attributes["block"]
     _, inputs, _, _ = network.shape(x)
@@ -109,14 +109,14 @@ def lower_space_to_depth(operator: Operator, network: Network) -> list[Nest]:
 def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     """Every operand copied to its place.
 
-    Where operands do not begin on a word's first lane, they are copied side by side with room between them, and a
-    product gathers the channels; convolutions, and further concatenations, may read them where they are.
+    Where an operand does not begin on a word's first lane, all are copied side by side with gaps between them, and a
+    product gathers the channels. Convolutions and further concatenations may read them with the gaps.
     """
     y, axis = operator.outputs[0], operator.attributes["axis"]
     sizes = [network.shape(name)[axis] for name in operator.inputs]
     firsts = [sum(sizes[:position]) for position in range(len(sizes))]
     held = [_held(name, operator, network) for name in operator.inputs]
-    if axis != 1 or all(first % network.lanes == 0 for first in firsts):
+    if axis != CHANNEL or all(first % network.lanes == 0 for first in firsts):
         return _side_by_side(operator, list(zip(held, sizes, firsts, strict=True)), network.buffer_of[y], network)
     spreads = [network.spreads.get(buffer, _close(buffer, size)) for buffer, size in zip(held, sizes, strict=True)]
     apart, end = [], 0
@@ -126,9 +126,9 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
     n, _, height, width = network.shape(y)
     buffer = network.add_buffer(f"{y}.apart", (n, apart[-1] + spreads[-1].width, height, width))
     channels = np.concatenate([first + spread.channels for first, spread in zip(apart, spreads, strict=True)])
-    spread = Spread(buffer, channels, network.buffers[buffer].shape[1])
+    spread = Spread(buffer, channels, network.buffers[buffer].shape[CHANNEL])
     network.spreads[network.buffer_of[y]] = spread
-    pieces = [(of.buffer, of.width, first) for of, first in zip(spreads, apart, strict=True)]
+    pieces = [(piece.buffer, piece.width, first) for piece, first in zip(spreads, apart, strict=True)]
     nests = _side_by_side(operator, pieces, buffer, network)
     matrix = selector(operator.name, channels.tolist(), spread.width, network)
     whole = (_all(n), _all(height), _all(width))
@@ -137,7 +137,7 @@ def lower_concat(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _held(name: str, operator: Operator, network: Network) -> str:
-    """The buffer of an operand, which must mean the same numbers as the result; or the constant."""
+    """The buffer or constant of an operand, whose integers must mean the same numbers as the result's."""
     if network.quantization(name) != network.quantization(operator.outputs[0]):
         raise CompileError(
             f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
@@ -147,7 +147,7 @@ def _held(name: str, operator: Operator, network: Network) -> str:
 
 
 def _close(buffer: str, channels: int) -> Spread:
-    """Channels as they are, without room between."""
+    """Channels that follow each other without gaps."""
     return Spread(buffer, np.arange(channels), channels)
 
 
@@ -161,7 +161,7 @@ def refolded(
     name: str, operator: Operator, source: str, target: str, shape: Sequence[int], result: Sequence[int]
 ) -> Nest:
     """One row cut into rows, or rows that follow each other in one row: a copy."""
-    is_cut = shape[2] == 1
+    is_cut = shape[ROW] == 1
     batches, channels, rows, columns = result if is_cut else shape
     outer = (affine(("n", 1)), affine(("o", 1)))
     in_one_row = (*outer, affine(), affine(("y", columns), ("x", 1)))
@@ -236,12 +236,12 @@ def _moved(
     operator: Operator, source: str, target: str, moves: Sequence[tuple[Sequence[int], tuple[Run, Run, Run]]],
     network: Network,
 ) -> list[Nest]:  # fmt: skip
-    """Nests that fill all of a target: each move has channels of the source, and runs of batches, rows and columns."""
+    """Nests that fill a target: each move has channels of the source, and runs of batches, rows and columns."""
     nests: list[Nest] = []
     spread = network.spreads.get(source)
     if spread is not None and any(_lane_runs(channels, network.lanes) is None for channels, _ in moves):
         source, moves = spread.buffer, [(spread.channels[list(channels)].tolist(), walk) for channels, walk in moves]
-    inputs = network.buffers[source].shape[1]
+    inputs = network.buffers[source].shape[CHANNEL]
     matrices: dict[tuple[int, ...], str] = {}
     for channels, (n, rows, columns) in moves:
         found = _lane_runs(channels, network.lanes)
@@ -264,7 +264,7 @@ def _part_name(operator: Operator, position: int, count: int) -> str:
 def _side_by_side(
     operator: Operator, pieces: Sequence[tuple[str, int, int]], target: str, network: Network
 ) -> list[Nest]:
-    """Copies of whole buffers: each with its size along the operator's axis, and the first index in the target."""
+    """Copies of whole buffers, each given with its size along the operator's axis and its first index in the target."""
     nests = []
     for position, (source, size, first) in enumerate(pieces):
         walk = [_all(trip) for trip in network.shape(operator.outputs[0])]
@@ -282,7 +282,7 @@ def _copy(name: str, operator: Operator, source: str, walk: Sequence[Run], targe
 
 
 def selector(name: str, channels: Sequence[int], inputs: int, network: Network) -> str:
-    """The constant matrix of ones and zeros of a product whose channel i is channel `channels[i]` of its operand."""
+    """A constant matrix of ones and zeros: channel i of its product is channel `channels[i]` of the operand."""
     matrix = np.zeros((len(channels), inputs, 1, 1), np.int64)
     matrix[np.arange(len(channels)), list(channels)] = 1
     return network.add_constant(f"{name}.weight", matrix, WEIGHT)
@@ -296,7 +296,7 @@ def selection(
     n, rows, columns = walk
     along = (n, _all(outputs), rows, columns)
     vector = [run.read(loop) for run, loop in zip(along, SPACE, strict=True)]
-    vector[1] = affine(("i", 1))
+    vector[CHANNEL] = affine(("i", 1))
     result = Access(target, tuple(run.result(loop) for run, loop in zip(along, SPACE, strict=True)))
     trips = tuple(run.count for run in along)
     _, zero = network.quantization(operator.outputs[0])
@@ -307,7 +307,7 @@ def selection(
 def picking(
     matrix: str, vector: Access, trips: tuple[int, ...], result: Access, zero: int, network: Network
 ) -> Product:
-    """A product whose every channel is one element of its operand: nothing is rounded."""
+    """A product each of whose channels is one channel of its operand: nothing is rounded."""
     outputs, *reduce = network.constants[matrix].shape
     weights = Access(matrix, tuple(affine((loop, 1)) for loop in ("o", "i", "r", "s")))
     bounds = sum_bounds(network.constants[matrix])

@@ -1,4 +1,4 @@
-"""What lowering knows and makes of a network, and the loops and accesses that all its nests share."""
+"""What is known of a network while it is lowered, and the loops and accesses that nests of all kinds have."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
-from tilewright.compiler.nest.element_types import ACTIVATION
+from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
+from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
-from tilewright.compiler.number_format import NumberFormat
+from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Affine, Buffer, Nest, NestLoop, stored_dtype
+from tilewright.compiler.number_format import NumberFormat, number_format
+from tilewright.compiler.simplify.rewrite import fresh_name
+from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
-
-UINT8_OFFSET = 128
-"""What a stored value is less than its uint8."""
+from tilewright.isa.machine.machine import Machine
 
 SPACE = ("n", "o", "y", "x")
 """The loops over a result, one for each dimension."""
@@ -26,21 +27,22 @@ SPACE = ("n", "o", "y", "x")
 
 @dataclass(frozen=True)
 class Spread:
-    """Where a tensor's channels also lie: in another buffer, each at a place of its own, with room between."""
+    """Another buffer in which a tensor's channels lie as well, with gaps between them."""
 
     buffer: str
-    channels: NDArray[np.int64]
+    channels: NDArray[np.int64]  # where each channel lies there
     width: int  # channels of that buffer
 
 
 @dataclass
 class Network:
-    """What is known and made so far while a graph is lowered."""
+    """A graph that is being lowered, what must be known of the machine, and the nests, buffers and constants so far."""
 
     graph: Graph
     number: NumberFormat
     lanes: int  # channels in a word of the machine
-    group: int = 1  # words of a pixel that lie together on chip
+    group: int  # words of a pixel that lie together on chip
+    softmax: SoftmaxFormat
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -48,11 +50,10 @@ class Network:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
 
-    def add_constant(self, name: str, values: NDArray[Any], of: IntegerType) -> str:
-        while name in self.constants or name in self.buffers:
-            name += "'"
-        self.constants[name] = values.astype(stored_dtype(of))
-        self.constant_types[name] = of
+    def add_constant(self, name: str, values: NDArray[Any], element_type: IntegerType) -> str:
+        name = fresh_name(name, self.constants, self.buffers)
+        self.constants[name] = values.astype(stored_dtype(element_type))
+        self.constant_types[name] = element_type
         return name
 
     def stored_constant(self, tensor: str) -> str:
@@ -61,14 +62,13 @@ class Network:
         return self.add_constant(tensor, values.reshape(self.shape(tensor)), ACTIVATION)
 
     def add_buffer(self, name: str, shape: tuple[int, int, int, int]) -> str:
-        """A buffer of activations that no tensor of the graph is."""
-        while name in self.constants or name in self.buffers:
-            name += "'"
+        """A buffer of activations that stands for no tensor of the graph."""
+        name = fresh_name(name, self.constants, self.buffers)
         self.buffers[name] = Buffer(name, shape, ACTIVATION)
         return name
 
     def values(self, constant: str) -> Interval:
-        """The values that a constant really has."""
+        """The interval from a constant's least value to its greatest."""
         array = self.constants[constant]
         return Interval(int(array.min()), int(array.max()))
 
@@ -77,19 +77,24 @@ class Network:
 
     def quantization(self, tensor: str) -> tuple[float, int]:
         """Scale, and zero point of the stored int8."""
-        of = self.graph.tensors[tensor]
-        assert of.quantization is not None
-        return of.quantization.scale, of.quantization.zero_point - uint8_offset(of)
+        tensor_type = self.graph.tensors[tensor]
+        assert tensor_type.quantization is not None
+        return tensor_type.quantization.scale, tensor_type.quantization.zero_point - uint8_offset(tensor_type)
 
 
-def result_scales(of: TensorType) -> NDArray[np.float64]:
+def network_of(graph: Graph, machine: Machine) -> Network:
+    """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
+    return Network(graph, number_format(machine), machine.lanes, vector_blocks(machine), softmax_format(machine))
+
+
+def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:
     """The scale of a result, or that of each channel."""
-    assert of.quantization is not None
-    return np.array(of.quantization.scales, np.float64)
+    assert tensor_type.quantization is not None
+    return np.array(tensor_type.quantization.scales, np.float64)
 
 
-def uint8_offset(of: TensorType) -> int:
-    return UINT8_OFFSET if of.dtype == "uint8" else 0
+def uint8_offset(tensor_type: TensorType) -> int:
+    return UINT8_OFFSET if tensor_type.dtype == "uint8" else 0
 
 
 # -- loops and accesses ------------------------------------------------------------------------------------------------
@@ -127,10 +132,11 @@ def window_access(tensor: str, channel: str, operator: Operator, box: Box, netwo
     strides, pads, dilations = (operator.attributes[name] for name in ("strides", "pads", "dilations"))
     kernel = kernel_of(operator, network)
     index, reaches_outside = [], False
+    sizes = network.shape(tensor)[ROW:]
     for loop, tap, axis, first, count in (("y", "r", 0, box.y, box.height), ("x", "s", 1, box.x, box.width)):
         constant = first * strides[axis] - pads[axis]
         last = constant + (count - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis]
-        reaches_outside |= constant < 0 or last >= network.shape(tensor)[2 + axis]
+        reaches_outside |= constant < 0 or last >= sizes[axis]
         index.append(affine((loop, strides[axis]), (tap, dilations[axis]), constant=constant))
     buffer = network.buffer_of[tensor]
     return Access(buffer, (affine(("n", 1)), affine((channel, 1)), *index), outside if reaches_outside else None)
@@ -138,20 +144,22 @@ def window_access(tensor: str, channel: str, operator: Operator, box: Box, netwo
 
 def kernel_of(operator: Operator, network: Network) -> tuple[int, int]:
     if operator.kind == "conv":
-        shape = network.graph.tensors[operator.inputs[1]].shape
-        return shape[2], shape[3]
+        _, _, height, width = network.graph.tensors[operator.inputs[1]].shape
+        return height, width
     kernel: tuple[int, int] = operator.attributes["kernel"]
     return kernel
 
 
 def whole(shape: Sequence[int]) -> Box:
-    return Box(0, shape[2], 0, shape[3])
+    return Box(0, shape[ROW], 0, shape[COLUMN])
 
 
 def target_of(operator: Operator, network: Network) -> Target:
-    of = network.graph.tensors[operator.outputs[0]]
-    assert of.quantization is not None and len(set(of.quantization.zero_points)) == 1
-    offset = uint8_offset(of)
-    zero = of.quantization.zero_points[0] - offset
-    low, high = (operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), of.limits, strict=True))
+    result_type = network.graph.tensors[operator.outputs[0]]
+    assert result_type.quantization is not None and len(set(result_type.quantization.zero_points)) == 1
+    offset = uint8_offset(result_type)
+    zero = result_type.quantization.zero_points[0] - offset
+    low, high = (
+        operator.attributes.get(name, limit) for name, limit in zip(("low", "high"), result_type.limits, strict=True)
+    )
     return Target(zero, low - offset, high - offset)

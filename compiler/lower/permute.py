@@ -1,9 +1,11 @@
 """`permute` as nests: copies of whole words, exchanges of channels and pixels, and products that pick channels.
 
-Which of them, by way of which buffers, `compiler.lower.permute_steps` decides.
+`compiler.lower.permute_steps` decides which of them, and with which buffers between.
 """
 
 from __future__ import annotations
+
+from typing import assert_never
 
 import numpy as np
 
@@ -14,9 +16,9 @@ from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
 from tilewright.compiler.lower.network import SPACE, Network, Spread, activation, affine, result_loops
-from tilewright.compiler.lower.permute_steps import CHANNEL, Run, Step, steps_of
+from tilewright.compiler.lower.permute_steps import Run, Step, StepKind, steps_of
 from tilewright.compiler.lower.products import product_nest
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest
 
 Loops = dict[str, Run]
 """The runs that loops walk along."""
@@ -44,7 +46,7 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
         target = network.buffer_of[y] if is_last else network.add_buffer(f"{operator.name}.step{position}", shape)
         name = operator.name if len(steps) == 1 else f"{operator.name}.step{position}"
         nests += _nests(name, operator, step, source, target, network)
-        if is_last and step.kind == "pick" and _keeps_pixels(step):
+        if is_last and step.kind is StepKind.PICK and _keeps_pixels(step):
             channels = np.array(_picked(step, {}))
             network.spreads[target] = Spread(source, channels, step.source.shape[CHANNEL])
         source = target
@@ -55,13 +57,14 @@ def _only_rows_change(operator: Operator, network: Network) -> bool:
     """Whether the elements stay in order, and batches and channels as they are: 3×13 pixels become 13×3."""
     before, after = (network.shape(name) for name in (operator.inputs[0], operator.outputs[0]))
     axes = operator.attributes["axes"]
-    return tuple(axes) == tuple(range(len(axes))) and before[:2] == after[:2]
+    return tuple(axes) == tuple(range(len(axes))) and before[:ROW] == after[:ROW]
 
 
 def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     before, after = network.shape(x), network.shape(y)
-    flat = (*before[:2], 1, before[2] * before[3])
+    batches, channels, rows, columns = before
+    flat = (batches, channels, 1, rows * columns)
     row = network.add_buffer(f"{operator.name}.row", flat)
     return [
         refolded(f"{operator.name}.join", operator, network.buffer_of[x], row, before, flat),
@@ -70,44 +73,46 @@ def _by_way_of_one_row(operator: Operator, network: Network) -> list[Nest]:
 
 
 def _nests(name: str, operator: Operator, step: Step, source: str, target: str, network: Network) -> list[Nest]:
-    """The nests of a step: one (or those of one exchange) for each combination of its parts' indices."""
+    """The nests of a step: for each combination of the unrolled indices one, or those of one exchange."""
     nests: list[Nest] = []
     matrices: dict[tuple[int, ...], str] = {}
     loops = _named(step)
     trips = tuple(loops[loop].size if loop in loops else 1 for loop in SPACE)
-    for position, indices in enumerate(np.ndindex(*(run.size for run in step.parts))):
+    for position, indices in enumerate(np.ndindex(*(run.size for run in step.unrolled))):
         part = name if step.nests == 1 else f"{name}.part{position}"
-        at = dict(zip(step.parts, map(int, indices), strict=True))
+        at = dict(zip(step.unrolled, map(int, indices), strict=True))
         read = Access(source, _indices(loops, at, is_result=False))
         write = Access(target, _indices(loops, at, is_result=True))
         match step.kind:
-            case "copy":
+            case StepKind.COPY:
                 nests.append(Nest(part, operator.nodes, result_loops(trips), {"a": read}, write, activation("a"), 0))
-            case "exchange":
+            case StepKind.EXCHANGE:
                 nests += transposition(part, operator, trips, read, write, network)
-            case "pick":
+            case StepKind.PICK:
                 channels = tuple(_picked(step, at))
                 if channels not in matrices:
                     matrices[channels] = selector(name, channels, step.source.shape[CHANNEL], network)
                 read, write = _over(read, affine(("i", 1))), _over(write, affine(("o", 1)))
-                along = (trips[0], len(channels), *trips[2:])
+                along = (trips[BATCH], len(channels), *trips[ROW:])
                 _, zero = network.quantization(operator.outputs[0])
                 made = picking(matrices[channels], read, along, write, zero, network)
                 nests.append(product_nest(part, operator, made, 0, network))
+            case _:
+                assert_never(step.kind)
     return nests
 
 
 def _named(step: Step) -> Loops:
-    """The loops n, o, y and x over the dimensions of the result, in order; x is what leaves the channels."""
+    """The loops n, o, y and x over the dimensions of the result; in an exchange, x walks along the former channels."""
     names = dict(enumerate(SPACE))
-    if step.kind == "exchange":
-        others = [dimension for dimension in (0, 2, 3) if dimension != step.leaving]
+    if step.kind is StepKind.EXCHANGE:
+        others = [dimension for dimension in (BATCH, ROW, COLUMN) if dimension != step.leaving]
         names = {CHANNEL: "o", step.leaving: "x", others[0]: "n", others[1]: "y"}
     return {names[d]: run for d, run in enumerate(step.loops) if run is not None}
 
 
 def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine, ...]:
-    """An access's index in each dimension: of the loops, from where the parts' indices put it."""
+    """An access's index in each dimension: along the loops, from where the unrolled indices put it."""
     terms: list[list[tuple[str, int]]] = [[], [], [], []]
     constants = [0, 0, 0, 0]
     for loop in SPACE:
@@ -117,16 +122,16 @@ def _indices(loops: Loops, at: dict[Run, int], is_result: bool) -> tuple[Affine,
     for run, index in at.items():
         dimension, step = run.result if is_result else run.source
         constants[dimension] += index * step
-    return tuple(affine(*of, constant=constant) for of, constant in zip(terms, constants, strict=True))
+    return tuple(affine(*moving, constant=constant) for moving, constant in zip(terms, constants, strict=True))
 
 
 def _over(access: Access, channels: Affine) -> Access:
-    """With other channels."""
-    return Access(access.tensor, (access.index[0], channels, *access.index[2:]))
+    """The access with another index of channels."""
+    return Access(access.tensor, (access.index[BATCH], channels, *access.index[ROW:]))
 
 
 def _picked(step: Step, at: dict[Run, int]) -> list[int]:
-    """For each channel of the result the channel of the source that it is, where parts have these indices."""
+    """For each channel of the result the channel of the source that it is, at these unrolled indices."""
     first = sum(index * run.source[1] for run, index in at.items() if run.source[0] == CHANNEL)
     channels = np.full(step.result.shape[CHANNEL], first)
     for run in step.picked:
@@ -138,4 +143,4 @@ def _picked(step: Step, at: dict[Run, int]) -> list[int]:
 def _keeps_pixels(step: Step) -> bool:
     """Whether only channels change their places."""
     runs = (run for run in step.loops if run is not None)
-    return not step.parts and all(run.source == run.result for run in runs)
+    return not step.unrolled and all(run.source == run.result for run in runs)

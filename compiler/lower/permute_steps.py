@@ -1,9 +1,9 @@
-"""A permutation of a stored tensor's elements as steps that the machine can take, by way of few buffers.
+"""A permutation of a stored tensor's elements as steps that the machine can take, with few buffers between them.
 
 A form says for each factor of the elements' index in which dimension of [N, C, H, W] it lies, with which step.
 Three kinds of moves lead from one form to another:
 
-    copy        whole words: the innermost channels are the same, all other channels move by multiples of the lanes
+    copy        whole words: the innermost channels stay together, all others move by multiples of the lanes
     exchange    the innermost channels become pixels, and pixels that follow each other become channels
     pick        channels go to other lanes: a product with a matrix of ones and zeros
 
@@ -16,22 +16,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import count
 from math import prod
+from typing import assert_never
 
 from tilewright.compiler.graph.element_order import ElementOrder
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
 
 Shape = tuple[int, int, int, int]
 Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """For each dimension its factors, outermost first."""
 
-BATCH, CHANNEL, ROW, COLUMN = range(4)
-
 NEST_COST = 64
 """What one more nest costs, in words moved."""
 
 MOST_NESTS = 1024
-"""A step of more nests is not tried; far more than any network's heads need."""
+"""Steps with more nests are not tried: no network has nearly as many heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +45,41 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Factors that lie one after the other in two forms, as one: its dimension and step in each."""
+    """Factors that follow each other in two forms, joined to one: its dimension and step in each form."""
 
     size: int
     source: tuple[int, int]
     result: tuple[int, int]
 
 
+class StepKind(Enum):
+    """How a step moves elements; see the head of this file."""
+
+    COPY = auto()
+    EXCHANGE = auto()
+    PICK = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A move from one form to another: nests that differ in the indices of `parts`, each a walk along `loops`.
+    """A move from one form to another: a nest for each combination of the indices of `unrolled`.
 
-    `loops` has for each dimension of the result the run that it walks along, or None where it stays; that of the rows
-    may be one along the columns too, with the larger step. All of a pick's channels are in `picked`. `leaving` is the
-    dimension to which an exchange takes the innermost channels.
+    Each nest walks along `loops`: for each dimension of the result a run, or None where the nest stays at one index.
+    The run of the rows may also go along the columns, with the larger step. All of a pick's channels are in `picked`.
+    `leaving` is the dimension to which an exchange takes the innermost channels.
     """
 
-    kind: str  # copy, exchange or pick
+    kind: StepKind
     source: Form
     result: Form
     loops: tuple[Run | None, Run | None, Run | None, Run | None]
-    parts: tuple[Run, ...]
+    unrolled: tuple[Run, ...]
     picked: tuple[Run, ...] = ()
     leaving: int = CHANNEL
 
     @property
     def nests(self) -> int:
-        return prod(run.size for run in self.parts)
+        return prod(run.size for run in self.unrolled)
 
 
 def steps_of(order: ElementOrder, source: Shape, result: Shape, lanes: int) -> list[Step] | None:
@@ -106,18 +115,30 @@ def _cheapest(start: Form, forms: Sequence[Form], sizes: Sequence[int], lanes: i
 
 
 def _cost(step: Step, lanes: int) -> float:
-    """In words moved; a copy that is only a matter of addresses is likely to go (compiler/nest/copies.py)."""
-    if step.kind == "copy" and (_only_parts_channels(step) or _only_joins_rows(step)):
+    """In words moved; a copy that only changes addresses is likely to be removed later (compiler/nest/copies.py)."""
+    if step.kind is StepKind.COPY and (_only_parts_channels(step) or _only_joins_rows(step)):
         return step.nests
     batches, channels, rows, columns = step.result.shape
     words = batches * rows * columns * -(-channels // lanes)
-    times = {"copy": 1, "exchange": 2, "pick": -(-step.source.shape[CHANNEL] // lanes)}[step.kind]
-    return step.nests * NEST_COST + words * times
+    return step.nests * NEST_COST + words * _passes(step, lanes)
+
+
+def _passes(step: Step, lanes: int) -> int:
+    """How often a step goes over each word of its result."""
+    match step.kind:
+        case StepKind.COPY:
+            return 1
+        case StepKind.EXCHANGE:
+            return 2
+        case StepKind.PICK:
+            return -(-step.source.shape[CHANNEL] // lanes)
+        case _:
+            assert_never(step.kind)
 
 
 def _only_parts_channels(step: Step) -> bool:
-    """Whether nothing moves but between channels and batches."""
-    runs = (*(run for run in step.loops if run is not None), *step.parts)
+    """Whether elements move only between channels and batches."""
+    runs = (*(run for run in step.loops if run is not None), *step.unrolled)
     return all(
         run.source == run.result or {run.source[0], run.result[0]} <= {BATCH, CHANNEL} for run in runs
     ) and step.source.shape[ROW:] == step.result.shape[ROW:]  # fmt: skip
@@ -125,7 +146,7 @@ def _only_parts_channels(step: Step) -> bool:
 
 def _only_joins_rows(step: Step) -> bool:
     """Whether only rows follow each other in one row, or one is cut into rows, by one nest."""
-    return not step.parts and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
+    return not step.unrolled and step.source.shape[:ROW] == step.result.shape[:ROW] and all(
         run.source == run.result or {run.source[0], run.result[0]} == {ROW, COLUMN} for run in step.loops if run
     )  # fmt: skip
 
@@ -134,23 +155,23 @@ def _only_joins_rows(step: Step) -> bool:
 
 
 def _step(source: Form, result: Form, sizes: Sequence[int], lanes: int) -> Step | None:
-    """The one step from a form to another, if one is enough."""
+    """The step from a form to another, if a single one is enough."""
     runs = _runs(source, result, sizes)
     leaving = next((run for run in runs if run.source == (CHANNEL, 1)), None)
     coming = next((run for run in runs if run.result == (CHANNEL, 1)), None)
     if leaving is coming and _keep_lanes(runs, leaving, leaving, lanes):
-        step = _walk("copy", source, result, runs, coming)
+        step = _walk(StepKind.COPY, source, result, runs, coming)
     elif coming is not leaving and _is_exchange(runs, leaving, coming, lanes):
-        step = _walk("exchange", source, result, runs, coming, leaving)
+        step = _walk(StepKind.EXCHANGE, source, result, runs, coming, leaving)
     elif _is_pick(runs, result):
-        step = _walk("pick", source, result, runs, None)
+        step = _walk(StepKind.PICK, source, result, runs, None)
     else:
         return None
     return step if step is not None and step.nests <= MOST_NESTS else None
 
 
 def _runs(source: Form, result: Form, sizes: Sequence[int]) -> list[Run]:
-    """All factors as few runs."""
+    """All factors, joined to as few runs as possible."""
     at = {(source.places[f], result.places[f]): f for f in range(len(sizes))}
     outer: dict[int, int] = {}
     for f, size in enumerate(sizes):
@@ -186,29 +207,29 @@ def _is_exchange(runs: Sequence[Run], leaving: Run | None, coming: Run | None, l
 
 
 def _is_pick(runs: Sequence[Run], result: Form) -> bool:
-    """Whether all channels of the result, without room between them, are channels already."""
+    """Whether all channels of the result are channels already, and leave no gaps there."""
     channels = [run for run in runs if run.result[0] == CHANNEL]
     is_dense = prod(run.size for run in channels) == result.shape[CHANNEL]
     return is_dense and all(run.source[0] == CHANNEL for run in channels)
 
 
 def _walk(
-    kind: str, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
+    kind: StepKind, source: Form, result: Form, runs: Sequence[Run], lane: Run | None, leaving: Run | None = None
 ) -> Step | None:
-    """A step whose nests walk along the longest run of each dimension; all other runs make parts.
+    """A step whose nests walk along the longest run of each dimension; all other runs are unrolled.
 
-    In a copy, rows may follow each other in one row of the result: they are walked along as well.
+    In a copy, rows may follow each other in one row of the result: the nests walk along these as well.
     """
     loops: list[Run | None] = [None, lane, None, None]
     for dimension in (BATCH, ROW, COLUMN):
         inside = [run for run in runs if run.result[0] == dimension and run.source[0] != CHANNEL]
         loops[dimension] = max(inside, key=lambda run: run.size, default=None)
     columns = [run for run in runs if run.result[0] == COLUMN and run.source[0] != CHANNEL]
-    if kind == "copy" and loops[ROW] is None and len(columns) > 1:
+    if kind is StepKind.COPY and loops[ROW] is None and len(columns) > 1:
         longest = sorted(columns, key=lambda run: -run.size)[:2]
         loops[ROW], loops[COLUMN] = sorted(longest, key=lambda run: -run.result[1])
     to = CHANNEL
-    if kind == "exchange":
+    if kind is StepKind.EXCHANGE:
         free = [dimension for dimension in (COLUMN, ROW, BATCH) if not any(run.result[0] == dimension for run in runs)]
         if leaving is None and not free:
             return None
@@ -216,9 +237,10 @@ def _walk(
         loops[CHANNEL] = lane or Run(1, (COLUMN, 1), (CHANNEL, 1))
         to = leaving.result[0]
         loops[to] = leaving
-    picked = tuple(run for run in runs if kind == "pick" and run.result[0] == CHANNEL)
-    parts = tuple(run for run in runs if run not in loops and run not in picked)
-    return Step(kind, source, result, (loops[0], loops[1], loops[2], loops[3]), parts, picked, to)
+    picked = tuple(run for run in runs if kind is StepKind.PICK and run.result[0] == CHANNEL)
+    unrolled = tuple(run for run in runs if run not in loops and run not in picked)
+    walked = (loops[BATCH], loops[CHANNEL], loops[ROW], loops[COLUMN])
+    return Step(kind, source, result, walked, unrolled, picked, to)
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
@@ -235,11 +257,11 @@ def _form(groups: Groups, sizes: Sequence[int], inner: int = 0, width: int = 0) 
             size += (sizes[f] - 1) * step
             step *= sizes[f]
         shape.append(size)
-    return Form((shape[0], shape[1], shape[2], shape[3]), tuple(places[f] for f in range(len(sizes))))
+    return Form((shape[BATCH], shape[CHANNEL], shape[ROW], shape[COLUMN]), tuple(places[f] for f in range(len(sizes))))
 
 
 def _forms_between(first: Groups, last: Groups, sizes: Sequence[int], lanes: int) -> Iterator[Form]:
-    """Forms by way of which the elements may go: with some factors as channels, some as columns, the rest elsewhere."""
+    """Forms that may lie between: some factors are channels, some columns, and the rest batches and rows."""
     groups = list(dict.fromkeys(group for ends in (first, last) for group in _ends_of(ends, first, last)))
     for channels in groups:
         for columns in ((), *groups):

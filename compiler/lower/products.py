@@ -29,17 +29,17 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import CHANNEL, COLUMN, ROW, Access, Affine, Nest
 from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 
 GATHERING = 3
-"""Passes over the words of a tensor that it takes to close the gaps between its channels: products and their sums."""
+"""What it costs to close the gaps between a tensor's channels, in passes over its words: products and their sums."""
 
-PART = 2
-"""The dimension of wide weights that counts their parts."""
+TERM = 2
+"""The dimension of wide weights that counts the terms of their sum."""
 
 
 def lower_conv(operator: Operator, network: Network) -> list[Nest]:
@@ -49,24 +49,24 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     x_scale, x_zero = network.quantization(x)
     y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
     weights, w_scales = symmetric_weights(operator, network)
-    taps = weights.shape[0] * weights.shape[1] * weights.shape[2] * weights.shape[3]
-    macs = operator.attributes.get(MACS, taps * result[0] * result[2] * result[3])
+    batches, _, height, width = result
+    macs = operator.attributes.get(MACS, weights.size * batches * height * width)
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
-    walk = _window_walk(operator, whole(result), network)
+    trips, vector, written = _window_walk(operator, whole(result), network)
     spread = _worthwhile_spread(operator, weights, network)
     if spread is not None:
         weights = _spread_out(weights, spread)
-        walk = (walk[0], replace(walk[1], tensor=spread.buffer), walk[2])
-    reduce = (network.shape(x)[1] if spread is None else spread.width, *weights.shape[2:])
+        vector = replace(vector, tensor=spread.buffer)
+    reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
     access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
     factors, bounds = units / y_scales, sum_bounds(weights)
-    product = Product(reduce, access, *walk, bias, factors, bounds)
+    product = Product(reduce, access, trips, vector, written, bias, factors, bounds)
     return [product_nest(operator.name, operator, product, macs, network)]
 
 
 def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
-    """Where the input lies with room between its channels, if reading it there costs less than closing the gaps."""
+    """Where the input lies with gaps between its channels, if reading it there costs less than closing them."""
     spread = network.spreads.get(network.buffer_of[operator.inputs[0]])
     if spread is None or operator.attributes["group"] != 1:
         return None
@@ -76,8 +76,9 @@ def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: 
 
 
 def _spread_out(weights: NDArray[np.int64], spread: Spread) -> NDArray[np.int64]:
-    """Weights with zeros for the room between the channels."""
-    wide = np.zeros((weights.shape[0], spread.width, *weights.shape[2:]), np.int64)
+    """Weights with zeros for the gaps between the channels."""
+    outputs, _, *taps = weights.shape
+    wide = np.zeros((outputs, spread.width, *taps), np.int64)
     wide[:, spread.channels] = weights
     return wide
 
@@ -97,7 +98,7 @@ class Product:
 
 
 def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
-    """Trips, read and result of an operator on windows, for a box of its result."""
+    """The loops' trips, the read and the result of an operator on windows, for a box of its result."""
     x, y = operator.inputs[0], operator.outputs[0]
     vector = window_access(x, "i", operator, box, network, outside=network.quantization(x)[1])
     n, o, _, _ = network.shape(y)
@@ -116,8 +117,8 @@ def product_nest(name: str, operator: Operator, product: Product, macs: int, net
         expr, more = _requantised_sum(name, operator, total, product, network)
     reads = {"x": product.vector, "w": product.weights, **more}
     i, r, s = product.reduce
-    parts = {"t": network.constants[product.weights.tensor].shape[PART]} if len(product.weights.index) > 4 else {}
-    loops = result_loops(product.trips, i=i, **parts, r=r, s=s)
+    terms = {"t": network.constants[product.weights.tensor].shape[TERM]} if len(product.weights.index) > 4 else {}
+    loops = result_loops(product.trips, i=i, **terms, r=r, s=s)
     return Nest(name, operator.nodes, loops, reads, product.result, expr, macs)
 
 
@@ -136,10 +137,10 @@ def _requantised_sum(
     }
     reads: dict[str, Access] = {}
     leaves: dict[str, Expr] = {}
-    for part, (values, of) in parameters.items():
-        constant = network.add_constant(f"{name}.{part}", values, of)
-        reads[part] = Access(constant, (affine(("o", 1)),))
-        leaves[part] = source(part, network.values(constant))
+    for parameter, (values, element_type) in parameters.items():
+        constant = network.add_constant(f"{name}.{parameter}", values, element_type)
+        reads[parameter] = Access(constant, (affine(("o", 1)),))
+        leaves[parameter] = source(parameter, network.values(constant))
     return requantized(total, leaves["bias"], leaves["scale"], leaves["shift"], target, number), reads
 
 
@@ -152,42 +153,44 @@ def _read_values(access: Access, network: Network) -> Interval:
 def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Integer weights [O, I / group, R, S] less their zero points, and the scale of each output channel."""
     name = operator.inputs[1]
-    of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
-    assert of.quantization is not None
-    if of.quantization.axis not in (None, 0):
+    weight_type, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
+    assert weight_type.quantization is not None
+    if weight_type.quantization.axis not in (None, 0):
         raise CompileError(
             f"{describe(operator)}: its weights have scales along another dimension than the output channels"
         )
-    zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
-    scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
+    zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
+    scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros, scales
 
 
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
-    """The constant that holds the weights, read as a matrix of all input channels: zero between the groups.
+    """A constant of the weights, read as a matrix of all input channels: it is zero between the groups.
 
-    With one output channel a group it is a band, and stays as small as the model has it. Weights that are wider than
-    int8 once centred (asymmetric uint8 ones) become a sum of parts, with a loop t over them that reads x again.
+    With one output channel in each group the matrix is a band, and the constant stays as small as in the model. Weights
+    that are wider than int8 once centred (asymmetric uint8 ones) become a sum of terms: a loop t over them reads x for
+    each.
     """
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
-    is_band = group > 1 and weights.shape[0] == group
-    parts = int8_parts(weights if is_band else _block_diagonal(weights, group))
-    if len(parts) > 1:
+    outputs, inputs, _, _ = weights.shape
+    is_band = group > 1 and outputs == group
+    terms = int8_terms(weights if is_band else _block_diagonal(weights, group))
+    if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
-    values = parts[0] if len(parts) == 1 else np.stack(parts, PART)
+    values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
     name = network.add_constant(name, values, WEIGHT)
     if is_band:
-        return Access(name, (affine(("o", 1)), affine(("o", -weights.shape[1]), ("i", 1)), *taps), outside=0)
+        return Access(name, (affine(("o", 1)), affine(("o", -inputs), ("i", 1)), *taps), outside=0)
     return Access(name, (affine(("o", 1)), affine(("i", 1)), *taps))
 
 
-def int8_parts(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Arrays of int8 whose sum is the weights; one if they fit."""
-    parts: list[NDArray[np.int64]] = []
-    while not parts or weights.any():
-        parts.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
-        weights = weights - parts[-1]
-    return parts
+    terms: list[NDArray[np.int64]] = []
+    while not terms or weights.any():
+        terms.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
+        weights = weights - terms[-1]
+    return terms
 
 
 def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
@@ -196,8 +199,8 @@ def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]
         return weights
     outputs, inputs, height, width = weights.shape
     dense = np.zeros((group, outputs // group, group, inputs, height, width), np.int64)
-    for index, part in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
-        dense[index, :, index] = part
+    for index, block in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
+        dense[index, :, index] = block
     return dense.reshape(outputs, group * inputs, height, width)
 
 
@@ -221,10 +224,10 @@ def integer_bias(operator: Operator, units: NDArray[np.float64], network: Networ
 
 
 def _bounded_bias(operator: Operator, product: Product, target: Target, number: NumberFormat) -> NDArray[np.int64]:
-    """The biases within the machine's width.
+    """The biases, within the machine's width.
 
-    One that does not fit may be replaced by the nearest that does only if every sum is beyond the limits with either:
-    dead channels of real networks are like that. Raises CompileError for others.
+    One that does not fit is replaced by the nearest that does, if every sum is beyond the limits with either. Dead
+    channels of real networks are like that. Raises CompileError for others.
     """
     limits = IntegerType(number.bias_bits, True).interval
     bias = np.clip(product.bias, limits.low, limits.high)
@@ -240,14 +243,14 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
 
 
 def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
-    """The mean as a product with an identity matrix, each tap alike; one nest for each size of window that counts.
+    """The mean as a product with an identity matrix at every tap; a nest for each number of elements in a window.
 
-    Without padding, or when padding counts, all windows are of one size; otherwise those at the edges have their own
-    scale: rows and columns with equal counts make boxes.
+    Without padding, or if padding counts, all windows have the same number. Otherwise those at the edges have fewer and
+    a scale of their own: rows and columns with equal numbers make boxes.
     """
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
-    result, channels = network.shape(y), network.shape(x)[1]
+    result, channels = network.shape(y), network.shape(x)[CHANNEL]
     kernel = kernel_of(operator, network)
     boxes = [
         (Box(top, height, left, width), rows * columns)
@@ -266,18 +269,18 @@ def lower_average_pool(operator: Operator, network: Network) -> list[Nest]:
         product = Product((channels, *kernel), weights, *walk, bias, factors, bounds)
         name = operator.name if len(boxes) == 1 else f"{operator.name}.part{position}"
         nests.append(product_nest(name, operator, product, 0, network))
-    assert sum(box.height * box.width for box, _ in boxes) == result[2] * result[3]
+    assert sum(box.height * box.width for box, _ in boxes) == result[ROW] * result[COLUMN]
     return nests
 
 
 def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[int, int, int]]:
-    """(first index, length, count) for each run of output indices along H or W whose windows count as many elements."""
-    size = network.shape(operator.inputs[0])[2 + axis]
+    """(first index, length, count) of each run of output indices along H or W whose windows have `count` elements."""
+    size = network.shape(operator.inputs[0])[ROW + axis]
     begin, end = operator.attributes["pads"][axis], operator.attributes["pads"][2 + axis]
     first, last = (-begin, size + end) if operator.attributes["counts_padding"] else (0, size)
     stride, dilation = operator.attributes["strides"][axis], operator.attributes["dilations"][axis]
     counts = []
-    for index in range(network.shape(operator.outputs[0])[2 + axis]):
+    for index in range(network.shape(operator.outputs[0])[ROW + axis]):
         taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
         counts.append(sum(first <= tap < last for tap in taps))
     if min(counts) == 0:

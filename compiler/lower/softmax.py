@@ -1,16 +1,18 @@
 """Softmax and the largest value over channels, as nests whose reductions go on across lanes.
 
     m = lanes_max(max_over(a))                          the largest of a pixel's channels
-    s = lanes_sum(sum(lut(e, m - a)))                   e[d] = exp(-d · scale), of 16 bits
+    s = lanes_sum(sum(lut(e, m - a)))                   e[d] = exp(-d · scale), as an integer
     r = lut(guess, s >> shift) << 8                     about K / s, then Newton steps r ← r · (2 - s · r / K):
     r = (r >> 8) · (2 · k - s · (r >> 8) / 2**8) / 2**16        each squares the relative error
     y = clamp(round_shift(r · lut(e, m - a), n) + zero, low, high)
 
-All of it is one nest: what is the same for all channels of a pixel stands in it wherever it is used and is computed
-once. A step multiplies r by a constant as well, so that K becomes what the result's scale asks for:
-K' = (K / 2**8)² / 2**24.
+All widths and constant shifts are the machine's (`compiler.lower.softmax_format`); those above are vector16's.
 
-Channels fill whole vectors: lanes beyond them hold anything, and a limit for each channel takes them out.
+It is all one nest: values that all channels of a pixel share stand in it wherever they are used, and are computed once.
+A step also multiplies r by a constant, so that K ends as what the result's scale asks for. With vector16's shifts the
+next K is (K / 2**8)² / 2**24.
+
+Channels fill whole vectors. The lanes beyond them may hold anything, and a limit for each channel takes them out.
 """
 
 from __future__ import annotations
@@ -24,43 +26,30 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, describe
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.softmax_format import SoftmaxFormat
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
-from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.compiler.nest.nest import CHANNEL, Access, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
 from tilewright.isa.language.operations import Op
 
-ENTRY, FACTOR, RECIPROCAL = IntegerType(16, False), IntegerType(16, False), IntegerType(24, False)
-INDEX, WIDE, BIAS = IntegerType(8, False), IntegerType(32, True), IntegerType(32, True)
-UNIT = ENTRY.interval.high
-"""What stands for the exponential of 0, and so for the least sum."""
-
-BELOW = RECIPROCAL.bits - FACTOR.bits
-"""Bits of a reciprocal that a Newton step leaves out."""
-
-ERROR_SHIFT, STEP_SHIFT = 8, 16
-"""What products of a step lose: s · (r >> 8), of 32 bits, becomes 24; that times r >> 8, of 40 bits, becomes 24."""
-
 TOLERANCE = 1 / 400
-"""In steps of the result: Newton steps go on until reciprocals are the cause of no larger error."""
+"""In steps of the result: Newton steps are added until the reciprocals cause no larger error than this."""
 
 MAX_STEPS = 8
 
 HEADROOM = 1 - 1 / 64
-"""Of the largest reciprocal, so that none before the last Newton step, whose constants are larger, is too large."""
+"""Part of the largest reciprocal that is used: before the last Newton step constants are larger, and so are they."""
 
 BELOW_TIES = 1 - 2.0**-22
-"""Of the reciprocal, so that what lies a little below the middle between two results stays there.
+"""A factor of the reciprocal, so that a share a little below the middle between two results stays below it.
 
 Example: 1 / 2 with float32's 1 / 255, which is a little too large: 127.49999, so 127.
 """
 
 MAX_ERROR = 1 / 4
-"""In steps of the result: what reciprocals may be off by, together with all roundings never a whole step."""
-
-MAX_CHANNELS = 1 << 14
-"""So that sums stay far inside int32, and guesses above 0."""
+"""In steps of the result: the most that reciprocals may be off by. With all roundings it stays below a whole step."""
 
 Integers = NDArray[np.int64]
 
@@ -72,34 +61,39 @@ def lower_channel_max(operator: Operator, network: Network) -> list[Nest]:
     target = target_of(operator, network)
     if (target.low, target.high) != (ACTIVATION.interval.low, ACTIVATION.interval.high):
         largest = clamp(largest, target.low, target.high)
-    loops = result_loops(network.shape(y), i=_padded(network.shape(x)[1], network))
+    loops = result_loops(network.shape(y), i=_padded(network.shape(x)[CHANNEL], network))
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), largest, 0)]
 
 
 def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     """Exponentials of the distance to the largest value, times the reciprocal of their sum."""
     x, y = operator.inputs[0], operator.outputs[0]
-    channels = network.shape(x)[1]
-    if channels > MAX_CHANNELS:
-        raise CompileError(f"{describe(operator)}: {channels} channels; expected at most {MAX_CHANNELS}")
-    scale, _ = network.quantization(x)
-    target = target_of(operator, network)
-    reciprocal = reciprocal_of(channels, network.quantization(y)[0], network.number.rounding, describe(operator))
+    channels, widths = network.shape(x)[CHANNEL], network.softmax
+    if channels > widths.most_channels:
+        raise CompileError(f"{describe(operator)}: {channels} channels; expected at most {widths.most_channels}")
+    reciprocal = reciprocal_of(
+        channels, network.quantization(y)[0], widths, network.number.rounding, describe(operator)
+    )
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
-    exponentials = np.rint(np.exp(-np.arange(1 << INDEX.bits) * np.float64(scale)) * UNIT)
-    for name, table in (("e", exponentials), ("guess", reciprocal.guesses)):
-        constant = network.add_constant(f"{operator.name}.{name}", table[None], ENTRY)
+    exponentials = _exponentials(operator, network)
+    for name, values, table in (
+        ("e", exponentials, widths.exponentials), ("guess", reciprocal.guesses, widths.guesses)
+    ):  # fmt: skip
+        constant = network.add_constant(f"{operator.name}.{name}", values[None], table.element)
         reads[name] = Access(constant, (affine(),))
-    term = _exponential(network.values(reads["e"].tensor), largest, activation("a"))
+    entries, index = network.values(reads["e"].tensor), widths.exponentials.index
+    term = _exponential(entries, largest, activation("a"), index)
     if _padded(channels, network) > channels:
-        weights = np.where(np.arange(_padded(channels, network)) < channels, UNIT, 0)
-        reads["weight"] = Access(network.add_constant(f"{operator.name}.weight", weights, ENTRY), (affine(("i", 1)),))
-        term = make(Op.MIN, term, source("weight", Interval(0, UNIT)))
-    total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(UNIT, channels * UNIT), (term,)))
+        mask = np.where(np.arange(_padded(channels, network)) < channels, widths.unit, 0)
+        constant = network.add_constant(f"{operator.name}.weight", mask, widths.mask)
+        reads["weight"] = Access(constant, (affine(("i", 1)),))
+        term = make(Op.MIN, term, source("weight", Interval(0, widths.unit)))
+    total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(widths.unit, channels * widths.unit), (term,)))
     share = reciprocal.expression(total, network.values(reads["guess"].tensor))
-    factor = _exponential(network.values(reads["e"].tensor), largest, activation("x"))
-    product = make(Op.MUL, make(Op.WRAP, share, type=RECIPROCAL), factor)
+    factor = _exponential(entries, largest, activation("x"), index)
+    product = make(Op.MUL, make(Op.WRAP, share, type=widths.reciprocal), factor)
+    target = target_of(operator, network)
     scope = scope_of_rounding(network.number.rounding)
     rounded = make(Op.ROUND_SHIFT, product, const(reciprocal.shift), scope=scope)
     expr = clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
@@ -107,7 +101,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), expr, 0)]
 
 
-# -- parts of the expressions ------------------------------------------------------------------------------------------
+# -- pieces of the expressions -----------------------------------------------------------------------------------------
 
 
 def _padded(channels: int, network: Network) -> int:
@@ -118,7 +112,7 @@ def _padded(channels: int, network: Network) -> int:
 def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], Expr]:
     """The largest of a pixel's channels, and what it reads."""
     x = operator.inputs[0]
-    channels = network.shape(x)[1]
+    channels = network.shape(x)[CHANNEL]
     padded = _padded(channels, network)
     low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
@@ -126,14 +120,28 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
     value = activation("a")
     if padded > channels:
         limits = np.where(np.arange(padded) < channels, high, low)
-        reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, BIAS), (affine(("i", 1)),))
+        bias = IntegerType(network.number.bias_bits, True)
+        reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, bias), (affine(("i", 1)),))
         value = make(Op.MIN, value, source("limit", ACTIVATION.interval))
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
 
 
-def _exponential(values: Interval, largest: Expr, value: Expr) -> Expr:
-    distance = make(Op.WRAP, make(Op.SUB, largest, value), type=INDEX)
-    return Expr(Op.LUT, values, (distance,), name="e")
+def _exponentials(operator: Operator, network: Network) -> Integers:
+    """The table of exponentials of all distances below the largest value; raises CompileError for one too short."""
+    scale, _ = network.quantization(operator.inputs[0])
+    index, farthest = network.softmax.exponentials.index, ACTIVATION.interval.high - ACTIVATION.interval.low
+    if index.interval.high < farthest:
+        raise CompileError(
+            f"{describe(operator)}: the machine looks exponentials up by {index}, and values may be {farthest} apart; "
+            f"expected a table for all of {IntegerType(farthest.bit_length(), False)}"
+        )
+    distances = np.maximum(np.arange(index.interval.low, index.interval.high + 1), 0)
+    return np.rint(np.exp(-distances * np.float64(scale)) * network.softmax.unit).astype(np.int64)
+
+
+def _exponential(entries: Interval, largest: Expr, value: Expr, index: IntegerType) -> Expr:
+    distance = make(Op.WRAP, make(Op.SUB, largest, value), type=index)
+    return Expr(Op.LUT, entries, (distance,), name="e")
 
 
 def _result(operator: Operator, network: Network) -> Access:
@@ -149,70 +157,90 @@ class Reciprocal:
 
     first: int  # bits that the table's index leaves out
     guesses: Integers
-    twice: tuple[int, ...]  # by step: 2 · K / 2**16
+    twice: tuple[int, ...]  # by step: 2 · K in the unit of the error
     shift: int  # the result is e · r / 2**shift
+    widths: SoftmaxFormat
     rounding: Rounding
 
     def expression(self, total: Expr, guesses: Interval) -> Expr:
         """The reciprocal of an expression, in the form of the instructions for it."""
-        scope = scope_of_rounding(self.rounding)
-        index = make(Op.WRAP, make(Op.SHIFT_RIGHT, total, const(self.first)), type=INDEX)
-        found = make(Op.SHIFT_LEFT, Expr(Op.LUT, guesses, (index,), name="guess"), const(BELOW))
+        widths, scope = self.widths, scope_of_rounding(self.rounding)
+        index = make(Op.WRAP, make(Op.SHIFT_RIGHT, total, const(self.first)), type=widths.guesses.index)
+        guess = Expr(Op.LUT, guesses, (index,), name="guess")
+        found = make(Op.SHIFT_LEFT, guess, const(widths.guess_shift))
         for twice in self.twice:
-            leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, found, const(BELOW)), type=FACTOR)
-            product = make(Op.ROUND_SHIFT, make(Op.MUL, total, leading), const(ERROR_SHIFT), scope=scope)
-            error = make(Op.WRAP, make(Op.SUB, const(twice), product), type=WIDE)
-            corrected = make(Op.ROUND_SHIFT, make(Op.MUL, error, leading), const(STEP_SHIFT), scope=scope)
-            found = make(Op.WRAP, corrected, type=WIDE)
+            shifted = make(Op.SHIFT_RIGHT, found, const(widths.leading.below))
+            leading = make(Op.WRAP, shifted, type=widths.leading.type)
+            product = make(Op.ROUND_SHIFT, make(Op.MUL, total, leading), const(widths.error_shift), scope=scope)
+            error = make(Op.WRAP, make(Op.SUB, const(twice), product), type=widths.error)
+            corrected = make(Op.ROUND_SHIFT, make(Op.MUL, error, leading), const(widths.step_shift), scope=scope)
+            found = make(Op.WRAP, corrected, type=widths.corrected)
         return found
 
     def values(self, sums: Integers) -> Integers:
         """The reciprocals of sums, computed as the expression computes them."""
-        found = self.guesses[sums >> self.first] << BELOW
+        found = self.guesses[sums >> self.first] << self.widths.guess_shift
         for twice in self.twice:
-            leading = found >> BELOW
-            error = twice - round_shift(sums * leading, ERROR_SHIFT, self.rounding)
-            found = round_shift(error * leading, STEP_SHIFT, self.rounding)
+            leading = found >> self.widths.leading.below
+            error = twice - round_shift(sums * leading, self.widths.error_shift, self.rounding)
+            found = round_shift(error * leading, self.widths.step_shift, self.rounding)
         return found
 
 
-def reciprocal_of(channels: int, result_scale: float, rounding: Rounding, what: str) -> Reciprocal:
-    """With as few Newton steps as the result's scale allows; raises CompileError for a scale out of all proportion."""
-    most = channels * UNIT
-    first = max(0, most.bit_length() - INDEX.bits)
-    shift = math.floor(math.log2(HEADROOM * RECIPROCAL.interval.high * UNIT * result_scale))
-    sums = _samples(most, first)
+def reciprocal_of(
+    channels: int, result_scale: float, widths: SoftmaxFormat, rounding: Rounding, what: str
+) -> Reciprocal:
+    """With as few Newton steps as the result's scale allows.
+
+    Raises CompileError for a scale out of all proportion, and where the machine's widths leave too large an error.
+    """
+    unit, most = widths.unit, channels * widths.unit
+    first = max(0, most.bit_length() - widths.guesses.index.interval.high.bit_length())
+    shift = math.floor(math.log2(HEADROOM * widths.largest_reciprocal * unit * result_scale))
+    sums = _samples(first, most, widths)
     found: dict[float, Reciprocal] = {}  # by largest error
-    for steps in range(MAX_STEPS + 1) if 0 <= shift < 1 << 6 else ():
-        reciprocal = _with_steps(steps, BELOW_TIES * 2.0**shift / result_scale, first, most, shift, rounding)
+    for steps in range(MAX_STEPS + 1) if 0 <= shift <= widths.shift.interval.high else ():
+        reciprocal = _with_steps(steps, BELOW_TIES * 2.0**shift / result_scale, first, most, shift, widths, rounding)
         relative = np.abs(reciprocal.values(sums) * (sums / 2.0**shift * result_scale) - 1)
-        largest = np.minimum(UNIT / (sums * result_scale), ACTIVATION.interval.high - ACTIVATION.interval.low)
+        largest = np.minimum(unit / (sums * result_scale), ACTIVATION.interval.high - ACTIVATION.interval.low)
         error = float((relative * largest).max())
         found.setdefault(error, reciprocal)
-        if error <= TOLERANCE:
+        if error <= TOLERANCE or widths.step_shift < 0:
             break
-    if not found or min(found) > MAX_ERROR:
+    if not found:
         raise CompileError(f"{what}: {channels} channels, and a result's scale of {result_scale:g}; expected 1 / 256")
+    if min(found) > MAX_ERROR:
+        raise CompileError(
+            f"{what}: with the machine's reciprocals of {widths.largest_reciprocal.bit_length()} bits, results for "
+            f"{channels} channels would be off by up to {min(found):.2g} steps of {result_scale:g}; expected at most "
+            f"{MAX_ERROR:g}: use a larger scale, or a machine with wider reciprocals"
+        )
     return found[min(found)]
 
 
-def _samples(most: int, first: int) -> Integers:
+def _entry_starts(first: int, widths: SoftmaxFormat) -> Integers:
+    """The least sum of each entry of the table of guesses."""
+    return np.arange(widths.guesses.index.interval.high + 1, dtype=np.int64) << first
+
+
+def _samples(first: int, most: int, widths: SoftmaxFormat) -> Integers:
     """Sums from the least to the greatest, the ends of all entries of the table among them."""
-    starts = np.arange(1 << INDEX.bits, dtype=np.int64) << first
-    parts = np.linspace(starts, starts + (1 << first) - 1, 17).astype(np.int64)
-    return np.unique(np.clip(parts, UNIT, most))
+    starts = _entry_starts(first, widths)
+    between = np.linspace(starts, starts + (1 << first) - 1, 17).astype(np.int64)
+    return np.unique(np.clip(between, widths.unit, most))
 
 
 def _with_steps(
-    steps: int, constant: float, first: int, most: int, shift: int, rounding: Rounding
+    steps: int, constant: float, first: int, most: int, shift: int, widths: SoftmaxFormat, rounding: Rounding
 ) -> Reciprocal:
     """`constant` is K after the last step; each step before it has the K that becomes the next one's."""
-    constants = [constant]
+    below, constants = widths.leading.below, [constant]
     for _ in range(steps):
-        constants.append(math.sqrt(constants[-1] * 2.0 ** (ERROR_SHIFT + STEP_SHIFT + 2 * BELOW)))
-    starts = np.arange(1 << INDEX.bits, dtype=np.int64) << first
-    low, high = np.clip(starts, UNIT, most), np.clip(starts + (1 << first) - 1, UNIT, most)
+        constants.append(math.sqrt(constants[-1] * 2.0 ** (widths.error_shift + widths.step_shift + 2 * below)))
+    starts = _entry_starts(first, widths)
+    low, high = np.clip(starts, widths.unit, most), np.clip(starts + (1 << first) - 1, widths.unit, most)
     # Of c / s between two ends, 2 · c / (low + high) has the least relative error.
-    guesses = np.rint(2 * constants[-1] / (low + high) / (1 << BELOW)).astype(np.int64)
-    twice = tuple(round(2 * each / 2.0 ** (BELOW + ERROR_SHIFT)) for each in reversed(constants[1:]))
-    return Reciprocal(first, np.minimum(guesses, UNIT), twice, shift, rounding)
+    guesses = np.rint(2 * constants[-1] / (low + high) / (1 << widths.guess_shift)).astype(np.int64)
+    guesses = np.minimum(guesses, widths.guesses.element.interval.high)
+    twice = tuple(round(2 * each / 2.0 ** (below + widths.error_shift)) for each in reversed(constants[1:]))
+    return Reciprocal(first, guesses, twice, shift, widths, rounding)

@@ -23,7 +23,7 @@ from tilewright.compiler.lower.products import (
     symmetric_weights,
     weight_access,
 )
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import BATCH, COLUMN, ROW, Access, Affine, Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,16 @@ def lower_conv_transpose(operator: Operator, network: Network) -> list[Nest]:
     """A product for each phase of rows and of columns, with the taps that meet it."""
     weights, scales = symmetric_weights(operator, network)
     result = network.shape(operator.outputs[0])
-    rows, columns = (phases(weights.shape[axis], result[axis], operator.attributes, axis - 2) for axis in (2, 3))
+    rows, columns = (
+        phases(weights.shape[axis], result[axis], operator.attributes, axis - ROW) for axis in (ROW, COLUMN)
+    )
     count = len(rows) * len(columns)
     nests: list[Nest] = []
     for row in rows:
         for column in columns:
             name = operator.name if count == 1 else f"{operator.name}.part{len(nests)}"
             used = weights[:, :, list(row.taps)][:, :, :, list(column.taps)]
-            macs = used.size * result[0] * row.count * column.count
+            macs = used.size * result[BATCH] * row.count * column.count
             if not used.size:
                 used = np.zeros((*weights.shape[:2], 1, 1), np.int64)
             product = _phase_product(operator, used, scales, row, column, network)
@@ -72,9 +74,9 @@ def _phase_product(
 ) -> Product:  # fmt: skip
     x, y = operator.inputs[0], operator.outputs[0]
     (x_scale, x_zero), (y_scale, _) = network.quantization(x), network.quantization(y)
-    image, (batches, channels, _, _) = network.shape(x), network.shape(y)
+    (_, inputs, height, width), (batches, channels, _, _) = network.shape(x), network.shape(y)
     leaves = any(
-        reach.start < 0 or reach.stop > size for reach, size in ((row.reach(), image[2]), (column.reach(), image[3]))
+        reach.start < 0 or reach.stop > size for reach, size in ((row.reach(), height), (column.reach(), width))
     )
     down, along = operator.attributes["strides"]
     outer = (affine(("n", 1)), affine(("o", 1)))
@@ -82,7 +84,7 @@ def _phase_product(
     read = (affine(("n", 1)), affine(("i", 1)), row.read("y", "r"), column.read("x", "s"))
     units = x_scale * scales
     return Product(
-        (image[1], *weights.shape[2:]),
+        (inputs, *weights.shape[2:]),
         weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network),
         (batches, channels, row.count, column.count),
         Access(network.buffer_of[x], read, x_zero if leaves else None),

@@ -1,7 +1,7 @@
-"""Fusion of nests: what is computed element by element from one nest's result becomes part of that nest.
+"""Fusion of nests: one that works element by element on another's result becomes part of that other nest.
 
-conv → residual add → relu is one nest then, with one requantisation inside the other: the intermediate values, their
-roundings and limits stay, only the tensor between goes.
+conv → residual add → relu becomes one nest, with one requantisation inside the other. The values between keep their
+roundings and limits; only the tensor that held them goes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilewright.isa.language.operations import REDUCTIONS, Op
 def fuse(program: NestProgram) -> NestProgram:
     """The program with every elementwise nest fused into the producers of a buffer that only it reads.
 
-    Its results are the same. Where several nests each write a part of the buffer, each takes its part of the
-    consumer in. A nest keeps at most one reduction; outputs of the program stay as they are.
+    Its results are the same. Where several nests each write a part of the buffer, each of them takes in its part of the
+    consumer. A nest keeps at most one reduction; outputs of the program stay as they are.
     """
     nests = list(program.nests)
     kept = {tensor.name for tensor in program.outputs}
@@ -42,7 +42,7 @@ def fuse(program: NestProgram) -> NestProgram:
 def _fusible_producers(
     consumer: Nest, before: list[Nest], nests: list[Nest], program: NestProgram, kept: set[str]
 ) -> list[Nest]:
-    """The nests that write the buffer, the latest before, that may take an elementwise nest in; empty without one."""
+    """The nests that write a buffer which an elementwise nest reads, if all can take it in; the buffer written last."""
     if any(loop.is_reduce for loop in consumer.loops):
         return []
     for buffer in dict.fromkeys(producer.result.tensor for producer in reversed(before)):

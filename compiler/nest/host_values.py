@@ -1,4 +1,4 @@
-"""Between the values that a host has (ONNX's shapes and types) and those that a program holds (int8, [N, C, H, W])."""
+"""Converts the host's values (ONNX's shapes and types) to those of a program (int8, [N, C, H, W]), and back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.element_types import UINT8_OFFSET
 from tilewright.isa.program.program import Tensor, element_scales, in_host_order
-
-UINT8_OFFSET = 128
 
 
 def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:

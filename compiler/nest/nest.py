@@ -21,11 +21,14 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.program import Tensor
 
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+"""The dimensions of activations, [N, C, H, W]."""
 
-def stored_dtype(of: IntegerType) -> np.dtype[Any]:
+
+def stored_dtype(element_type: IntegerType) -> np.dtype[Any]:
     """numpy's smallest integer type that holds a type."""
-    bits = next(bits for bits in (8, 16, 32, 64) if bits >= of.bits)
-    return np.dtype(f"{'int' if of.is_signed else 'uint'}{bits}")
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= element_type.bits)
+    return np.dtype(f"{'int' if element_type.is_signed else 'uint'}{bits}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,12 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a nest reads or writes a tensor, per iteration; `outside` is the value of elements outside its bounds.
+    """Where a nest reads or writes a tensor in each iteration; `outside` is the value of elements beyond its bounds.
 
-    A read with `outside` None never leaves the bounds. A dimension whose index names no loop stays put: a weight that
-    is the same for every tap, an operand that is broadcast. `i - o` with `outside` 0 is a diagonal: the weights of a
-    depthwise convolution. A result whose index has constants, or whose loops are
-    shorter than the buffer, is a part of the buffer; other nests write the rest.
+    A read with `outside` None never leaves the bounds. A dimension whose index names no loop stays at one place: a
+    weight that is the same for every tap, an operand that is broadcast. `i - o` with `outside` 0 is a diagonal, such as
+    the weights of a depthwise convolution. A result whose index has constants, or whose loops are shorter than the
+    buffer, is a part of the buffer; other nests write the rest.
     """
 
     tensor: str
@@ -73,12 +76,12 @@ class Buffer:
 class Nest:
     """One operator (or a fusion of several): for every iteration, `result` takes the value of `expr`.
 
-    The expression's SOURCE nodes are named as in `reads`; it has no IMMEDIATE nodes, and at most one reduction (across
-    lanes also one inside another, each over all its iterations). `lanes_sum` and `lanes_max` are their argument: they
-    say that the reduction in it is over channels, which lie in lanes. A `lut(t, x)` looks up in the read t, a constant
-    [C or 1, entries] whose access indexes all but the last dimension; its first entry is for -entries / 2, or for the
-    least value of the type that x is wrapped to.
-    Every node's `range` holds for all inputs (weights are known, so a `sum` has its true bound).
+    The expression's SOURCE nodes are named as in `reads`, and it has no IMMEDIATE nodes. It has at most one reduction;
+    of reductions across lanes, one may stand inside another, each over all iterations. `lanes_sum` and `lanes_max` have
+    the value of their argument: they say that the reduction in it is over channels, which lie in lanes. A `lut(t, x)`
+    looks up in the read t, a constant [C or 1, entries] whose access indexes all dimensions but the last. Its first
+    entry is for -entries / 2, or for the least value of the type that x is wrapped to.
+    Every node's `range` holds for all inputs. Weights are known, so that of a `sum` is its true bound.
     """
 
     name: str
@@ -95,8 +98,8 @@ class NestProgram:
     """A whole network: nests in an order that computes every buffer before it is read.
 
     `constants` are integer arrays (weights [O, I, R, S] int8; bias int32, scale, shift [O]), each of the smallest
-    integer type of numpy that holds its type; `inputs` and `outputs`
-    describe buffers of the same names as the host sees them (`offset` and `lanes` are 0 at this level).
+    integer type of numpy that holds its type. `inputs` and `outputs` describe buffers of the same names as the host
+    sees them (`offset` and `lanes` are 0 at this level).
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Sums of products of two reads: which of them is the vector, which the matrix, and what comes on top for zero points.
+"""Sums of products of two reads: which read is the vector, which the matrix, and what zero points add to them.
 
-With both operands computed, `(x - 3) * (w - 5)` is `x * w + x * -5 + w * -3` and a bias: a number times a read is one
-more product, of the same vectors with tiles that hold the number everywhere, or of vectors that do with the same tiles.
+If both operands are computed, `(x - 3) * (w - 5)` is `x * w + x * -5 + w * -3` and a bias. A number times a read is one
+more product: of the same vectors and tiles that hold only this number, or of vectors that do and the same tiles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Nest
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_band, is_lane_walk
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
@@ -36,7 +36,7 @@ class Products:
 
 
 def products_of(total: Expr) -> Products | None:
-    """The terms of what a sum runs over; None if it is of another form."""
+    """The terms that a sum adds up; None if they have another form."""
     main: list[Expr] = []
     numbers: list[tuple[str, int]] = []
     for term in _terms(total):
@@ -63,8 +63,8 @@ def _terms(total: Expr) -> Iterator[Expr]:
 
 
 def summed_loop(vector: Access) -> str | None:
-    """The loop over a vector's channels, NO_LOOP if they stay put; None where several loops move them."""
-    channels = vector.index[1].terms
+    """The loop over a vector's channels, NO_LOOP if no loop moves them, None if several do."""
+    channels = vector.index[CHANNEL].terms
     return None if len(channels) > 1 else channels[0][0] if channels else NO_LOOP
 
 
@@ -99,11 +99,11 @@ def is_matrix_of_a_tensor(access: Access, summed: str, space: NestSpace, lanes: 
         return False
     if not is_lane_walk(access, in_words, lanes):
         return False
-    pixels = [d for d in (2, 3) if coefficient(access.index[d], over_pixels)]
+    pixels = [d for d in (ROW, COLUMN) if coefficient(access.index[d], over_pixels)]
     if len(pixels) != 1 or coefficient(access.index[pixels[0]], over_pixels) != 1:
         return False
     others = [loop for index in access.index for loop, _ in index.terms if loop not in (in_words, over_pixels)]
-    return set(others) <= set(space.points) and coefficient(access.index[0], over_pixels) == 0
+    return set(others) <= set(space.points) and coefficient(access.index[BATCH], over_pixels) == 0
 
 
 def choosing_loops(access: Access, space: NestSpace) -> frozenset[str]:
@@ -114,6 +114,6 @@ def choosing_loops(access: Access, space: NestSpace) -> frozenset[str]:
 
 def pixel_dimension(access: Access, nest: Nest, loop: str) -> int:
     """The dimension of pixels that a loop over rows of tiles walks along."""
-    found = next((d for d in (2, 3) if coefficient(access.index[d], loop)), None)
+    found = next((d for d in (ROW, COLUMN) if coefficient(access.index[d], loop)), None)
     assert found is not None, f"{nest.name}: {loop} walks along no pixels of {access.tensor}"
     return found

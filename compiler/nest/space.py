@@ -1,7 +1,7 @@
-"""The iteration space of a nest: what each of its loops is to the memories, read off its result access.
+"""The iteration space of a nest: the role of each of its loops, read off the access of its result.
 
-Words of the activation memory hold the channels of one pixel, so the loop that moves along dimension 1 of the result
-is the lane loop; the others move from word to word.
+Words of the activation memory hold the channels of one pixel, so the loop that moves along the result's channels is
+the lane loop; the others move from word to word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.nest import Access, Affine, Nest
+from tilewright.compiler.nest.nest import CHANNEL, COLUMN, ROW, Access, Affine, Nest
 from tilewright.compiler.text.node_names import describe_nodes
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -51,8 +51,8 @@ def nest_space(nest: Nest, lanes: int) -> NestSpace:
     moving = walking_loops(nest.result)
     if len(moving) != 4 or None in moving:
         raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
-    first = nest.result.index[1].constant
-    if first % lanes or any(by != 1 for _, by in nest.result.index[1].terms):
+    first = nest.result.index[CHANNEL].constant
+    if first % lanes or any(by != 1 for _, by in nest.result.index[CHANNEL].terms):
         raise CompileError(
             f"{describe(nest)}: its channels begin at channel {first} of {nest.result.tensor}; "
             f"expected a multiple of the machine's {lanes} lanes"
@@ -70,8 +70,8 @@ def _across(nest: Nest, reduce: tuple[str, ...], trips: Mapping[str, int], lanes
     """The reduce loop that operations across lanes belong to; NO_LOOP without such operations."""
     if not any(node.op in ACROSS_LANES for node in walk(nest.expr)):
         return NO_LOOP
-    tensors = [access.index[1] for access in nest.reads.values() if len(access.index) == 4]
-    over_channels = {loop for index in tensors for loop, _ in index.terms if loop in reduce}
+    channels = [access.index[CHANNEL] for access in nest.reads.values() if len(access.index) == 4]
+    over_channels = {loop for index in channels for loop, _ in index.terms if loop in reduce}
     if len(over_channels) != 1 or any(trips[loop] % lanes for loop in over_channels):
         found = ", ".join(f"{loop} of {trips[loop]}" for loop in sorted(over_channels)) or "none"
         raise CompileError(
@@ -97,8 +97,8 @@ def walking_loops(result: Access) -> list[str | None]:
     Rows may also follow each other in one row of the result.
     """
     moving = [_only_loop(index) for index in result.index]
-    if len(moving) == 4 and moving[2] == NO_LOOP and len(result.index[3].terms) == 2:
-        moving[2:] = [loop for loop, _ in result.index[3].terms]
+    if len(moving) == 4 and moving[ROW] == NO_LOOP and len(result.index[COLUMN].terms) == 2:
+        moving[ROW:] = [loop for loop, _ in result.index[COLUMN].terms]
     return moving
 
 
@@ -113,14 +113,14 @@ def coefficient(index: Affine, loop: str) -> int:
 
 def is_lane_walk(access: Access, loop: str, step: int) -> bool:
     """Whether an access's channels are `loop` plus a multiple of `step`, and `loop` moves no other dimension."""
-    channels = access.index[1]
-    moves_alone = all(coefficient(index, loop) == 0 for d, index in enumerate(access.index) if d != 1)
+    channels = access.index[CHANNEL]
+    moves_alone = all(coefficient(index, loop) == 0 for d, index in enumerate(access.index) if d != CHANNEL)
     is_unit = channels.terms == (((loop, 1),) if loop != NO_LOOP else ())
     return len(access.index) == 4 and moves_alone and is_unit and channels.constant % step == 0
 
 
 def is_band(index: Affine, lane: str, summed: str) -> bool:
-    """Whether an index of a matrix counts the summed channels from a multiple of the result's channel on."""
+    """Whether an index of a matrix counts the summed channels, beginning at a multiple of the result's channel."""
     return index.constant == 0 and [loop for loop, _ in index.terms] == [lane, summed] and (
         index.terms[0][1] < 0 and index.terms[1][1] == 1
     )

@@ -78,11 +78,11 @@ def parse_nests(text: str) -> NestProgram:
     constants, types, buffers, nests = {}, {}, {}, []
     for operation in whole.region.operations:
         match operation:
-            case Operation(name="nest.constant", results=(name,), result_types=(of,)):
+            case Operation(name="nest.constant", results=(name,), result_types=(memref,)):
                 constants[name] = attribute(operation, "value", np.ndarray)
-                _, types[name] = _parse_memref(of)
-            case Operation(name="nest.buffer", results=(name,), result_types=(of,)):
-                buffers[name] = Buffer(name, *_parse_memref(of))
+                _, types[name] = _parse_memref(memref)
+            case Operation(name="nest.buffer", results=(name,), result_types=(memref,)):
+                buffers[name] = Buffer(name, *_parse_memref(memref))
             case Operation(name="nest.compute", results=()):
                 ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
                 nests.append(_parse_nest(operation, ranks))
@@ -102,8 +102,8 @@ def parse_nests(text: str) -> NestProgram:
 # -- types and constants -----------------------------------------------------------------------------------------------
 
 
-def _memref(shape: tuple[int, ...], of: IntegerType) -> str:
-    return shaped_type("memref", shape, f"{'' if of.is_signed else 'u'}i{of.bits}")
+def _memref(shape: tuple[int, ...], element_type: IntegerType) -> str:
+    return shaped_type("memref", shape, f"{'' if element_type.is_signed else 'u'}i{element_type.bits}")
 
 
 def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
@@ -115,9 +115,9 @@ def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
 
 
 def _print_constant(name: str, program: NestProgram) -> Operation:
-    values, of = program.constants[name], program.constant_types[name]
-    stored = values.astype(stored_dtype(of))
-    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(_memref(values.shape, of),))
+    values, element_type = program.constants[name], program.constant_types[name]
+    stored, memref = values.astype(stored_dtype(element_type)), _memref(values.shape, element_type)
+    return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(memref,))
 
 
 # -- nests -------------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _print_nest(nest: Nest, program: NestProgram) -> Operation:
 
 
 def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
-    """What several parts of an expression read across lanes, each with a name; and the expression with the names."""
+    """Subexpressions across lanes that are used several times, by name; and the expression with these names."""
     nodes = dict.fromkeys(walk(nest.expr))
     used = Counter(arg for node in nodes for arg in node.args)
     free = (name for name in map("v{}".format, count(1)) if name not in nest.reads)
@@ -220,20 +220,20 @@ def _print_access(access: Access) -> str:
 
 def _print_affine(affine: Affine) -> str:
     """`2*y + r - 1`; a constant alone is printed as it is."""
-    parts = [
+    terms = [
         (coefficient, loop if abs(coefficient) == 1 else f"{abs(coefficient)}*{loop}")
         for loop, coefficient in affine.terms
     ]
-    if affine.constant or not parts:
-        parts.append((affine.constant, str(abs(affine.constant))))
-    text = "".join(f" {'-' if sign < 0 else '+'} {part}" for sign, part in parts)
+    if affine.constant or not terms:
+        terms.append((affine.constant, str(abs(affine.constant))))
+    text = "".join(f" {'-' if sign < 0 else '+'} {term}" for sign, term in terms)
     return text.removeprefix(" + ") if not text.startswith(" - ") else "-" + text.removeprefix(" - ")
 
 
 def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str) -> Access:
     match = re.fullmatch(r"(.*?)(?: outside (-?\d+))?", text if isinstance(text, str) else "")
     assert match is not None
-    index = tuple(_parse_affine(part, loops, nest) for part in match[1].split(","))
+    index = tuple(_parse_affine(index, loops, nest) for index in match[1].split(","))
     return Access(tensor, index, None if match[2] is None else int(match[2]))
 
 
@@ -242,9 +242,9 @@ def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
     if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
         raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
     terms, constant = [], 0
-    parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
+    signed = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
     names = {loop.name for loop in loops}
-    for sign, coefficient, atom in parts:
+    for sign, coefficient, atom in signed:
         factor = int(coefficient or 1) * (-1 if sign == "-" else 1)
         if atom.isdigit():
             constant += factor * int(atom)
@@ -307,8 +307,8 @@ def _build(
             return Expr(Op.LUT, ranges[table], tuple(built(index)), name=table)
         case ast.Call(func=ast.Name(id="round_shift"), args=args):
             return make(Op.ROUND_SHIFT, *built(*args), scope=scope_of_rounding(rounding))
-        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=of)]):
-            return make(Op.WRAP, *built(value), type=parse_integer_type(of))
+        case ast.Call(func=ast.Name(id="wrap"), args=[value, ast.Name(id=element_type)]):
+            return make(Op.WRAP, *built(value), type=parse_integer_type(element_type))
         case ast.Call(func=ast.Name(id=word), args=[reduced]) if word in _ACROSS_LANES:
             return across_lanes(_ACROSS_LANES[word], *built(reduced))
         case ast.Call(func=ast.Name(id=word), args=args) if word in _WORDS:

@@ -1,4 +1,4 @@
-"""Level 1 to level 1: from ONNX's operators to few canonical ones on integers. Rules are tables of small functions."""
+"""Level 1 to level 1: ONNX's operators become a few canonical ones on integers, by tables of small rules."""
 
 from __future__ import annotations
 
@@ -6,30 +6,41 @@ from collections.abc import Sequence
 
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.simplify.affine import AFFINE
+from tilewright.compiler.simplify.affine import AFFINE_RULES
 from tilewright.compiler.simplify.arrange_products import arrange_products
-from tilewright.compiler.simplify.binary import BINARIES
-from tilewright.compiler.simplify.blocks import BLOCKS
+from tilewright.compiler.simplify.binary import BINARY_RULES
+from tilewright.compiler.simplify.blocks import BLOCK_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import require_integer, require_quantized
-from tilewright.compiler.simplify.computed_products import COMPUTED_PRODUCTS
 from tilewright.compiler.simplify.dimensions import join_dimensions
-from tilewright.compiler.simplify.fold import FOLD
-from tilewright.compiler.simplify.integer import INTEGER
-from tilewright.compiler.simplify.layout import LAYOUT
-from tilewright.compiler.simplify.moves import MOVES
-from tilewright.compiler.simplify.padding import PADDING
+from tilewright.compiler.simplify.fold import FOLD_RULES
+from tilewright.compiler.simplify.integer import INTEGER_RULES
+from tilewright.compiler.simplify.layout import LAYOUT_RULES
+from tilewright.compiler.simplify.moves import MOVE_RULES
+from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
+from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
 from tilewright.compiler.simplify.refold import refold
-from tilewright.compiler.simplify.resize import RESIZE
+from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
-from tilewright.compiler.simplify.tables import TABLES
-from tilewright.compiler.simplify.transposes import TRANSPOSES
+from tilewright.compiler.simplify.tables import TABLE_RULES
+from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES
 
 RULES: Sequence[Rules] = (
-    FOLD, CANONICALIZE, BINARIES, COMPUTED_PRODUCTS, AFFINE, MOVES, BLOCKS, RESIZE, INTEGER, TABLES, LAYOUT, PADDING,
-    TRANSPOSES,
-)  # fmt: skip
+    FOLD_RULES,
+    CANONICALIZE,
+    BINARY_RULES,
+    PRODUCT_FACTOR_RULES,
+    AFFINE_RULES,
+    MOVE_RULES,
+    BLOCK_RULES,
+    RESIZE_RULES,
+    INTEGER_RULES,
+    TABLE_RULES,
+    LAYOUT_RULES,
+    PADDING_RULES,
+    TRANSPOSE_RULES,
+)
 """All rules, in the order in which those of one operator kind are tried."""
 
 
@@ -37,7 +48,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
     Afterwards, quantize reads only graph inputs, dequantize makes only graph outputs, and everything between is
-    integer: products, sums, pools and moves of elements. A reshape or transposition that stays moves nothing.
+    integer: products, sums, pools and moves of elements. A reshape or transposition that is left moves nothing.
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, describe
+from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
@@ -37,7 +38,7 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
 def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
 
-    Only where the result is quantised: otherwise it is a part of a longer function, which may become a table.
+    Only where the result is quantised. Otherwise the affine belongs to a longer function, which may become a table.
     """
     users = view.users(operator.outputs[0])
     dequantize = view.producer(operator.inputs[0], "dequantize")
@@ -57,11 +58,11 @@ def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
 
 
 def integers_of_one(scale: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Per channel, the integer that means 1: the bias, a multiple of scale / integer, shall be near the offset.
+    """Per channel, the integer that means 1, chosen so that the offset is near a multiple of scale / integer, a bias.
 
     Example: an offset of 0.3 at scale 1 is 38.1 steps of 1/127, and 36 of 1/120: 120 is better.
     """
-    largest = int(np.iinfo(np.int8).max)
+    largest = WEIGHT.interval.high
     integers = np.arange(largest, largest // 2, -1)  # where several are as good, the largest
     steps = np.divide(offset, np.abs(scale), out=np.zeros_like(offset), where=scale != 0)[:, None] * integers
     return np.asarray(integers[np.argmin(np.abs(steps - np.rint(steps)) / integers, axis=1)])
@@ -103,4 +104,4 @@ def _conv(made: Operator, weights: Weights, bias: NDArray[np.float64], view: Vie
     )
 
 
-AFFINE = {"affine": (fold_affine_into_conv, affine_to_conv)}
+AFFINE_RULES = {"affine": (fold_affine_into_conv, affine_to_conv)}

@@ -1,8 +1,8 @@
-"""Products of two computed operands in the form in which the fewest elements move.
+"""Products of two computed operands, each in the form that moves the fewest elements.
 
-One product can be written in four ways: with its second operand [N, L, 1, K] or [N, K, 1, L] (`is_transposed`), and as
-the transposed product, whose operands have changed places: y = a · b is yᵀ = bᵀ · aᵀ. Which of them meets the layouts
-of what computes the operands and reads the result is seen from the reshapes and transpositions between. Example: the
+A product can be written in four ways: with its second operand [N, L, 1, K] or [N, K, 1, L] (`is_transposed`), and as
+the transposed product, whose operands have changed places: y = a · b is yᵀ = bᵀ · aᵀ. The reshapes and transpositions
+around it show which form fits the layouts in which its operands are computed and its result is read. Example: the
 scores of an attention, q · kᵀ with a pixel for each query and key, are `is_transposed`, and nothing is moved.
 """
 
@@ -13,22 +13,20 @@ from dataclasses import dataclass, replace
 
 from tilewright.compiler.graph.element_order import ElementOrder, effort, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
-from tilewright.compiler.simplify.rewrite import rewrite
+from tilewright.compiler.simplify.rewrite import fresh_name, rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
-"""Channels and columns in each other's place."""
-
-MOVES = ("reshape", "transpose")
-FED = ("quantize", "dequantize")
+"""The axes of a transposition that exchanges channels and columns."""
 
 READ_TRANSPOSED = 0.25
-"""What it is to read an operand so, beside the efforts of moves: as good as nothing, but not better."""
+"""The effort of an operand that is read transposed: less than any move, so that it decides only between equals."""
 
 
 def arrange_products(graph: Graph) -> Graph:
-    """The graph with each product in its best form, and transpositions that make it mean the same."""
+    """The graph with each product in its best form, and the transpositions that keep its meaning."""
     arranged = _Arranged(graph)
     for operator in graph.operators:
         if operator.kind == "product":
@@ -43,7 +41,7 @@ def arrange_products(graph: Graph) -> Graph:
 class _Form:
     """A way to write a product."""
 
-    is_swapped: bool  # the transposed product
+    is_swapped: bool  # as the transposed product, with its operands in each other's place
     is_transposed: bool
 
 
@@ -68,7 +66,7 @@ class _Arranged:
         self._producers |= dict.fromkeys(operator.outputs, operator)
 
     def add_product(self, product: Operator) -> None:
-        """The product in the form that takes the least effort; of equals the one that is nearest to how it is."""
+        """Add a product in the form of the least effort; of equals, the one that changes the least."""
         form = min(FORMS, key=lambda form: self._effort(product, form))
         result = product.outputs[0]
         (vector, is_vector_turned), (matrix, is_matrix_turned) = _operands(product, form)
@@ -81,27 +79,22 @@ class _Arranged:
         if not form.is_swapped:
             self.add(made)
             return
-        swapped = self._fresh(f"{result}.swapped")
+        swapped = fresh_name(f"{result}.swapped", self.tensors)
         self._type_exchanged(result, swapped)
         self.add(replace(made, outputs=(swapped,)))
         back = {"axes": EXCHANGED}
         self.add(Operator(f"{product.name}.back", "transpose", (swapped,), (result,), back, product.nodes))
 
     def _exchanged(self, name: str, product: Operator) -> str:
-        turned = self._fresh(f"{name}.turned")
+        turned = fresh_name(f"{name}.turned", self.tensors)
         self._type_exchanged(name, turned)
         axes = {"axes": EXCHANGED}
         self.add(Operator(f"{product.name}.turn", "transpose", (name,), (turned,), axes, product.nodes))
         return turned
 
     def _type_exchanged(self, name: str, turned: str) -> None:
-        of = self.tensors[name]
-        self.tensors[turned] = replace(of, shape=tuple(of.shape[axis] for axis in EXCHANGED))
-
-    def _fresh(self, name: str) -> str:
-        while name in self.tensors:
-            name += "'"
-        return name
+        tensor_type = self.tensors[name]
+        self.tensors[turned] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in EXCHANGED))
 
     # -- efforts -------------------------------------------------------------------------------------------------------
 
@@ -118,14 +111,14 @@ class _Arranged:
         return operands + results + READ_TRANSPOSED * form.is_transposed
 
     def _effort_of_operand(self, name: str, is_turned: bool) -> int:
-        """What moves an operand from where it is computed, with channels and columns exchanged if `is_turned`."""
+        """The effort to move an operand from where it is computed, with channels and columns exchanged or not."""
         wanted = self.tensors[name].shape
         root, order = self._order_of(name)
         if is_turned:
             order = None if order is None else order.transposed(wanted, EXCHANGED)
             wanted = tuple(wanted[axis] for axis in EXCHANGED)
         shape = self.tensors[root].shape
-        is_fed = root not in self._producers or self._producers[root].kind in (*FED, "transpose")
+        is_fed = root not in self._producers or self._producers[root].kind in (*QUANTIZING, "transpose")
         if len(shape) > 4 or (is_fed and order is not None and order.is_same):
             return 0 if order is not None and order.is_same else 4
         return effort(order, stored_shape(shape), wanted)
@@ -133,7 +126,7 @@ class _Arranged:
     def _order_of(self, name: str) -> tuple[str, ElementOrder | None]:
         """The tensor that a chain of moves begins with, and how the elements of a tensor come from it."""
         chain = []
-        while (producer := self._producers.get(name)) is not None and producer.kind in MOVES:
+        while (producer := self._producers.get(name)) is not None and producer.kind in REORDERING:
             is_new = producer.outputs[0] not in self._graph.tensors or producer.inputs[0] not in self._graph.tensors
             if producer.kind == "transpose" and not is_new and is_at_an_end(producer, self._graph):
                 break
@@ -146,7 +139,7 @@ class _Arranged:
         return name, order
 
     def _efforts_of_readers(self, name: str, order: ElementOrder | None, stored: tuple[int, ...]) -> Iterator[int]:
-        """What moves a result, stored in a shape with its elements in an order, to each of those who read it."""
+        """The efforts to move a result, stored in a shape with its elements in an order, to each of its readers."""
         shape = self.tensors[name].shape
         for reader in self._readers.get(name, []):
             following = order
@@ -154,11 +147,11 @@ class _Arranged:
                 if order is not None and order.is_same and is_at_an_end(reader, self._graph):
                     continue
                 following = None if order is None else order.transposed(shape, reader.attributes["axes"])
-            if reader.kind in MOVES:
+            if reader.kind in REORDERING:
                 yield from self._efforts_of_readers(reader.outputs[0], following, stored)
             elif reader.kind == "rescale" or (reader.kind == "lookup" and reader.attributes["table"].ndim == 1):
                 yield from self._efforts_of_readers(reader.outputs[0], order, stored)
-            elif reader.kind in FED:
+            elif reader.kind in QUANTIZING:
                 yield 0 if order is not None and order.is_same else 3
             elif reader.kind == "product":
                 turned = None if order is None else order.transposed(shape, EXCHANGED)
@@ -171,7 +164,7 @@ class _Arranged:
 
 
 def _operands(product: Operator, form: _Form) -> tuple[tuple[str, bool], tuple[str, bool]]:
-    """Vector and matrix of a form, and whether channels and columns of each are exchanged for it."""
+    """The vector and the matrix of a form, each with whether its channels and columns are exchanged for that."""
     a, b = product.inputs
     is_b_turned = bool(product.attributes["is_transposed"])
     if form.is_swapped:

@@ -1,4 +1,4 @@
-"""Reading an operator's attributes such that none is overlooked: what was not read is refused."""
+"""Reads an operator's attributes so that none is overlooked: one that was not read is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.compiler.graph.graph import Operator, describe
 
 
 class Attributes:
-    """The attributes of an ONNX operator, each to be read once by the name and with the default of ONNX's schema."""
+    """The attributes of an ONNX operator, each to be read once, with the name and default that ONNX's schema gives."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator

@@ -1,4 +1,4 @@
-"""Sub, Mul, Max and Min of two activations, and operands of other shapes than the result's.
+"""Add, Sub, Mul, Max and Min of two activations, whose shapes may differ from the result's.
 
 Both operands get the result's rank. One that has a single channel where the result has many is spread over them by a
 product with ones, because a word holds the channels of one pixel.
@@ -13,17 +13,18 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe, stored_shape
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
-KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
+BINARY_KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
 """ONNX operator → canonical operator of two activations."""
 
-BINARY = tuple(KINDS.values())
+BINARY = tuple(BINARY_KINDS.values())
 
-MOST = 4
-"""Dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins some of more."""
+MOST_DIMENSIONS = 4
+"""The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
 
 
 def of_two(operator: Operator, view: View) -> Replacement | None:
@@ -35,10 +36,10 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
     rank = len(view.type(operator.outputs[0]).shape)
     changes, inputs = [], []
     for name in operator.inputs:
-        of = view.type(name)
-        shape = (1,) * (rank - len(of.shape)) + of.shape
+        operand = view.type(name)
+        shape = (1,) * (rank - len(operand.shape)) + operand.shape
         constant = constant_weights(name, view)
-        if len(of.shape) == rank or (constant is not None and not _has_one_scale(constant)):
+        if len(operand.shape) == rank or (constant is not None and not _has_one_scale(constant)):
             inputs.append(name)
             continue
         if constant is not None:
@@ -49,9 +50,9 @@ def of_two(operator: Operator, view: View) -> Replacement | None:
             continue
         fresh = view.fresh(f"{operator.name}.{name}.shaped")
         made = Operator(f"{operator.name}.shape", "reshape", (name,), (fresh,), {}, operator.nodes)
-        changes.append(Replacement((made,), {fresh: replace(of, shape=shape)}))
+        changes.append(Replacement((made,), {fresh: replace(operand, shape=shape)}))
         inputs.append(fresh)
-    made = replace(operator, kind=KINDS[operator.kind], inputs=tuple(inputs), attributes={})
+    made = replace(operator, kind=BINARY_KINDS[operator.kind], inputs=tuple(inputs), attributes={})
     return reduce(joined, [*changes, Replacement((made,))])
 
 
@@ -81,9 +82,9 @@ def in_pairs(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantized_between(operator: Operator, view: View) -> Replacement | None:
-    """max(max(a, b), c) of dequantised tensors: the first maximum is one of them, so it needs no rounding of its own.
+    """max(max(a, b), c) of dequantised tensors: the first maximum is one of its operands, so it needs no rounding.
 
-    Only where a and b have one quantisation: the result has it as well.
+    Only where a and b have the same quantisation, which is then the result's as well.
     """
     sources = [view.producer(name, "dequantize") for name in operator.inputs]
     if any(source is None for source in sources):
@@ -96,50 +97,53 @@ def quantized_between(operator: Operator, view: View) -> Replacement | None:
         return None
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
-    of = TensorType(types[0].dtype, view.type(result).shape, types[0].quantization)
+    result_type = TensorType(types[0].dtype, view.type(result).shape, types[0].quantization)
     inputs = tuple(source.inputs[0] for source in sources if source is not None)
-    low, high = of.limits
+    low, high = result_type.limits
     made = replace(operator, inputs=inputs, outputs=(integers,), attributes={"low": low, "high": high})
     back = Operator(f"{operator.name}.dequantize", "dequantize", (integers,), (result,), {}, operator.nodes)
-    return Replacement((made, back), {integers: of})
+    return Replacement((made, back), {integers: result_type})
 
 
 def spread_channel(operator: Operator, view: View) -> Replacement | None:
     """An operand [N, 1, H, W] beside one of C channels → its product with ones [C, 1, 1, 1], which is exact."""
     result = view.type(operator.outputs[0])
-    if result.quantization is None or len(result.shape) > MOST:
+    if result.quantization is None or len(result.shape) > MOST_DIMENSIONS:
         return None
-    channels = stored_shape(result.shape, describe(operator))[1]
+    _, channels, _, _ = stored_shape(result.shape, describe(operator))
     for position, name in enumerate(operator.inputs):
-        of, value = view.type(name), view.constant(name)
-        if of.quantization is None:
+        operand, value = view.type(name), view.constant(name)
+        if operand.quantization is None:
             continue
-        n, c, h, w = stored_shape(of.shape, describe(operator))
+        n, c, h, w = stored_shape(operand.shape, describe(operator))
         if c != 1 or channels == 1:
             continue
-        if of.quantization.axis is not None:
+        if operand.quantization.axis is not None:
             raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
         if value is not None:
             fresh = view.fresh(f"{operator.name}.{name}.spread")
-            full = np.repeat(value, channels, axis=1)
+            full = np.repeat(value, channels, axis=CHANNEL)
             inputs = tuple(fresh if at == position else other for at, other in enumerate(operator.inputs))
-            types = {fresh: replace(of, shape=full.shape)}
+            types = {fresh: replace(operand, shape=full.shape)}
             return Replacement((replace(operator, inputs=inputs),), types, {fresh: full})
-        spread, ones = (view.fresh(f"{operator.name}.{name}.{part}") for part in ("spread", "ones"))
+        spread, ones = (view.fresh(f"{operator.name}.{name}.{suffix}") for suffix in ("spread", "ones"))
         shape = (n, channels, h, w)[: len(result.shape)] if len(result.shape) != 3 else (n, channels, w)
-        low, high = of.limits
+        low, high = operand.limits
         attributes = {
             "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "low": low, "high": high,
         }  # fmt: skip
         weights = np.ones((channels, 1, 1, 1), np.int8)
         product = Operator(f"{operator.name}.spread", "conv", (name, ones), (spread,), attributes, operator.nodes)
         inputs = tuple(spread if at == position else other for at, other in enumerate(operator.inputs))
-        types = {spread: replace(of, shape=shape), ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,)))}
+        types = {
+            spread: replace(operand, shape=shape),
+            ones: TensorType("int8", weights.shape, Quantization((1.0,), (0,))),
+        }
         return Replacement((product, replace(operator, inputs=inputs)), types, {ones: weights})
     return None
 
 
-BINARIES = {
+BINARY_RULES = {
     "onnx.Max": (in_pairs, of_two),
     "onnx.Min": (in_pairs, of_two),
     "onnx.Mul": (of_two,),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
 from tilewright.compiler.graph.pixel_blocks import block_channels
+from tilewright.compiler.nest.nest import CHANNEL, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -43,7 +44,7 @@ def depth_to_space(operator: Operator, view: View) -> Replacement | None:
 
 
 def _require_blocks(operator: Operator, block: int, deep: TensorType, wide: TensorType) -> None:
-    """Raise CompileError unless a tensor in blocks has the shape of one in channels."""
+    """Raise CompileError unless `deep` has the channels and size of `wide` with its blocks as channels."""
     n, c, h, w = stored_shape(deep.shape, describe(operator))
     if block < 1 or wide.shape != (n, c // max(1, block**2), h * block, w * block) or c % block**2:
         raise CompileError(
@@ -74,21 +75,21 @@ def chain_to_move(operator: Operator, view: View) -> Replacement | None:
 def _moves(
     shape: tuple[int, int, int, int], after: tuple[int, int, int, int], moved: NDArray[np.int64]
 ) -> Iterator[tuple[str, dict[str, int | str], NDArray[np.int64]]]:
-    """The move of blocks that, with a choice of channels, takes every element from where `moved` says."""
+    """The operator that, followed by a choice of channels, takes every element from where `moved` says."""
     image = np.arange(moved.size).reshape(shape)
     n, c, h, w = shape
     if shape == after:
         channels = moved[0, :, 0, 0] // (h * w)
         if np.array_equal(image[:, channels], moved):
             yield "take", {}, channels
-    elif after[2] > h:
-        block = isqrt(c // after[1])
+    elif after[ROW] > h:
+        block = isqrt(c // after[CHANNEL])
         if block and after == (n, c // block**2, h * block, w * block):
             for order in ("DCR", "CRD"):
                 if np.array_equal(_to_space(image, block, order), moved):
                     yield "depth_to_space", {"block": block, "order": order}, np.arange(c)
-    elif after[2] < h:
-        block = isqrt(after[1] // c)
+    elif after[ROW] < h:
+        block = isqrt(after[CHANNEL] // c)
         if block and after == (n, c * block**2, h // block, w // block):
             spread = _to_depth(image, block)
             channels = np.searchsorted(np.sort(spread[0, :, 0, 0]), moved[0, :, 0, 0])
@@ -106,15 +107,16 @@ def _to_space(image: NDArray[np.int64], block: int, order: str) -> NDArray[np.in
 
 
 def _to_depth(image: NDArray[np.int64], block: int) -> NDArray[np.int64]:
-    return np.concatenate([image[:, :, i::block, j::block] for i in range(block) for j in range(block)], axis=1)
+    pixels = [image[:, :, i::block, j::block] for i in range(block) for j in range(block)]
+    return np.concatenate(pixels, axis=CHANNEL)
 
 
 def _chain(
     made: Operator, kind: str, attributes: dict[str, int | str], channels: NDArray[np.int64], result: TensorType,
     view: View,
 ) -> Replacement:  # fmt: skip
-    """The move, and a take of its channels where they are in another order."""
-    taken = taken_attributes({1: tuple(map(int, channels))})
+    """That operator, and a take of its channels if they are to be in another order."""
+    taken = taken_attributes({CHANNEL: tuple(map(int, channels))})
     if kind == "take":
         return Replacement((replace(made, kind="take", attributes=taken),))
     if np.array_equal(channels, np.arange(len(channels))):
@@ -125,4 +127,4 @@ def _chain(
     return Replacement((first, second), {middle: replace(result, shape=stored_shape(result.shape))})
 
 
-BLOCKS = {"reshape": (chain_to_move,)}
+BLOCK_RULES = {"reshape": (chain_to_move,)}

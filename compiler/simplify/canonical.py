@@ -1,7 +1,6 @@
 """ONNX operators to canonical ones: every attribute read, every default filled in, every window explicit.
 
-The operators are those of https://onnx.ai/onnx/operators, opset 11 and later. A rule returns None where the operands
-are not (yet) what it can take.
+The operators are those of https://onnx.ai/onnx/operators, opset 11 and later.
 """
 
 from __future__ import annotations

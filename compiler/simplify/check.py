@@ -44,9 +44,9 @@ def _reason(operator: Operator, graph: Graph) -> str:
         return _unknown(operator, graph)
     if operator.kind not in ("reshape", "transpose"):
         for name in operator.inputs:
-            of = graph.tensors[name]
-            if of.dtype in ENDS and name not in graph.constants:
-                return f"its operand {name!r} is {of.dtype}; expected int8 or uint8, behind QuantizeLinear"
+            operand = graph.tensors[name]
+            if operand.dtype in ENDS and name not in graph.constants:
+                return f"its operand {name!r} is {operand.dtype}; expected int8 or uint8, behind QuantizeLinear"
     if operator.kind == "dequantize":
         return ""  # its reader is told
     if operator.kind == "quantize":
@@ -79,7 +79,7 @@ def _reason(operator: Operator, graph: Graph) -> str:
 
 
 def _is_quantized_constant(name: str, graph: Graph) -> bool:
-    """Whether a constant may be an operand as an activation is: with one scale."""
+    """Whether a constant can be an operand in place of an activation: it is quantised with one scale."""
     quantization = graph.tensors[name].quantization
     return name in graph.constants and quantization is not None and quantization.axis is None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -49,7 +50,7 @@ def combine_with_constant(operator: Operator, view: View) -> Replacement | None:
 
 
 def constant_after_all(operator: Operator, view: View) -> Replacement | None:
-    """A canonical operator of two whose float operand turned out to be constant for each channel: affine."""
+    """A canonical operator of two, one of which turned out to be a float constant for each channel: affine."""
     onnx_kind = {"add": "onnx.Add", "sub": "onnx.Sub", "mul": "onnx.Mul"}[operator.kind]
     if all(constant_weights(name, view) is None for name in operator.inputs):
         return None
@@ -84,9 +85,9 @@ def _channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArr
     if value.ndim > len(shape) or len(shape) < 2:
         return None
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
-    if any(size != 1 for axis, size in enumerate(value.shape) if axis != 1):
+    if any(size != 1 for axis, size in enumerate(value.shape) if axis != CHANNEL):
         return None
-    return np.array(np.broadcast_to(value.ravel(), (shape[1],)))
+    return np.array(np.broadcast_to(value.ravel(), (shape[CHANNEL],)))
 
 
 def batch_normalization(operator: Operator, view: View) -> Replacement | None:
@@ -106,7 +107,7 @@ def batch_normalization(operator: Operator, view: View) -> Replacement | None:
 def affine(
     operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: View
 ) -> Replacement:
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("scale", "offset")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("scale", "offset")]
     values = dict(zip(names, (scale, offset), strict=True))
     types = {name: TensorType("float64", value.shape) for name, value in values.items()}
     made = Operator(operator.name, "affine", (x, *names), operator.outputs, {}, operator.nodes)

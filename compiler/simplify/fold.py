@@ -27,7 +27,7 @@ def fold_constants(operator: Operator, view: View) -> Replacement | None:
 
 
 def fold_shape(operator: Operator, view: View) -> Replacement | None:
-    """Shape of a tensor is a constant: every shape is known."""
+    """ONNX's Shape is a constant, because every shape is known."""
     shape = np.array(view.type(operator.inputs[0]).shape, np.int64)
     first, last = operator.attributes.get("start", 0), operator.attributes.get("end")
     return _constants({operator.outputs[0]: shape[first:last]})
@@ -38,4 +38,4 @@ def _constants(values: dict[str, NDArray[Any]]) -> Replacement:
     return Replacement(tensors=types, constants=values)
 
 
-FOLD = {"onnx.Shape": (fold_shape,), "*": (fold_constants,)}
+FOLD_RULES = {"onnx.Shape": (fold_shape,), "*": (fold_constants,)}

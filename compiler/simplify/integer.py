@@ -1,7 +1,7 @@
 """From QDQ to integer operators: quantize(op(dequantize(q), …)) becomes one operator on quantised tensors.
 
-Layout, maximum and limits commute with (de)quantisation, so they move to whichever side has integers; what is left
-between a dequantize and a quantize is a product, a sum or an average.
+Layouts, maxima and limits commute with (de)quantisation, so they move to the side that has integers. Products, sums and
+averages are left between a dequantize and a quantize, and become operators on integers together with these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "sof
 LIMITS = ("low", "high")
 
 EXACT_GRID = 1e-6
-"""A limit this close to a multiple of the scale is one."""
+"""A real number this close to a multiple of the scale counts as one."""
 
 
 # -- dequantize moves down ---------------------------------------------------------------------------------------------
@@ -37,25 +37,25 @@ def before_dequantize(operator: Operator, view: View) -> Replacement | None:
     source = dequantize.inputs[0]
     if view.constant(source) is not None:
         return None
-    of = replace(view.type(source), shape=view.type(operator.outputs[0]).shape)
-    return below(dequantize, replace(operator, inputs=(source,)), of, view)
+    moved = replace(view.type(source), shape=view.type(operator.outputs[0]).shape)
+    return below(dequantize, replace(operator, inputs=(source,)), moved, view)
 
 
 def clamp_before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """clamp(dequantize(q)) → dequantize(limited q), if the limits are multiples of the scale."""
+    """clamp(dequantize(q)) → dequantize(q within limits), if the limits are multiples of the scale."""
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None or _is_only_quantized(operator.outputs[0], view):
         return None
-    of = view.type(dequantize.inputs[0])
-    assert of.quantization is not None
+    tensor_type = view.type(dequantize.inputs[0])
+    assert tensor_type.quantization is not None
     for limit in (operator.attributes["low"], operator.attributes["high"]):
-        steps = limit / of.quantization.scale
+        steps = limit / tensor_type.quantization.scale
         if math.isfinite(limit) and abs(steps - round(steps)) > EXACT_GRID:
             return None
-    attributes = integer_limits(operator, of, *of.limits)
+    attributes = integer_limits(operator, tensor_type, *tensor_type.limits)
     assert attributes is not None  # of one scale
     rescale = replace(operator, kind="rescale", inputs=dequantize.inputs, attributes=attributes)
-    return below(dequantize, rescale, of, view)
+    return below(dequantize, rescale, tensor_type, view)
 
 
 def _is_only_quantized(name: str, view: View) -> bool:
@@ -64,16 +64,16 @@ def _is_only_quantized(name: str, view: View) -> bool:
     return bool(users) and name not in view.outputs and all(user.kind == "quantize" for user in users)
 
 
-def below(dequantize: Operator, operator: Operator, of: TensorType, view: View) -> Replacement:
-    """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of type `of`."""
+def below(dequantize: Operator, operator: Operator, result_type: TensorType, view: View) -> Replacement:
+    """op(dequantize(q)) → dequantize(op(q)), where `operator` is op on q with a result of `result_type`."""
     result = operator.outputs[0]
     integers = view.fresh(f"{result}.integers")
     made = replace(operator, outputs=(integers,))
-    return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), {integers: of})
+    return Replacement((made, replace(dequantize, inputs=(integers,), outputs=(result,))), {integers: result_type})
 
 
 def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
-    """Integers that an operator picks without a DequantizeLinear before it mean what they meant."""
+    """Integers that are picked without a DequantizeLinear before keep their meaning."""
     result = operator.outputs[0]
     before, after = view.type(operator.inputs[0]), view.type(result)
     if after.quantization is not None or before.quantization is None or before.dtype != after.dtype:
@@ -89,8 +89,8 @@ def clamp_into_quantize(operator: Operator, view: View) -> Replacement | None:
     clamp = view.producer(operator.inputs[0], "clamp")
     if clamp is None:
         return None
-    of = view.type(operator.outputs[0])
-    attributes = integer_limits(clamp, of, operator.attributes["low"], operator.attributes["high"])
+    result_type = view.type(operator.outputs[0])
+    attributes = integer_limits(clamp, result_type, operator.attributes["low"], operator.attributes["high"])
     if attributes is None:
         return None
     made = replace(operator, inputs=clamp.inputs, attributes=attributes, nodes=clamp.nodes + operator.nodes)
@@ -106,12 +106,12 @@ def quantize_before(operator: Operator, view: View) -> Replacement | None:
 
 
 def above(quantize: Operator, operator: Operator, view: View) -> Replacement:
-    """quantize(op(x)) → op(quantize(x)), where `operator` is op as it is to be on integers."""
+    """quantize(op(x)) → op(quantize(x)), where `operator` is op with its attributes for integers."""
     source, result = operator.inputs[0], quantize.outputs[0]
     integers = view.fresh(f"{result}.source")
-    of = replace(view.type(result), shape=view.type(source).shape)
+    tensor_type = replace(view.type(result), shape=view.type(source).shape)
     made = replace(quantize, inputs=(source,), outputs=(integers,))
-    return Replacement((made, replace(operator, inputs=(integers,), outputs=(result,))), {integers: of})
+    return Replacement((made, replace(operator, inputs=(integers,), outputs=(result,))), {integers: tensor_type})
 
 
 def requantize(operator: Operator, view: View) -> Replacement | None:
@@ -139,9 +139,9 @@ def integer_operator(operator: Operator, view: View) -> Replacement | None:
 
 
 def _has_channels(quantize: Operator, view: View) -> bool:
-    """Whether each channel of the result has a scale of its own, which only a convolution gives."""
-    parts = view.type(quantize.outputs[0]).quantization
-    return parts is not None and parts.axis is not None
+    """Whether each channel of the result has its own scale, which only a convolution can give it."""
+    quantization = view.type(quantize.outputs[0]).quantization
+    return quantization is not None and quantization.axis is not None
 
 
 def _integers(name: str, view: View) -> str | None:
@@ -161,9 +161,9 @@ def _bias(name: str, view: View) -> str | None:
 
 def drop_rescale_to_same(operator: Operator, view: View) -> Replacement | None:
     """A rescale to the same type that limits nothing is its input."""
-    of = view.type(operator.outputs[0])
+    result_type = view.type(operator.outputs[0])
     limits = operator.attributes["low"], operator.attributes["high"]
-    if view.type(operator.inputs[0]) != of or limits != of.limits:
+    if view.type(operator.inputs[0]) != result_type or limits != result_type.limits:
         return None
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
@@ -180,15 +180,18 @@ def limits_into_producer(operator: Operator, view: View) -> Replacement | None:
     return Replacement((replace(before, outputs=(result,), attributes={**before.attributes, **limits}, nodes=nodes),))
 
 
-def integer_limits(clamp: Operator, of: TensorType, low: int, high: int) -> dict[str, int] | None:
+def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int) -> dict[str, int] | None:
     """The integers between which a quantised value stays when its real value is clamped, within low … high.
 
-    None if channels with scales of their own have others.
+    None if channels have scales of their own, and these give different limits.
     """
-    assert of.quantization is not None
-    of_channels = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
-    parts = [Quantization((scale,), (zero,)) for scale, zero in of_channels]
-    least, most = ({quantized_value(clamp.attributes[name], part, of.limits) for part in parts} for name in LIMITS)
+    assert tensor_type.quantization is not None
+    meanings = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
+    channels = [Quantization((scale,), (zero,)) for scale, zero in meanings]
+    least, most = (
+        {quantized_value(clamp.attributes[name], channel, tensor_type.limits) for channel in channels}
+        for name in LIMITS
+    )
     if len(least) > 1 or len(most) > 1:
         return None
     low = min(max(low, *least), *most)
@@ -203,7 +206,7 @@ def quantized_value(value: float, quantization: Quantization, limits: tuple[int,
     return int(min(max(steps + quantization.zero_point, limits[0]), limits[1]))
 
 
-INTEGER = {
+INTEGER_RULES = {
     # dequantize moves down
     **dict.fromkeys(MONOTONE, (before_dequantize, quantization_goes_on)),
     "concat": (quantization_goes_on,),

@@ -1,7 +1,7 @@
 """ConvInteger and MatMulInteger: products of integers less their zero points, whose sums stay integers of 32 bits.
 
-Taken apart here, each is a product of reals between DequantizeLinear and a quantisation to int32 whose scale is the
-operand's own, so that the integers are the sums themselves and nothing is rounded.
+Each becomes a product of reals between DequantizeLinear and a quantisation to int32. Its scale is that of the operand,
+so the integers are the sums themselves, and nothing is rounded.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ INTEGER_PRODUCTS: Mapping[str, tuple[str, int]] = {
     "onnx.MatMulInteger": ("onnx.MatMul", 1),
 }
 """Operator → the product of reals, and the dimension of the weights along which each may have a zero point."""
-
-SUM = "int32"
-"""Element type of the sums."""
 
 
 def integer_product(operator: Operator, view: View) -> Replacement | None:
@@ -50,7 +47,7 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
         return None
     w_meaning = Quantization((1.0,) * len(w_zeros), w_zeros, axis if len(w_zeros) > 1 else None)
     integers = view.fresh(f"{operator.name}.weight")
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("input.real", "weight.real", "real")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("input.real", "weight.real", "real")]
     types = {
         x: replace(of, quantization=meaning),
         integers: TensorType(weights.dtype.name, weights.shape, w_meaning),
@@ -88,14 +85,14 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
     return tuple(int(value) for value in values)
 
 
-def _meaning_of_input(operator: Operator, of: TensorType, zero: int, view: View) -> Quantization | None:
-    """What the input's integers mean: as where they are made, or in steps of one; None where that is not known yet."""
+def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, view: View) -> Quantization | None:
+    """What the input's integers mean: what their producer says, or themselves; None where that is not known yet."""
     x = operator.inputs[0]
-    if of.quantization is None:
+    if tensor_type.quantization is None:
         return Quantization((1.0,), (zero,)) if x in view.inputs else None
-    if of.quantization.axis is not None or of.quantization.zero_point != zero:
-        made = list(of.quantization.zero_points)
+    if tensor_type.quantization.axis is not None or tensor_type.quantization.zero_point != zero:
+        made = list(tensor_type.quantization.zero_points)
         raise CompileError(
             f"{describe(operator)}: the zero point of its input is {zero}, {x!r} is made with {made}; expected the same"
         )
-    return of.quantization
+    return tensor_type.quantization

@@ -26,7 +26,7 @@ def merge_reshapes(operator: Operator, view: View) -> Replacement | None:
 
 
 def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
-    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets who may absorb it.
+    """rescale(reshape(q)) → reshape(rescale(q)), so that the reshape (or transpose) meets a reader that absorbs it.
 
     The same for a lookup in one table for all channels.
     """
@@ -37,10 +37,10 @@ def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
         return None  # the host orders an input's elements
     source, result = before.inputs[0], operator.outputs[0]
     middle = view.fresh(f"{result}.unshaped")
-    of = replace(view.type(result), shape=view.type(source).shape)
+    tensor_type = replace(view.type(result), shape=view.type(source).shape)
     rescale = replace(operator, inputs=(source,), outputs=(middle,))
     reshape = replace(before, inputs=(middle,), outputs=(result,))
-    return Replacement((rescale, reshape), {middle: of})
+    return Replacement((rescale, reshape), {middle: tensor_type})
 
 
 def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
@@ -74,7 +74,7 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
     return replace(change, operators=(*operators, replace(made, nodes=flatten.nodes + operator.nodes)))
 
 
-LAYOUT = {
+LAYOUT_RULES = {
     "reshape": (drop_reshape_to_same, merge_reshapes),
     "rescale": (reshape_after_rescale,),
     "lookup": (reshape_after_rescale,),

@@ -1,6 +1,6 @@
 """Operators that only move elements: Concat is `concat`; Slice, Split, Gather, Expand and Tile are `take`.
 
-Moving commutes with (de)quantisation, so that on integers these operators copy, and never round.
+They commute with (de)quantisation: on integers they only copy, and round nothing.
 Source: https://onnx.ai/onnx/operators, opsets 11 to 21.
 """
 
@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, describe, stored_axis, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
 
-EXACT_GRID = 1e-6
-"""A constant this close to a multiple of the scale is one."""
-
 Indices = Sequence[int]
-"""For each index of the result along a dimension, that of the operand."""
+"""For each index of the result along a dimension, the operand's index."""
 
 
 # -- from ONNX ---------------------------------------------------------------------------------------------------------
@@ -32,7 +30,7 @@ def concat(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
     types = [view.type(name) for name in operator.inputs]
-    inputs = tuple(name for name, of in zip(operator.inputs, types, strict=True) if 0 not in of.shape)
+    inputs = tuple(name for name, operand in zip(operator.inputs, types, strict=True) if 0 not in operand.shape)
     if all(constant_weights(name, view) is not None for name in inputs):
         return None
     if len(inputs) == 1:
@@ -66,7 +64,7 @@ def slice_(operator: Operator, view: View) -> Replacement | None:
 
 
 def split(operator: Operator, view: View) -> Replacement | None:
-    """Split: a take for each of its results, whose sizes shape inference has found."""
+    """Split: a take for each of its results; shape inference has found their sizes."""
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
         attributes.ignore("split", "num_outputs")
@@ -78,14 +76,14 @@ def split(operator: Operator, view: View) -> Replacement | None:
         if not result:
             raise CompileError(f"{describe(operator)}: its result {position} is left out; expected a name for each")
         size = view.type(result).shape[axis]
-        part = replace(operator, name=f"{operator.name}.{position}")
-        change = joined(change, take(part, source, result, {axis: range(first, first + size)}, view))
+        piece = replace(operator, name=f"{operator.name}.{position}")
+        change = joined(change, take(piece, source, result, {axis: range(first, first + size)}, view))
         first += size
     return change
 
 
 def gather(operator: Operator, view: View) -> Replacement | None:
-    """Gather with constant indices: a list of them, or one, which takes the dimension away."""
+    """Gather with constant indices: a list, or a single one, which removes the dimension."""
     source, result = operator.inputs[0], operator.outputs[0]
     indices = view.constant(operator.inputs[1])
     if view.constant(source) is not None:
@@ -105,14 +103,14 @@ def gather(operator: Operator, view: View) -> Replacement | None:
     if indices.ndim == 1:
         return take(operator, source, result, {axis: taken}, view)
     kept = view.fresh(f"{result}.kept")
-    of = replace(view.type(result), shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    kept_type = replace(view.type(result), shape=(*shape[:axis], 1, *shape[axis + 1 :]))
     change = take(operator, source, kept, {axis: taken}, view)
     reshape = Operator(f"{operator.name}.reshape", "reshape", (kept,), (result,), {}, operator.nodes)
-    return joined(Replacement((), {kept: of}), joined(change, Replacement((reshape,))))
+    return joined(Replacement((), {kept: kept_type}), joined(change, Replacement((reshape,))))
 
 
 def expand(operator: Operator, view: View) -> Replacement | None:
-    """Expand, Tile: the operand again and again along some dimensions."""
+    """Expand, Tile: the operand repeated along some dimensions."""
     with attributes_of(operator):
         pass
     source, result = operator.inputs[0], operator.outputs[0]
@@ -207,7 +205,7 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
 def concat_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point.
 
-    Constants among the operands take part where they are multiples of the scale.
+    Constants among the operands are quantised as well, if they are multiples of the scale.
     """
     constants = {name: constant_weights(name, view) for name in operator.inputs}
     sources = [view.producer(name, "dequantize") for name in operator.inputs if constants[name] is None]
@@ -215,56 +213,57 @@ def concat_before_dequantize(operator: Operator, view: View) -> Replacement | No
     types = [view.type(name) for name in integers]
     if not types or len(integers) < len(sources):
         return None
-    of = types[0]
-    if any((other.dtype, other.quantization) != (of.dtype, of.quantization) for other in types):
+    tensor_type = types[0]
+    if any((other.dtype, other.quantization) != (tensor_type.dtype, tensor_type.quantization) for other in types):
         return None
     result = operator.outputs[0]
     joint = view.fresh(f"{result}.integers")
     after = Operator(f"{operator.name}.dequantize", "dequantize", (joint,), (result,))
-    change = Replacement((), {joint: replace(of, shape=view.type(result).shape)})
+    change = Replacement((), {joint: replace(tensor_type, shape=view.type(result).shape)})
     inputs = []
     for position, name in enumerate(operator.inputs):
         constant = constants[name]
         if constant is None:
             inputs.append(integers.pop(0))
             continue
-        values = _on_grid(constant.real, of)
+        values = _on_grid(constant.real, tensor_type)
         if values is None:
             return None
         inputs.append(view.fresh(f"{result}.constant{position}"))
-        stored = Replacement((), {inputs[-1]: replace(of, shape=values.shape)}, {inputs[-1]: values})
+        stored = Replacement((), {inputs[-1]: replace(tensor_type, shape=values.shape)}, {inputs[-1]: values})
         change = joined(change, stored)
     return joined(change, Replacement((replace(operator, inputs=tuple(inputs), outputs=(joint,)), after)))
 
 
-def _on_grid(real: NDArray[np.float64], of: TensorType) -> NDArray[np.int64] | None:
+def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.int64] | None:
     """Real numbers as integers of a type; None if some of them have none."""
-    assert of.quantization is not None
-    steps = real / of.quantization.scale + of.quantization.zero_point
+    assert tensor_type.quantization is not None
+    steps = real / tensor_type.quantization.scale + tensor_type.quantization.zero_point
     values = np.rint(steps)
-    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < of.limits[0] or values.max() > of.limits[1]:
+    low, high = tensor_type.limits
+    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < low or values.max() > high:
         return None
-    return values.astype(of.dtype)
+    return values.astype(tensor_type.dtype)
 
 
 def into_concat(operator: Operator, view: View) -> Replacement | None:
-    """quantize(concat(a, b)) → concat(quantize(a), quantize(b)); a rescale too, if only it reads the concat."""
+    """quantize(concat(a, b)) → concat(quantize(a), quantize(b)). The same for a rescale that alone reads the concat."""
     before = view.producer(operator.inputs[0], "concat")
     if before is None or (operator.kind == "rescale" and not view.is_read_once(operator.inputs[0])):
         return None
     result = operator.outputs[0]
-    of = view.type(result)
+    result_type = view.type(result)
     made, types = [], {}
     for position, source in enumerate(before.inputs):
         name = view.fresh(f"{result}.{position}")
-        types[name] = replace(of, shape=view.type(source).shape)
+        types[name] = replace(result_type, shape=view.type(source).shape)
         made.append(replace(operator, name=f"{operator.name}.{position}", inputs=(source,), outputs=(name,)))
     after = replace(before, inputs=tuple(types), outputs=(result,))
     return Replacement((*made, after), types)
 
 
 def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
-    """rescale(take(q)) → take(rescale(q)) where a take that alone is rescaled makes its operand no smaller."""
+    """rescale(take(q)) → take(rescale(q)), if nothing else reads the take, and its operand is no larger."""
     source = operator.inputs[0]
     before = view.producer(source, "take")
     if before is None or not view.is_read_once(source):
@@ -279,22 +278,23 @@ def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
 
 
 def quantize_constant(operator: Operator, view: View) -> Replacement | None:
-    """A constant that is quantised, for example as a part of a concatenation, is a constant."""
+    """A quantised constant, for example an operand of a concatenation, is a constant."""
     source, result = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0])
     if source is None:
         return None
     return Replacement(constants={operator.outputs[0]: _quantized(source.real, result, operator)})
 
 
-def _quantized(real: NDArray[np.float64], of: TensorType, operator: Operator) -> NDArray[np.int64]:
-    assert of.quantization is not None
-    steps = np.rint(real.astype(np.float32) / np.float32(of.quantization.scale)) + of.quantization.zero_point
+def _quantized(real: NDArray[np.float64], tensor_type: TensorType, operator: Operator) -> NDArray[np.int64]:
+    assert tensor_type.quantization is not None
+    scale, zero = tensor_type.quantization.scale, tensor_type.quantization.zero_point
+    steps = np.rint(real.astype(np.float32) / np.float32(scale)) + zero
     limits = operator.attributes["low"], operator.attributes["high"]
-    values: NDArray[np.int64] = np.clip(steps, *limits).astype(of.dtype)
+    values: NDArray[np.int64] = np.clip(steps, *limits).astype(tensor_type.dtype)
     return values
 
 
-MOVES = {
+MOVE_RULES = {
     "take": (merge_takes, drop_take_of_all),
     "concat": (concat_before_dequantize,),
     "quantize": (quantize_constant, into_concat),

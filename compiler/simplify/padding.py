@@ -1,7 +1,7 @@
-"""Pad: its padding becomes that of the convolution or pool that reads it, where the numbers are the same.
+"""Pad: its padding becomes that of the convolution or pool that reads it, where both have the same value.
 
-Example: Pad of one zero on each side, then a 3×3 Conv with pads 0, is that Conv with pads 1. On quantised tensors a
-convolution's padding holds the zero point and a maximum's the least integer, so a Pad must have that value.
+Example: Pad of one zero on each side, then a 3×3 Conv with pads 0, is that Conv with pads 1. On quantised tensors the
+padding of a convolution is the zero point and that of a maximum the least integer, so the Pad must have this value.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_axis
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
@@ -27,7 +28,7 @@ REPEATING = ("edge", "reflect", "wrap")
 
 
 def pad(operator: Operator, view: View) -> Replacement | None:
-    """ONNX's Pad: first what is repeated or cut off, then whole batches and channels, then rows and columns around.
+    """ONNX's Pad, in three steps: repetitions and cuts; whole batches and channels; rows and columns.
 
     The value is in the units of the operand: real, or an integer.
     """
@@ -57,7 +58,7 @@ def pad(operator: Operator, view: View) -> Replacement | None:
         chain.take(repeated, mode)
     if mode == "constant":
         for axis, (before, after) in enumerate(np.maximum(around, 0).T.tolist()):
-            if stored_axis(axis, rank) < 2 and before + after:
+            if stored_axis(axis, rank) < ROW and before + after:
                 chain.concat(axis, before, after, value)
         chain.pad(np.maximum(around, 0), value)
     return chain.replacement()
@@ -89,14 +90,14 @@ class _Chain:
 
     def __init__(self, operator: Operator, view: View) -> None:
         self._operator, self._view = operator, view
-        self._of = view.type(operator.inputs[0])
+        self._type = view.type(operator.inputs[0])
         self._made: list[Operator] = []
         self._tensors: dict[str, TensorType] = {}
         self._constants: dict[str, NDArray[Any]] = {}
 
     def take(self, around: NDArray[np.int64], mode: str) -> None:
         """Indices repeated beyond the ends, as numpy's pad of the same mode has them, or cut off at them."""
-        taken, shape = {}, self._of.shape
+        taken, shape = {}, self._type.shape
         for axis, (size, (before, after)) in enumerate(zip(shape, around.T.tolist(), strict=True)):
             kept = np.arange(size)[max(0, -before) : size - max(0, -after)]
             indices = np.pad(kept, (max(0, before), max(0, after)), "edge" if mode == "constant" else mode)  # type: ignore[call-overload]
@@ -105,38 +106,34 @@ class _Chain:
 
     def concat(self, axis: int, before: int, after: int, value: float) -> None:
         """Constants of one value before and after the tensor."""
-        shape = list(self._of.shape)
+        shape = list(self._type.shape)
         inputs = [self._source]
         for position, size in ((0, before), (len(inputs) + (before > 0), after)):
             if size:
                 name = self._view.fresh(f"{self._operator.outputs[0]}.around{len(self._constants)}")
                 piece = (*shape[:axis], size, *shape[axis + 1 :])
-                self._tensors[name] = replace(self._of, shape=piece)
-                self._constants[name] = np.full(piece, value, self._of.dtype)
+                self._tensors[name] = replace(self._type, shape=piece)
+                self._constants[name] = np.full(piece, value, self._type.dtype)
                 inputs.insert(position, name)
         shape[axis] += before + after
         self._add("concat", {"axis": stored_axis(axis, len(shape))}, tuple(shape), tuple(inputs))
 
     def pad(self, around: NDArray[np.int64], value: float) -> None:
         """A value around height and width."""
-        shape = self._of.shape
-        (top, left), (bottom, right) = ((0, 0), (0, 0))
-        for axis, (before, after) in enumerate(around.T.tolist()):
-            match stored_axis(axis, len(shape)):
-                case 2:
-                    top, bottom = before, after
-                case 3:
-                    left, right = before, after
+        shape = self._type.shape
+        stored = {stored_axis(axis, len(shape)): ends for axis, ends in enumerate(around.T.tolist())}
+        top, bottom = stored.get(ROW, (0, 0))
+        left, right = stored.get(COLUMN, (0, 0))
         if top or left or bottom or right:
             grown = (
-                size + (stored_axis(axis, len(shape)) > 1) * int(more)
+                size + (stored_axis(axis, len(shape)) >= ROW) * int(more)
                 for axis, (size, more) in enumerate(zip(shape, around.sum(axis=0), strict=True))
             )
             self._add("pad", {"pads": (top, left, bottom, right), "value": value}, tuple(grown))
 
     def replacement(self) -> Replacement:
         last = replace(self._made[-1], outputs=self._operator.outputs)
-        tensors = {name: of for name, of in self._tensors.items() if name not in self._made[-1].outputs}
+        tensors = {name: self._tensors[name] for name in self._tensors if name not in self._made[-1].outputs}
         return Replacement((*self._made[:-1], last), tensors, self._constants)
 
     @property
@@ -149,8 +146,8 @@ class _Chain:
         result = self._view.fresh(f"{self._operator.outputs[0]}.{kind}{len(self._made)}")
         inputs = inputs or (self._source,)
         self._made.append(replace(self._operator, kind=kind, inputs=inputs, outputs=(result,), attributes=attributes))
-        self._of = replace(self._of, shape=shape)
-        self._tensors[result] = self._of
+        self._type = replace(self._type, shape=shape)
+        self._tensors[result] = self._type
 
 
 def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float64] | None:
@@ -173,17 +170,17 @@ def pad_before_dequantize(operator: Operator, view: View) -> Replacement | None:
     if dequantize is None:
         return None
     source = dequantize.inputs[0]
-    of = view.type(source)
-    assert of.quantization is not None
-    steps = operator.attributes["value"] / of.quantization.scale
+    tensor_type = view.type(source)
+    assert tensor_type.quantization is not None
+    steps = operator.attributes["value"] / tensor_type.quantization.scale
     if not math.isfinite(steps) or abs(steps - round(steps)) > EXACT_GRID:
         return None
-    value = round(steps) + of.quantization.zero_point
-    if not of.limits[0] <= value <= of.limits[1]:
+    value = round(steps) + tensor_type.quantization.zero_point
+    if not tensor_type.limits[0] <= value <= tensor_type.limits[1]:
         return None
     attributes = {**operator.attributes, "value": float(value)}
     made = replace(operator, inputs=(source,), attributes=attributes)
-    return below(dequantize, made, replace(of, shape=view.type(operator.outputs[0]).shape), view)
+    return below(dequantize, made, replace(tensor_type, shape=view.type(operator.outputs[0]).shape), view)
 
 
 def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
@@ -191,9 +188,9 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
     before = view.producer(operator.inputs[0], "pad")
     if before is None:
         return None
-    of = view.type(operator.outputs[0])
-    assert of.quantization is not None
-    value = quantized_value(before.attributes["value"], of.quantization, of.limits)
+    tensor_type = view.type(operator.outputs[0])
+    assert tensor_type.quantization is not None
+    value = quantized_value(before.attributes["value"], tensor_type.quantization, tensor_type.limits)
     value = min(max(value, operator.attributes["low"]), operator.attributes["high"])
     return above(operator, replace(before, attributes={**before.attributes, "value": float(value)}), view)
 
@@ -202,12 +199,12 @@ def quantize_before_pad(operator: Operator, view: View) -> Replacement | None:
 
 
 def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
-    """op(pad(q)) on integers → op(q) with the sum of both paddings, if the values around are those of op's padding."""
+    """op(pad(q)) on integers → op(q) with the sum of both paddings, if the Pad has the value of op's padding."""
     before = view.producer(operator.inputs[0], "pad")
-    of = view.type(operator.inputs[0])
-    if before is None or of.quantization is None or view.type(operator.outputs[0]).quantization is None:
+    padded = view.type(operator.inputs[0])
+    if before is None or padded.quantization is None or view.type(operator.outputs[0]).quantization is None:
         return None
-    outside = of.limits[0] if operator.kind == "max_pool" else of.quantization.zero_point
+    outside = padded.limits[0] if operator.kind == "max_pool" else padded.quantization.zero_point
     if before.attributes["value"] != outside:
         return None
     attributes = dict(operator.attributes)
@@ -217,13 +214,15 @@ def pad_into_reader(operator: Operator, view: View) -> Replacement | None:
         attributes["counts_padding"] = 1
     attributes["pads"] = tuple(a + b for a, b in zip(attributes["pads"], before.attributes["pads"], strict=True))
     source = before.inputs[0]
-    types = {} if view.type(source).quantization else {source: replace(view.type(source), quantization=of.quantization)}
+    types = (
+        {} if view.type(source).quantization else {source: replace(view.type(source), quantization=padded.quantization)}
+    )
     nodes = before.nodes + operator.nodes
     made = replace(operator, inputs=(source, *operator.inputs[1:]), attributes=attributes, nodes=nodes)
     return Replacement((made,), types)
 
 
-PADDING = {
+PADDING_RULES = {
     "pad": (pad_before_dequantize,),
     "quantize": (quantize_before_pad,),
     "conv": (pad_into_reader,),

@@ -14,14 +14,9 @@ from math import prod
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
-from tilewright.compiler.simplify.rewrite import drop_dead_code
+from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
+from tilewright.compiler.simplify.rewrite import drop_dead_code, fresh_name
 from tilewright.compiler.simplify.transposes import is_at_an_end
-
-QUANTIZERS = ("quantize", "dequantize")
-"""Operators of the host."""
-
-NAMING = (*QUANTIZERS, "reshape", "transpose")
-"""Operators that the machine does not execute: they give a tensor another name."""
 
 
 def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
@@ -34,7 +29,7 @@ def permute_moves(graph: Graph, blame: Blame = RAISING) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A tensor as a stored one: its elements are those of `source`, in another order."""
+    """Where a tensor's elements are: they are those of `source`, in another order."""
 
     root: str  # the tensor whose buffer it is
     source: str  # a tensor that the same buffer is, with its elements in the same order
@@ -88,7 +83,7 @@ class _Permutes:
     def _name(self, operator: Operator, moved: _Moved) -> _Moved:
         """Where the elements of the result of an operator are that the machine does not execute."""
         x, y = operator.inputs[0], operator.outputs[0]
-        if operator.kind in QUANTIZERS:
+        if operator.kind in QUANTIZING:
             return replace(moved, source=y) if moved.order.is_same else _Moved(y, y, same_order(self._shape(y)))
         if operator.kind == "reshape":
             return replace(moved, by=(*moved.by, operator))
@@ -118,9 +113,9 @@ class _Permutes:
         return is_host
 
     def _settled(self, name: str, following: ElementOrder | None = None) -> str:
-        """The tensor for the host, or to go on with: its elements in the order in which they are stored.
+        """A tensor that stores its elements in their own order, for the host or for a further transposition.
 
-        The shape in which they are is the best for this move, and the one that follows it.
+        Its shape is the best for this move, and for the order that follows, if any.
         """
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
@@ -133,18 +128,18 @@ class _Permutes:
         stored = self._permuted(name, moved, shape)
         if self._shape(stored) == self._shape(name):
             return stored
-        result = self._fresh(f"{name}.shaped")
+        result = fresh_name(f"{name}.shaped", self._tensors)
         self._add("reshape", stored, result, self._shape(name), {}, moved)
         self._moved[result] = self._moved[stored]
         return result
 
     def _shaped(self, name: str, moved: _Moved) -> str:
-        """A tensor that is named by no transposition: of some that undo each other a reshape is left."""
+        """A tensor without transpositions that only name it: of those that undo each other, a reshape is left."""
         if all(operator.kind == "reshape" for operator in moved.by):
             return name
         if self._shape(moved.source) == self._shape(name):
             return moved.source
-        result = self._fresh(f"{name}.shaped")
+        result = fresh_name(f"{name}.shaped", self._tensors)
         self._add("reshape", moved.source, result, self._shape(name), {}, moved)
         self._moved[result] = replace(moved, by=())
         return result
@@ -155,7 +150,7 @@ class _Permutes:
         if key in self._made:
             return self._made[key]
         source = self._source(moved, stored_shape(shape))
-        result = self._made[key] = self._fresh(f"{name}.permuted")
+        result = self._made[key] = fresh_name(f"{name}.permuted", self._tensors)
         attributes = {"shape": moved.order.sizes, "axes": moved.order.axes}
         self._add("permute", source, result, shape, attributes, moved)
         self._moved[result] = _Moved(result, result, same_order(shape))
@@ -163,7 +158,7 @@ class _Permutes:
         return result
 
     def _source(self, moved: _Moved, wanted: tuple[int, int, int, int]) -> str:
-        """The stored tensor, in the shape that it is computed or read with; of an input the one that serves best."""
+        """The stored tensor, in the shape in which it is computed or read; for an input, in the best shape."""
         shape = self._shape(moved.source)
         if moved.root not in self._stored:
             shapes = [_four(shape), *_views(moved.order.sizes)]
@@ -172,7 +167,7 @@ class _Permutes:
         stored = self._stored[moved.root]
         if len(shape) <= 4 and stored_shape(shape) == stored:
             return moved.source
-        result = self._fresh(f"{moved.source}.stored")
+        result = fresh_name(f"{moved.source}.stored", self._tensors)
         self._add("reshape", moved.source, result, stored, {}, moved)
         return result
 
@@ -180,9 +175,9 @@ class _Permutes:
         self, kind: str, source: str, result: str, shape: tuple[int, ...], attributes: Mapping[str, object],
         moved: _Moved,
     ) -> None:  # fmt: skip
-        """An operator that is named after the last of those whose place it takes.
+        """Add an operator, named after the last of those whose place it takes.
 
-        It is of the nodes that only move elements, if there are any: the host may do those, and the rest stays here.
+        Its nodes are those that only move elements, if there are any: the host may then do these, and no others.
         """
         self._tensors[result] = replace(self._tensors[moved.source], shape=shape)
         all_nodes = tuple(dict.fromkeys(node for operator in moved.by for node in operator.nodes))
@@ -194,11 +189,6 @@ class _Permutes:
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self._tensors[name].shape
-
-    def _fresh(self, name: str) -> str:
-        while name in self._tensors:
-            name += "'"
-        return name
 
 
 def _views(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

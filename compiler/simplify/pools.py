@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
+from tilewright.compiler.nest.nest import ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import Window, read_window
@@ -30,8 +31,8 @@ def pool(operator: Operator, view: View) -> Replacement | None:
 
 
 def _require_begun_windows(operator: Operator, window: Window, source: TensorType, result: TensorType) -> None:
-    """Raise CompileError for windows that begin behind the image: ONNX Runtime leaves them out, its shapes do not."""
-    sizes, counts = stored_shape(source.shape)[2:], stored_shape(result.shape)[2:]
+    """Raise CompileError for windows that begin after the image: inferred shapes count them, ONNX Runtime does not."""
+    sizes, counts = stored_shape(source.shape)[ROW:], stored_shape(result.shape)[ROW:]
     for size, count, stride, before in zip(sizes, counts, window.strides, window.pads[:2], strict=True):
         if (count - 1) * stride >= size + before:
             raise CompileError(

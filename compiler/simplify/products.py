@@ -15,7 +15,7 @@ from tilewright.compiler.simplify.weights import Weights, constant_weights, stor
 from tilewright.compiler.simplify.windows import Window, read_window
 
 SINGLE = Window((1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
-"""One element: a matrix product as a convolution."""
+"""A window of one element: that of a matrix product as a convolution."""
 
 
 def conv(operator: Operator, view: View) -> Replacement | None:
@@ -61,18 +61,18 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
 
 
 def _of_columns(operator: Operator, view: View) -> Replacement:
-    """Gemm with transA: its first operand transposed, and Gemm without."""
+    """Gemm with transA: a transposition of its first operand, and Gemm without transA."""
     x = operator.inputs[0]
-    turned, of = view.fresh(f"{operator.name}.turned"), view.type(x)
+    turned, tensor_type = view.fresh(f"{operator.name}.turned"), view.type(x)
     nodes, axes = operator.nodes, {"axes": (1, 0)}
     before = Operator(f"{operator.name}.turn", "transpose", (x,), (turned,), axes, nodes)
     attributes = {name: value for name, value in operator.attributes.items() if name != "transA"}
     plain = replace(operator, inputs=(turned, *operator.inputs[1:]), attributes=attributes)
-    return Replacement((before, plain), {turned: replace(of, shape=of.shape[::-1])})
+    return Replacement((before, plain), {turned: replace(tensor_type, shape=tensor_type.shape[::-1])})
 
 
 def matmul(operator: Operator, view: View) -> Replacement | None:
-    """Rows times a constant matrix; of three or four dimensions, the last is turned to the channels and back."""
+    """Rows times a constant matrix; of more than two dimensions, the last becomes the channels and then the last."""
     weights = constant_weights(operator.inputs[1], view)
     x, y = operator.inputs[0], operator.outputs[0]
     source, result = view.type(x), view.type(y)
@@ -92,8 +92,8 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
     first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
     turned, product = view.fresh(f"{operator.name}.turned"), view.fresh(f"{operator.name}.product")
     types = {
-        name: replace(of, shape=tuple(of.shape[axis] for axis in first))
-        for name, of in ((turned, source), (product, result))
+        name: replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in first))
+        for name, tensor_type in ((turned, source), (product, result))
     }
     before = replace(operator, name=f"{operator.name}.turn", kind="transpose", inputs=(x,), outputs=(turned,))
     after = replace(operator, name=f"{operator.name}.back", kind="transpose", inputs=(product,), outputs=(y,))
@@ -106,7 +106,7 @@ def matmul(operator: Operator, view: View) -> Replacement | None:
 
 
 def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | None:
-    """[B, T, K] · [B, K, N], a matrix for each: a convolution of [1, B · K, T] in B groups.
+    """[B, T, K] · [B, K, N], a matrix for each of the batch: a convolution of [1, B · K, T] in B groups.
 
     [A, B, T, K] · [B, K, N] is one of [A, B · K, T].
     """
@@ -126,7 +126,7 @@ def _batched(operator: Operator, weights: Weights, view: View) -> Replacement | 
         (*first, batch, outputs, rows),
     ]  # fmt: skip
     axes = (*range(rank - 2), rank - 1, rank - 2)
-    names = [view.fresh(f"{operator.name}.{part}") for part in ("turned", "joined", "product", "parted")]
+    names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("turned", "joined", "product", "parted")]
     kinds = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     types = {
         name: replace(kinds[position > 1], shape=shape)
@@ -190,7 +190,7 @@ def _bias_row(operator: Operator, bias: NDArray[np.float64], outputs: int) -> ND
 def _convolution(
     operator: Operator, weights: Weights, window: Window, group: int, bias: tuple[str, ...], view: View
 ) -> Replacement:
-    """The canonical conv; weights that are not [O, I, R, S] yet are stored anew."""
+    """The canonical conv; weights of another shape than [O, I, R, S] are stored again in this one."""
     name, change = operator.inputs[1], Replacement()
     original = constant_weights(name, view)
     shape = weights.values.shape

@@ -1,7 +1,7 @@
 """QOperator models: each QLinear operator is DequantizeLinear, an operator on reals, and QuantizeLinear in one node.
 
-Taken apart here, it goes the way of QDQ models. The operators are ONNX's QLinearConv and QLinearMatMul, and those of
-`compiler.importers.onnx_microsoft`.
+It is taken apart into these, so that the rules for QDQ models apply. The operators are ONNX's QLinearConv and
+QLinearMatMul, and those of `compiler.importers.onnx_microsoft`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where a QLinear operator has its operands: positions of inputs, each followed by scale and zero point."""
+    """The positions of a QLinear operator's operands among its inputs; scale and zero point follow each."""
 
     op_type: str  # the operator on reals
     operands: tuple[int, ...]
@@ -43,7 +43,7 @@ def take_apart(operator: Operator, view: View) -> Replacement | None:
     if form.op_type == "Concat":
         return _take_concat_apart(operator, view)
     inputs = (*operator.inputs, *("",) * 9)
-    required = [first + part for first in form.operands for part in range(3)] + [form.result, form.result + 1]
+    required = [first + offset for first in form.operands for offset in range(3)] + [form.result, form.result + 1]
     if not all(inputs[position] for position in required):
         raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
     attributes = dict(operator.attributes)
@@ -91,7 +91,7 @@ def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
 
 
 def _weight_axis(operator: Operator, form: Form) -> int:
-    """The dimension of the second operand along which it may have a scale each."""
+    """The dimension of the second operand that may have a scale for each index."""
     if form.op_type == "Gemm":
         return 0 if operator.attributes.get("transB", 0) else 1
     return 0 if form.op_type == "Conv" else 1

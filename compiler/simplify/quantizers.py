@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -20,7 +21,7 @@ INTEGERS = ("int8", "uint8")
 """Element types of activations and weights."""
 
 ENDS = (*NARROW_DTYPES, *WIDE_DTYPES)
-"""Element types that only inputs and outputs of the model have: the host converts them, the machine moves them."""
+"""Element types that only inputs and outputs of the model may have: the host converts them, the machine moves them."""
 
 DEQUANTIZERS = ("dequantize", "onnx.DequantizeLinear")
 
@@ -28,7 +29,7 @@ FLOAT32 = int(onnx.TensorProto.FLOAT)
 
 
 def quantize_linear(operator: Operator, view: View) -> Replacement | None:
-    """None for what only an end of the model may be, where the operator is at none."""
+    """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.only("saturate", 1)
@@ -43,7 +44,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     low, high = of.limits
     value = view.constant(source)
     if value is not None:
-        scales, zeros = (part.astype(np.float32) for part in spread_scales(quantization, value.shape))
+        scales, zeros = (array.astype(np.float32) for array in spread_scales(quantization, value.shape))
         integers = np.clip(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
         return Replacement(tensors={output: of}, constants={output: integers})
     _require_positive(operator, quantization)
@@ -56,7 +57,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
 
 
 def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
-    """None for what only an end of the model may be, where the operator is at none."""
+    """None for a type that only inputs and outputs of the model may have, if the tensor is neither."""
     with attributes_of(operator) as attributes:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.ignore("output_dtype")
@@ -84,7 +85,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
 def _dequantize_constant(
     operator: Operator, value: NDArray[Any], quantization: Quantization, view: View
 ) -> Replacement:
-    """Integers of fewer bits become int8; a constant with another meaning already is copied."""
+    """Integers of fewer bits become int8; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
     of = view.type(source)
     if of.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
@@ -105,27 +106,28 @@ def _dequantize_constant(
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
-def only_at_an_end(of: TensorType) -> str:
+def only_at_an_end(tensor_type: TensorType) -> str:
     """Why a quantised tensor may only be an input or output of the model; empty if operators take it too."""
-    if of.dtype in ENDS:
-        return f"an activation is {of.dtype}; expected int8 or uint8"
-    if of.quantization is None or of.quantization.axis is None:
+    if tensor_type.dtype in ENDS:
+        return f"an activation is {tensor_type.dtype}; expected int8 or uint8"
+    if tensor_type.quantization is None or tensor_type.quantization.axis is None:
         return ""
-    return f"an activation has a scale for each {'block' if of.quantization.block else 'channel'}; expected one scale"
+    owner = "block" if tensor_type.quantization.block else "channel"
+    return f"an activation has a scale for each {owner}; expected one scale"
 
 
-def _is_of_channels(of: TensorType) -> bool:
-    """Whether each channel has a scale and all have one zero point: a product's sums have a scale for each anyway."""
-    parts = of.quantization
-    if of.dtype not in INTEGERS or parts is None:
+def _is_of_channels(tensor_type: TensorType) -> bool:
+    """Whether each channel has its own scale, as the sums of a product have anyway, and all have one zero point."""
+    quantization = tensor_type.quantization
+    if tensor_type.dtype not in INTEGERS or quantization is None:
         return False
-    return (parts.axis, parts.block) == (1, 0) and len(set(parts.zero_points)) == 1
+    return (quantization.axis, quantization.block) == (CHANNEL, 0) and len(set(quantization.zero_points)) == 1
 
 
-def _is_convolved(name: str, of: TensorType, view: View) -> bool:
-    """Whether a float tensor is the result of a convolution, within limits that are one for all channels of `of`."""
+def _is_convolved(name: str, tensor_type: TensorType, view: View) -> bool:
+    """Whether a float tensor is the result of a convolution, within limits that are the same for all its channels."""
     clamp = view.producer(name, "clamp")
-    if clamp is not None and integer_limits(clamp, of, *of.limits) is None:
+    if clamp is not None and integer_limits(clamp, tensor_type, *tensor_type.limits) is None:
         return False
     return view.producer(name if clamp is None else clamp.inputs[0], "conv") is not None
 
@@ -137,20 +139,21 @@ def _is_only_dequantized(name: str, view: View) -> bool:
 def unread_reason(operator: Operator, graph: Graph) -> str:
     """Why a QuantizeLinear or DequantizeLinear of an activation was left as it is."""
     is_quantize = operator.kind == "onnx.QuantizeLinear"
-    of = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
+    tensor_type = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
     scale = graph.constants.get(operator.inputs[1])
     if scale is None:
         return "its scale is computed; expected a constant"
     block = operator.attributes.get("block_size", 0)
-    parts = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    of = replace(of, quantization=parts)
-    if of.dtype in INTEGERS and not block:
-        return f"{only_at_an_end(of)}, or a Conv before it and an output of the model after it, and one zero point"
-    return f"{only_at_an_end(of)}; others only go from an input of the model to an output"
+    quantization = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
+    tensor_type = replace(tensor_type, quantization=quantization)
+    reason = only_at_an_end(tensor_type)
+    if tensor_type.dtype in INTEGERS and not block:
+        return f"{reason}, or a Conv before it and an output of the model after it, and one zero point"
+    return f"{reason}; others only go from an input of the model to an output"
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
-    """The meaning that a QuantizeLinear or DequantizeLinear gives; per tensor if all scales are the same."""
+    """The quantisation that a QuantizeLinear or DequantizeLinear gives: one scale, if all are the same."""
     scale = view.constant(operator.inputs[1])
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""
     zero = view.constant(operator.inputs[2]) if has_zero else np.zeros(() if scale is None else scale.shape, np.int64)
@@ -175,10 +178,10 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
 
 
 def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int, ...]:
-    """One for each index of an axis; or for each block along it, and each index of all other dimensions."""
+    """One scale for each index of an axis; with blocks, for each block along it and each index of all others."""
     if block < 1:
         return (shape[axis],)
-    return tuple(-(-size // block) if of == axis else size for of, size in enumerate(shape))
+    return tuple(-(-size // block) if dimension == axis else size for dimension, size in enumerate(shape))
 
 
 def _require_positive(operator: Operator, quantization: Quantization | None) -> None:

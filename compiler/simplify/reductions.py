@@ -11,17 +11,16 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization, describe, stored_axis, stored_shape
+from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.pools import pooled
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, stored_weights
 from tilewright.compiler.simplify.windows import Window
 
-HEIGHT, WIDTH, CHANNELS = 2, 3, 1
-
 
 def reduction(operator: Operator, view: View) -> Replacement | None:
-    """Over dimensions of [N, C, H, W] but N; without kept dimensions, reshaped afterwards."""
+    """A reduction over any dimensions of [N, C, H, W] except N, reshaped afterwards if they are not kept."""
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     if view.constant(operator.inputs[0]) is not None:
         return None
@@ -33,7 +32,7 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
     along = {stored_axis(axis, len(source.shape)) for axis in axes}
     sizes = stored_shape(source.shape)
     along = {axis for axis in along if sizes[axis] > 1}
-    if 0 in along:
+    if BATCH in along:
         raise CompileError(
             f"{describe(operator)}: reduces the dimensions {sorted(axes)} of {list(source.shape)}; expected channels, "
             "height and width"
@@ -48,7 +47,7 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
 
 
 def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
-    """The dimensions that are reduced; None for none at all."""
+    """The dimensions that are reduced; None if the operator says that none are."""
     named = operator.inputs[1] if len(operator.inputs) > 1 else ""
     constant = view.constant(named) if named else None
     with attributes_of(operator) as attributes:
@@ -65,34 +64,34 @@ def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
 
 
 def _reduced(operator: Operator, along: set[int], sizes: tuple[int, int, int, int], view: View) -> Replacement:
-    kernel = (sizes[HEIGHT] if HEIGHT in along else 1, sizes[WIDTH] if WIDTH in along else 1)
+    kernel = (sizes[ROW] if ROW in along else 1, sizes[COLUMN] if COLUMN in along else 1)
     window = Window(kernel, (1, 1), (0,) * 4, (1, 1))
     if operator.kind == "onnx.ReduceMax":
-        return _largest(operator, CHANNELS in along, window, sizes, view)
-    if operator.kind == "onnx.ReduceMean" and CHANNELS not in along:
+        return _largest(operator, CHANNEL in along, window, sizes, view)
+    if operator.kind == "onnx.ReduceMean" and CHANNEL not in along:
         return pooled(operator, "average_pool", window, {"counts_padding": 0})
-    return _sum(operator, CHANNELS in along, kernel, sizes[CHANNELS], view)
+    return _sum(operator, CHANNEL in along, kernel, sizes[CHANNEL], view)
 
 
 def _largest(
     operator: Operator, over_channels: bool, window: Window, sizes: tuple[int, int, int, int], view: View
 ) -> Replacement:
-    """Over height and width first, which leaves less for the channels."""
+    """The maximum, over height and width first: that leaves fewer elements for the channels."""
     if not over_channels:
         return pooled(operator, "max_pool", window, {})
     (source,), outputs = operator.inputs[:1], operator.outputs
     if window.kernel == (1, 1):
         return Replacement((Operator(operator.name, "channel_max", (source,), outputs, {}, operator.nodes),))
     between = view.fresh(f"{outputs[0]}.pooled")
-    pixels = (size - k + 1 for size, k in zip(sizes[HEIGHT:], window.kernel, strict=True))
-    of = replace(view.type(source), shape=(*sizes[:HEIGHT], *pixels))
+    pixels = (size - k + 1 for size, k in zip(sizes[ROW:], window.kernel, strict=True))
+    pooled_type = replace(view.type(source), shape=(*sizes[:ROW], *pixels))
     pool = pooled(replace(operator, name=f"{operator.name}.pool", outputs=(between,)), "max_pool", window, {})
     last = Operator(operator.name, "channel_max", (between,), outputs, {}, operator.nodes)
-    return joined(pool, Replacement((last,), {between: of}))
+    return joined(pool, Replacement((last,), {between: pooled_type}))
 
 
 def _sum(operator: Operator, over_channels: bool, kernel: tuple[int, int], channels: int, view: View) -> Replacement:
-    """A convolution with ones, which for a mean stand for one part of the whole."""
+    """A convolution with ones; in a mean, each stands for 1 over the number of elements."""
     shape = (1, channels, *kernel) if over_channels else (channels, 1, *kernel)
     unit = 1.0 / (shape[1] * kernel[0] * kernel[1]) if operator.kind == "onnx.ReduceMean" else 1.0
     ones = Weights(np.ones(shape, np.int8), Quantization((unit,), (0,)))

@@ -1,8 +1,8 @@
-"""Reshapes between height and width, [N, C, H, W] to [N, C, H·W] and back, where both shapes are computed with.
+"""Reshapes between height and width, [N, C, H, W] to [N, C, H·W] and back, where operators compute with both shapes.
 
-Elsewhere a reshape costs nothing: host and machine have the elements in the same order. Between two operators they lie
-in rows of one length or of another, and must be moved. Example: the maps of a detector's scales, each flattened and
-then concatenated.
+Elsewhere a reshape costs nothing: host and machine have the elements in the same order. Between two operators the rows
+change their length, and the elements must be moved. Example: the maps of a detector's scales, each flattened and then
+concatenated.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import Graph, Operator, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.simplify.kinds import QUANTIZING
 
-FREE = ("quantize", "dequantize", "reshape")
-"""Operators that give a tensor another name, or lie at the host."""
+FREE = (*QUANTIZING, "reshape")
+"""Operators that keep the elements in order, or that the host does."""
 
 
 def refold(graph: Graph) -> Graph:
-    """The graph with `refold` in place of the reshapes that move rows; others are as they were."""
+    """The graph with `refold` in place of the reshapes that move rows; other reshapes stay."""
     readers: dict[str, list[Operator]] = {}
     for operator in graph.operators:
         for name in operator.inputs:
@@ -33,14 +35,15 @@ def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operat
     if operator.kind != "reshape" or max(map(len, shapes)) > 4:
         return False
     before, after = map(stored_shape, shapes)
-    is_refold = before[:2] == after[:2] and before[2] * before[3] == after[2] * after[3] and 1 in (before[2], after[2])
+    keeps_pixels = before[:ROW] == after[:ROW] and before[ROW] * before[COLUMN] == after[ROW] * after[COLUMN]
+    is_refold = keeps_pixels and 1 in (before[ROW], after[ROW])
     if before == after or not is_refold or graph.tensors[operator.outputs[0]].quantization is None:
         return False
     return _is_computed(operator.inputs[0], operator, graph, readers) and _is_read(operator.outputs[0], readers)
 
 
 def _is_computed(name: str, but: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
-    """Whether an operator makes a tensor, or reads it beside the one named, in this shape."""
+    """Whether an operator computes with a tensor in this shape: makes it, or reads it, other than `but`."""
     if any(reader is not but and reader.kind not in FREE for reader in readers.get(name, [])):
         return True
     producer = graph.producers.get(name)

@@ -15,12 +15,14 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, describe, stored_axis, stored_shape
+from tilewright.compiler.nest.nest import COLUMN, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
-"""Of weights of a linear resize; beyond it they are no small whole numbers."""
+"""The largest denominator of the weights of a linear resize: with a larger one they are no small whole numbers."""
 
 WEIGHT_TOLERANCE = 1e-5
 """How far a weight computed in float32 may be from the fraction that it means."""
@@ -28,7 +30,7 @@ WEIGHT_TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One dimension: how many elements it had and has, and the factor between their coordinates."""
+    """One dimension: its elements before and after, and the factor between their coordinates."""
 
     size: int
     resized: int
@@ -55,22 +57,23 @@ def resize(operator: Operator, view: View) -> Replacement | None:
         raise CompileError(f"{describe(operator)}: mode = {mode!r} has no lowering; expected 'nearest' or 'linear'")
     transform = _entry(operator, "coordinate_transformation_mode", coordinates, COORDINATES)
     dimensions = _dimensions(operator, source.shape, result.shape, [axis % rank for axis in axes], view)
-    places = {axis: _places(transform, dimensions[axis]) for axis in range(2, rank)}
+    places = {axis: _places(transform, dimensions[axis]) for axis in range(SPATIAL, rank)}
     if mode == "nearest":
         pick = _entry(operator, "nearest_mode", nearest, NEAREST)
         taken = {stored_axis(a, rank): _clipped(map(pick, p), dimensions[a].size) for a, p in places.items()}
         made = replace(operator, kind="take", attributes=taken_attributes(taken))
     else:
         weights = {stored_axis(a, rank): _weights(operator, p, dimensions[a].size) for a, p in places.items()}
-        made = replace(operator, kind="interpolate", attributes={"rows": weights.get(2, ()), "columns": weights[3]})
+        rows, columns = weights.get(ROW, ()), weights[COLUMN]
+        made = replace(operator, kind="interpolate", attributes={"rows": rows, "columns": columns})
     return Replacement((replace(made, inputs=operator.inputs[:1]),))
 
 
 def drop_interpolate_of_all(operator: Operator, view: View) -> Replacement | None:
-    """An interpolation of reals that gives every element itself is its operand."""
+    """An interpolation of reals that leaves every element as it is, is its operand."""
     if view.type(operator.outputs[0]).quantization is not None:
         return None
-    sizes = stored_shape(view.type(operator.inputs[0]).shape)[2:]
+    sizes = stored_shape(view.type(operator.inputs[0]).shape)[ROW:]
     for name, size in zip(("rows", "columns"), sizes, strict=True):
         weights = operator.attributes[name]
         whole = tuple(n for i in range(size) for n in (i, 1, 0))
@@ -92,7 +95,7 @@ def _entry(
 def _dimensions(
     operator: Operator, before: tuple[int, ...], after: tuple[int, ...], axes: Sequence[int], view: View
 ) -> list[_Axis]:
-    """Sizes and factors of all dimensions, of which batches and channels stay; raises CompileError for others."""
+    """Sizes and factors of all dimensions; raises CompileError for a resize of batches or channels."""
     given = _scales(operator, axes, view)
     dimensions = [
         _Axis(size, resized, np.float32(given.get(axis, resized / size)))
@@ -100,7 +103,7 @@ def _dimensions(
     ]
     if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
         raise CompileError(f"{describe(operator)}: resizes to {list(after)}; expected positive sizes and scales")
-    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:2]):
+    if any(d.size != d.resized or d.scale != 1 for d in dimensions[:SPATIAL]):
         raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
     return dimensions
 
@@ -121,39 +124,39 @@ def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, fl
 # -- coordinates -------------------------------------------------------------------------------------------------------
 
 
-def _places(transform: Callable[[np.float32, _Axis], np.float32], of: _Axis) -> list[np.float32]:
+def _places(transform: Callable[[np.float32, _Axis], np.float32], axis: _Axis) -> list[np.float32]:
     """Where each index of the result lies between the operand's indices."""
-    if of.size == of.resized and of.scale == 1:
-        return [np.float32(index) for index in range(of.size)]
-    return [np.float32(transform(np.float32(index), of)) for index in range(of.resized)]
+    if axis.size == axis.resized and axis.scale == 1:
+        return [np.float32(index) for index in range(axis.size)]
+    return [np.float32(transform(np.float32(index), axis)) for index in range(axis.resized)]
 
 
 HALF = np.float32(0.5)
 
 
-def _half_pixel(x: np.float32, of: _Axis) -> np.float32:
-    return (x + HALF) / of.scale - HALF
+def _half_pixel(x: np.float32, axis: _Axis) -> np.float32:
+    return (x + HALF) / axis.scale - HALF
 
 
-def _symmetric(x: np.float32, of: _Axis) -> np.float32:
-    adjustment = np.float32(of.resized) / (of.scale * np.float32(of.size))
-    center = np.float32(of.size) / np.float32(2)
-    return center * (np.float32(1) - adjustment) + (x + HALF) / of.scale - HALF
+def _symmetric(x: np.float32, axis: _Axis) -> np.float32:
+    adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
+    center = np.float32(axis.size) / np.float32(2)
+    return center * (np.float32(1) - adjustment) + (x + HALF) / axis.scale - HALF
 
 
-def _align_corners(x: np.float32, of: _Axis) -> np.float32:
-    return np.float32(0) if of.resized == 1 else x * np.float32(of.size - 1) / np.float32(of.resized - 1)
+def _align_corners(x: np.float32, axis: _Axis) -> np.float32:
+    return np.float32(0) if axis.resized == 1 else x * np.float32(axis.size - 1) / np.float32(axis.resized - 1)
 
 
 COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": lambda x, of: _half_pixel(x, of) if of.resized > 1 else np.float32(0),
-    "asymmetric": lambda x, of: x / of.scale,
+    "pytorch_half_pixel": lambda x, axis: _half_pixel(x, axis) if axis.resized > 1 else np.float32(0),
+    "asymmetric": lambda x, axis: x / axis.scale,
     "align_corners": _align_corners,
-    "tf_half_pixel_for_nn": lambda x, of: (x + HALF) / of.scale,
+    "tf_half_pixel_for_nn": lambda x, axis: (x + HALF) / axis.scale,
 }
-"""coordinate_transformation_mode → the place of an index of the result among the operand's."""
+"""coordinate_transformation_mode → where an index of the result lies among those of the operand."""
 
 
 def _round_prefer_ceil(x: np.float32) -> np.float32:
@@ -166,7 +169,7 @@ NEAREST: Mapping[str, Callable[[np.float32], np.float32]] = {
     "floor": lambda x: np.float32(np.floor(x)),
     "ceil": lambda x: np.float32(np.ceil(x)),
 }
-"""nearest_mode → the index that a place between indices takes."""
+"""nearest_mode → which index a place between two indices is rounded to."""
 
 
 def _clipped(places: map[np.float32], size: int) -> tuple[int, ...]:
@@ -174,7 +177,7 @@ def _clipped(places: map[np.float32], size: int) -> tuple[int, ...]:
 
 
 def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tuple[int, ...]:
-    """For each place the first index, its weight and that of the next one."""
+    """For each place an index of the operand, its weight, and the weight of the next index."""
     found: list[int] = []
     for place in places:
         inside = min(max(float(place), 0.0), float(size - 1))
@@ -189,4 +192,4 @@ def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tup
     return tuple(found)
 
 
-RESIZE = {"interpolate": (drop_interpolate_of_all,)}
+RESIZE_RULES = {"interpolate": (drop_interpolate_of_all,)}

@@ -6,7 +6,7 @@ anything itself. The replacement computes the same outputs, under the same names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,13 @@ def joined(first: Replacement, second: Replacement) -> Replacement:
         {**first.constants, **second.constants},
         {**first.aliases, **second.aliases},
     )
+
+
+def fresh_name(name: str, *taken: Container[str]) -> str:
+    """The name, with as many primes as make it differ from all that are taken."""
+    while any(name in names for names in taken):
+        name += "'"
+    return name
 
 
 class View:
@@ -72,14 +79,12 @@ class View:
         return self._users.get(name, [])
 
     def is_read_once(self, name: str) -> bool:
-        """True when one operator, once, reads a tensor. It may be False for a short while after the others went."""
+        """True when one operator, once, reads a tensor. It may still be False for a while after other readers went."""
         return self._uses.get(name, 0) == 1
 
     def fresh(self, name: str) -> str:
         """A name that no tensor has yet, made from the given one."""
-        while name in self._types:
-            name += "'"
-        return name
+        return fresh_name(name, self._types)
 
     def _accept(self, change: Replacement) -> None:
         self._types |= change.tensors
@@ -157,7 +162,7 @@ def drop_dead_code(graph: Graph) -> Graph:
     return replace(
         graph,
         operators=tuple(kept),
-        tensors={name: of for name, of in graph.tensors.items() if name in named},
+        tensors={name: tensor_type for name, tensor_type in graph.tensors.items() if name in named},
         constants={name: value for name, value in graph.constants.items() if name in live},
     )
 

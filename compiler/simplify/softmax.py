@@ -1,7 +1,7 @@
 """Softmax along any dimension: `softmax`, which is over channels, with the moves of elements around it.
 
 Source: https://onnx.ai/onnx/operators/onnx__Softmax.html. From opset 13 on it is along `axis`; before, along `axis` and
-all dimensions after it. What stands around the one over channels is what matrix products have around theirs
+all dimensions after it. The moves around it are the same as those around matrix products
 (compiler/simplify/computed_products.py), so that the scores of an attention stay where they are.
 """
 
@@ -16,7 +16,7 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 ALONG_ONE = 13
-"""The opset from which on one dimension is meant."""
+"""From this opset on, a softmax is along one dimension."""
 
 
 def softmax(operator: Operator, view: View) -> Replacement | None:
@@ -66,17 +66,17 @@ class _Chain:
     def _shape(self, name: str) -> Sequence[int]:
         return (self._change.tensors.get(name) or self._view.type(name)).shape
 
-    def _add(self, part: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
-        made = self._view.fresh(f"{self._operator.name}.{part or kind}")
-        of = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
-        operator = self._made(part, kind, source, made, attributes)
-        self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: of})
+    def _add(self, suffix: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
+        made = self._view.fresh(f"{self._operator.name}.{suffix or kind}")
+        tensor_type = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
+        operator = self._made(suffix, kind, source, made, attributes)
+        self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: tensor_type})
         return made
 
     def _ended(self, kind: str, source: str, result: str, **attributes: object) -> Replacement:
         last = self._made("back", kind, source, result, attributes)
         return replace(self._change, operators=(*self._change.operators, last))
 
-    def _made(self, part: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
-        name = f"{self._operator.name}.{part}" if part else self._operator.name
+    def _made(self, suffix: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
+        name = f"{self._operator.name}.{suffix}" if suffix else self._operator.name
         return Operator(name, kind, (source,), (made,), attributes, self._operator.nodes)

@@ -1,4 +1,4 @@
-"""Functions of one quantised tensor as tables: of eight bits there are 256 values, so a table is exact.
+"""Functions of one quantised tensor as tables: eight bits have 256 values, so a table is exact.
 
 Whatever is computed element by element from one tensor between its DequantizeLinear and a QuantizeLinear, with
 constants for all channels or for each, becomes one `lookup`: Sigmoid, HardSwish as one node or as five, x · sigmoid(x),
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
+from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -32,13 +33,13 @@ FUNCTIONS = frozenset(
 """ONNX operators that compute each element of their result from the same element of their operands."""
 
 ELEMENTWISE = (*BINARY, "clamp", "affine")
-"""Canonical operators that do."""
+"""Canonical operators that do the same."""
 
-INTEGER = (*BINARY, "rescale", "lookup")
+ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
 
 MOST_OPERATORS = 64
-"""In one region; far more than any activation function is written with."""
+"""The most operators of one function; no activation function is written with nearly as many."""
 
 
 def function_of_one(operator: Operator, view: View) -> Replacement | None:
@@ -51,7 +52,7 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
     if len(computing) < 2 and not any(o.kind in FUNCTIONS for o in computing):
         return None
     source, result = view.type(leaf), view.type(operator.outputs[0])
-    if any(of.quantization is None or of.quantization.axis is not None for of in (source, result)):
+    if any(q is None or q.axis is not None for q in (source.quantization, result.quantization)):
         return None
     if source.shape != view.type(operator.outputs[0]).shape:
         return None
@@ -116,7 +117,7 @@ class _Region:
 def _lookup(
     operators: tuple[Operator, ...], leaf: str, constants: Mapping[str, NDArray[np.float64]], view: View
 ) -> Replacement | None:
-    """The lookup that takes the place of some operators; the last one's result is its result."""
+    """The lookup that takes the place of some operators, and makes the result of the last one."""
     table = _table(operators, leaf, constants, view)
     if table is None:
         return None
@@ -150,7 +151,7 @@ def _table(
     is_varying = any(value.size > 1 for value in constants.values()) or any(table.ndim > 1 for table in tables)
     if is_varying and len(source.shape) < 2:
         return None
-    channels = source.shape[1] if is_varying else 1
+    channels = source.shape[CHANNEL] if is_varying else 1
     shape = (1, channels, high - low + 1)
     names = {name for o in operators for name in (*o.inputs, *o.outputs) if name}
     types = {name: replace(view.type(name), shape=shape) for name in names if name not in constants}
@@ -171,7 +172,7 @@ def _by_channel(value: NDArray[Any], rank: int) -> NDArray[Any] | None:
     return value.reshape(1, -1, 1) if is_of_channels else None
 
 
-TABLES = {
+TABLE_RULES = {
     "quantize": (function_of_one,),
-    **dict.fromkeys(INTEGER, (function_of_lookups,)),
+    **dict.fromkeys(ON_INTEGERS, (function_of_lookups,)),
 }

@@ -1,7 +1,7 @@
 """ConvTranspose: each element of the operand times the kernel, added into the result `stride` apart.
 
 Source: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html. The canonical operator has its weights as a convolution
-has them, [O, I / group, R, S]; what is not padding at the start follows from the result's shape.
+has them, [O, I / group, R, S], and the padding at the start; that at the end follows from the result's shape.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tilewright.compiler.graph.graph import Operator, Quantization, describe
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+from tilewright.compiler.simplify.windows import SPATIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class _Spread:
     group: int
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    crops: tuple[int, ...]  # what of the sums goes at the start
+    crops: tuple[int, ...]  # how many sums are cut off at the start
 
 
 def conv_transpose(operator: Operator, view: View) -> Replacement | None:
@@ -76,7 +77,7 @@ def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...],
         raise CompileError(f"{who}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID")
     crops = (0,) * rank if auto_pad == "VALID" else pads[:rank]
     if shape is not None or auto_pad.startswith("SAME"):
-        sizes = zip(source[2:], result[2:], kernel, strides, dilations, extra, strict=True)
+        sizes = zip(source[SPATIAL:], result[SPATIAL:], kernel, strides, dilations, extra, strict=True)
         totals = [max(0, (i - 1) * s + e + (k - 1) * d + 1 - o) for i, o, k, s, d, e in sizes]
         crops = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
     if min(crops) < 0:
@@ -90,15 +91,15 @@ def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> 
     kernel = [1] * (2 - rank) + kernel
     grouped = weights.values.reshape(group, inputs // group, outputs, *kernel)
     values = np.ascontiguousarray(grouped.swapaxes(1, 2)).reshape(group * outputs, inputs // group, *kernel)
-    of = weights.quantization
-    if of is None or of.axis is None:
-        return Weights(values, of)
-    if of.axis == 1:
-        return Weights(values, Quantization(of.scales * group, of.zero_points * group, 0))
-    if of.axis == 0 and inputs == group:
-        scales = tuple(scale for scale in of.scales for _ in range(outputs))
-        zeros = tuple(zero for zero in of.zero_points for _ in range(outputs))
-        return Weights(values, replace(of, scales=scales, zero_points=zeros))
+    quantization = weights.quantization
+    if quantization is None or quantization.axis is None:
+        return Weights(values, quantization)
+    if quantization.axis == 1:
+        return Weights(values, Quantization(quantization.scales * group, quantization.zero_points * group, 0))
+    if quantization.axis == 0 and inputs == group:
+        scales = tuple(scale for scale in quantization.scales for _ in range(outputs))
+        zeros = tuple(zero for zero in quantization.zero_points for _ in range(outputs))
+        return Weights(values, replace(quantization, scales=scales, zero_points=zeros))
     raise CompileError(
         f"{describe(operator)}: its weights have scales along another dimension than the output channels, axis 1"
     )

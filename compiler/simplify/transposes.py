@@ -1,4 +1,4 @@
-"""Transposes: pairs that undo each other go, and those that no element moves by or that weights can take over.
+"""Transposes: pairs that undo each other go, and so do those that move no element or that weights can take over.
 
 Everything on the machine is [N, C, H, W]. Example: Transpose to [N, H, W, C], Relu, Transpose back is Relu. A transpose
 that stays may only be at an end of the graph, where the host orders the elements; others are refused.
@@ -32,7 +32,7 @@ def transpose(operator: Operator, view: View) -> Replacement | None:
 
 
 def turned(weights: Weights, axes: tuple[int, ...]) -> Weights:
-    """A constant transposed, with what its integers mean."""
+    """A constant transposed, together with the meaning of its integers."""
     quantization = weights.quantization
     if quantization is not None and quantization.axis is not None:
         quantization = replace(quantization, axis=axes.index(quantization.axis))
@@ -50,7 +50,7 @@ def merge_transposes(operator: Operator, view: View) -> Replacement | None:
 
 
 def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
-    """A transpose that keeps the order of all dimensions but those of size 1: [1, 1, H, W] → [1, H, W, 1]."""
+    """A transpose that only moves dimensions of size 1 is a reshape: [1, 1, H, W] → [1, H, W, 1]."""
     shape = view.type(operator.inputs[0]).shape
     moved = [axis for axis in operator.attributes["axes"] if shape[axis] != 1]
     if moved != sorted(moved):
@@ -61,8 +61,8 @@ def transpose_to_reshape(operator: Operator, view: View) -> Replacement | None:
 def transpose_after_binary(operator: Operator, view: View) -> Replacement | None:
     """add(transpose(a), transpose(b)) → transpose(add(a, b)), so that the transpose meets one that undoes it.
 
-    The same for all operators of two operands. A constant operand is transposed here, an input by the host; of another
-    that is transposed for somebody else already, that transpose serves.
+    The same for all operators of two operands. A constant operand is transposed here, an input by the host. For any
+    other operand, the result of a transpose that another operator reads already is taken.
     """
     before = next((o for name in operator.inputs if (o := view.producer(name, "transpose")) is not None), None)
     if before is None:
@@ -83,10 +83,10 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
             types[turned] = replace(view.type(name), shape=constants[turned].shape)
             inputs.append(turned)
         elif _is_from_host(name, view) and not _is_from_host(before.inputs[0], view):
-            ordered, of = view.fresh(f"{name}.untransposed"), view.type(name)
-            if len(of.shape) != len(axes):
+            ordered, tensor_type = view.fresh(f"{name}.untransposed"), view.type(name)
+            if len(tensor_type.shape) != len(axes):
                 return None
-            types[ordered] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+            types[ordered] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in back))
             turns.append(replace(before, name=f"{operator.name}.turn", inputs=(name,), outputs=(ordered,),
                                  attributes={"axes": back}))  # fmt: skip
             inputs.append(ordered)
@@ -98,8 +98,8 @@ def transpose_after_binary(operator: Operator, view: View) -> Replacement | None
             inputs.append(found)
     result = operator.outputs[0]
     middle = view.fresh(f"{result}.untransposed")
-    of = view.type(result)
-    types[middle] = replace(of, shape=tuple(of.shape[axis] for axis in back))
+    tensor_type = view.type(result)
+    types[middle] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in back))
     made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
     after = replace(before, inputs=(middle,), outputs=(result,))
     return Replacement((*turns, made, after), types, constants)
@@ -113,7 +113,7 @@ def _is_from_host(name: str, view: View) -> bool:
 
 
 def _is_for_one(operator: Operator, axes: tuple[int, ...], view: View) -> bool:
-    """Whether the transposes of an operator's operands go when it does not read them: others would bring it back."""
+    """Whether no other operator reads the transposes of an operator's operands: then they go with this rewrite."""
     return all(view.is_read_once(name) for name in operator.inputs if _turned_by(name, axes, view))
 
 
@@ -136,10 +136,10 @@ def transpose_into_product(operator: Operator, view: View) -> Replacement | None
     weights = constant_weights(operator.inputs[1], view)
     if before is None or weights is None or before.attributes["axes"][0] != 0 or operator.attributes["group"] != 1:
         return None
-    of, axes = view.type(operator.inputs[0]), before.attributes["axes"]
-    is_whole = of.shape[1:] == weights.values.shape[1:] and not any(operator.attributes["pads"])
+    tensor_type, axes = view.type(operator.inputs[0]), before.attributes["axes"]
+    is_whole = tensor_type.shape[1:] == weights.values.shape[1:] and not any(operator.attributes["pads"])
     quantization = weights.quantization
-    if not is_whole or of.quantization is None or quantization is None or quantization.axis not in (None, 0):
+    if not is_whole or tensor_type.quantization is None or quantization is None or quantization.axis not in (None, 0):
         return None
     values = np.ascontiguousarray(weights.values.transpose(*np.argsort(axes)))
     _, change = stored_weights(Weights(values, quantization), f"{operator.name}.weight", view)
@@ -173,7 +173,7 @@ def is_at_the_start(operator: Operator, graph: Graph) -> bool:
     return False
 
 
-TRANSPOSES = {
+TRANSPOSE_RULES = {
     "transpose": (merge_transposes, transpose_to_reshape),
     **dict.fromkeys(BINARY, (transpose_after_binary,)),
     "conv": (transpose_into_product,),

@@ -21,7 +21,7 @@ class Weights:
 
     @property
     def real(self) -> NDArray[np.float64]:
-        """What the values mean, exactly enough that nothing is lost of a 32-bit integer."""
+        """What the values mean, precisely enough for any 32-bit integer."""
         if self.quantization is None:
             return self.values.astype(np.float64)
         scales, zeros = spread_scales(self.quantization, self.values.shape)
@@ -37,13 +37,13 @@ def constant_weights(name: str, view: View) -> Weights | None:
 
 
 def stored_weights(weights: Weights, name: str, view: View) -> tuple[str, Replacement]:
-    """Make a constant of these weights: the float tensor's name, and what has to be added to the graph."""
+    """A constant of these weights: the name of the float tensor, and what has to be added to the graph."""
     quantization = weights.quantization
     constant = view.fresh(name)
-    of = TensorType(weights.values.dtype.name, weights.values.shape, quantization)
+    constant_type = TensorType(weights.values.dtype.name, weights.values.shape, quantization)
     if quantization is None:
-        return constant, Replacement((), {constant: of}, {constant: weights.values})
+        return constant, Replacement((), {constant: constant_type}, {constant: weights.values})
     real = view.fresh(f"{name}.real")
     operator = Operator(f"{name}.dequantize", "dequantize", (constant,), (real,))
-    types = {constant: of, real: TensorType("float32", of.shape)}
+    types = {constant: constant_type, real: TensorType("float32", constant_type.shape)}
     return real, Replacement((operator,), types, {constant: weights.values})

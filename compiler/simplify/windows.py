@@ -9,6 +9,9 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TensorType, describe
 from tilewright.compiler.simplify.attributes import Attributes
 
+SPATIAL = 2
+"""The first spatial dimension of a tensor [N, C, …], whatever its rank."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -39,7 +42,7 @@ def read_window(attributes: Attributes, kernel: tuple[int, ...], source: TensorT
     if min(pads) < 0:
         raise CompileError(f"{describe(operator)}: pads = {list(pads)}; expected no negative padding")
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        pads = _same_pads(auto_pad, kernel, strides, dilations, source.shape[2:], result.shape[2:])
+        pads = _same_pads(auto_pad, kernel, strides, dilations, source.shape[SPATIAL:], result.shape[SPATIAL:])
     elif auto_pad == "VALID":
         pads = (0,) * (2 * rank)
     elif auto_pad != "NOTSET":
@@ -65,7 +68,7 @@ def _same_pads(
     source: tuple[int, ...],
     result: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Padding so that the result has source / stride elements; the odd one at the end (UPPER) or the start (LOWER)."""
+    """Padding for a result of source / stride elements; the odd element is at the end (UPPER) or the start (LOWER)."""
     begin, end = [], []
     for k, s, d, i, o in zip(kernel, strides, dilations, source, result, strict=True):
         total = max(0, (o - 1) * s + (k - 1) * d + 1 - i)

@@ -1,6 +1,6 @@
 """The float network that is to be quantised: read, checked, and in the form that quantises best.
 
-Reading, shapes and conversion between operator sets are the onnx package's, as in the compiler.
+The onnx package reads it, infers its shapes and converts its operator set, as in the compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.reason import first_line
 
 Model = str | Path | bytes | onnx.ModelProto
-"""A file's path, its content, or what it holds."""
+"""A file's path, its content, or the model in it."""
 
 OLDEST_OPSET, NEWEST_OPSET = 17, 21
 """Operator sets in which QDQ networks are written: every tool that reads QDQ reads these."""
@@ -53,7 +53,7 @@ class FloatModel:
 
     name: str  # what messages call it
     plain: onnx.ModelProto
-    prepared: onnx.ModelProto  # the same function; nothing in it is better folded into something else
+    prepared: onnx.ModelProto  # the same function, with all folded that quantises better folded
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -106,7 +106,7 @@ def _require_float(model: onnx.ModelProto, name: str) -> None:
 
 
 def _without_initial_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Old files list their weights as inputs too, and their format wants it so; newer ones are made of them."""
+    """Without weights among the inputs. Old versions of the format want them there: such a file gets a newer one."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     made.ir_version = min(max(model.ir_version, OLDEST_IR), NEWEST_IR)
@@ -131,7 +131,7 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """With every tensor's type, and a name for every node."""
+    """The model with the type of every tensor, and a name for every node."""
     taken = {node.name for node in model.graph.node}
     for position, node in enumerate(model.graph.node):
         if not node.name:

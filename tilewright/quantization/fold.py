@@ -1,7 +1,7 @@
-"""What is better done before quantising: constants computed, normalisation and biases inside the product before them.
+"""Folds what is better folded before quantising: constants, and normalisation and biases into the product before them.
 
-The work is onnxscript's: its optimiser folds constants and BatchNormalization, and drops Identity and Dropout. The
-rules here are those that it has not: an addition of constants after a product is the product's bias.
+onnxscript does most of it: its optimiser folds constants and BatchNormalization, and drops Identity and Dropout. The
+rules here are those that it lacks: constants that are added after a product become the product's bias.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _per_channel(value: ir.Value, rank: int, count: int) -> NDArray[np.float32] 
 
 
 def _restore_names(folded: onnx.ModelProto, original: onnx.ModelProto) -> None:
-    """Give nodes that a rule made the name of the node of their kind whose result they compute, with what follows it.
+    """Give each node that a rule made the name of the nearest original node of its kind on the way to its result.
 
     Example: conv1 and bn1 became a Conv that makes bn1's result; it is called conv1.
     """

@@ -1,4 +1,4 @@
-"""Gemm in one form, the one that the quantiser takes: alpha in its weights, beta in its bias, the bias one row.
+"""Gemm in the form that the quantiser takes: alpha is in the weights, beta in the bias, and the bias is one row.
 
 ONNX lets the bias be [N], [1, N], [1] or a scalar; with scales by channel, ONNX Runtime's quantiser takes only [N].
 """

@@ -18,16 +18,16 @@ from tilewright.quantization.samples import Samples
 from tilewright.quantization.tensors import Tensors
 
 EIGHT_BITS_DB = 49.9
-"""What eight bits give a full-scale sine, 6.02 · 8 + 1.76: no layer is blamed for what its operand loses to that."""
+"""The ratio of a full-scale sine in eight bits, 6.02 · 8 + 1.76; no layer is blamed for falling to it."""
 
 LOWEST_DB = -100.0
-"""Stands for all noise and no signal."""
+"""The ratio of noise without a signal."""
 
 HURTS_DB = 3.0
-"""A layer hurts if it at least doubles the noise's power."""
+"""A layer hurts if it at least doubles the power of the noise."""
 
 MOST_NAMED = 5
-"""So many of the layers that hurt are named."""
+"""The most layers that are named as hurting."""
 
 INPUT = "input"
 """Stands for the operator of a network's input."""

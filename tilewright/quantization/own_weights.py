@@ -1,4 +1,4 @@
-"""A constant that products read along different dimensions becomes one constant for each: scales go by output channel.
+"""Gives products that read one constant along different dimensions a copy each: scales go by output channel.
 
 Example: tied weights [8, 8] in a Gemm and, transposed, in another have their output channels in dimension 1 and in 0.
 """
@@ -26,7 +26,7 @@ def own_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _output_channels(node: onnx.NodeProto) -> int | None:
-    """The dimension of a product's weights that its result has, too."""
+    """The dimension of a product's weights that is the channels of its result."""
     match node.op_type:
         case "Conv":
             return 0

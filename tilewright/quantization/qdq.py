@@ -20,7 +20,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.source import reads
-from tilewright.compiler.simplify.binary import BINARIES
+from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
@@ -30,7 +30,7 @@ from tilewright.quantization.reason import first_line
 ACTIVATIONS = ("int8", "uint8")
 
 OPERATORS = frozenset(
-    kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARIES) if kind not in QUANTIZERS and "onnx." in kind
+    kind.removeprefix("onnx.") for kind in (*CANONICALIZE, *BINARY_RULES) if kind not in QUANTIZERS and "onnx." in kind
 )
 """Operators that are quantised: those that the compiler has a rule for."""
 
@@ -38,19 +38,19 @@ KEEP_PARAMETERS = frozenset(
     ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu")
     + ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization")
 )
-"""Operators whose constants of channels stay float: the compiler takes them into its own, and 8 bits would be fewer."""
+"""Operators whose constants for channels stay float: the compiler folds them into constants wider than 8 bits."""
 
-OF_TWO = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
-"""Of them, those whose constants may also be of each position: an encoding of positions is quantised like weights."""
+ADDS_POSITIONS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
+"""Those of them whose constants may differ by position, as an encoding of positions does: these become int8."""
 
 PICKS = frozenset(("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile"))
-"""Operators whose result holds only elements of their operand, and that ONNX Runtime gives a scale of its own."""
+"""Operators that only pick elements of their operand, but whose result ONNX Runtime gives a scale of its own."""
 
 REMOVABLE = ("Relu", "Clip")
-"""What the quantiser turns into the range of the operator before it."""
+"""Operators that the quantiser replaces by the range of the operator before."""
 
 SAME_SCALE_MODES = ("reflect", "edge", "wrap")
-"""Of Pad: its result holds only values of its operand."""
+"""Modes in which the result of Pad holds only values of its operand."""
 
 PRODUCER = "tilewright"
 
@@ -66,7 +66,8 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
-    data = {tensor: TensorData(lowest=of.low, highest=of.high) for tensor, of in map(_usable, ranges.items())}
+    usable = dict(map(_usable, ranges.items()))
+    data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
     options = {
         "WeightSymmetric": True,
         "ForceQuantizeNoInputCheck": True,
@@ -99,7 +100,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:
-    """Activations of the float network that the other has in eight bits, and what they are called there."""
+    """Activations of the float network that the quantised one has in eight bits, and their names there."""
     makers = {output: node for node in quantized.graph.node for output in node.output}
     names = {}
     inputs = [value.name for value in float_model.graph.input]
@@ -118,7 +119,7 @@ def _is_quantized(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) 
 
 
 def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], captured: Set[str]) -> bool:
-    """True where ONNX Runtime's way is not the right one: it would quantise parameters, or drop what limits.
+    """True where ONNX Runtime would do the wrong thing: quantise parameters, or drop an operator that limits.
 
     `captured` tensors are read inside control flow, where it does not look.
     """
@@ -148,9 +149,11 @@ def _clips_around_zero(node: onnx.NodeProto, constants: dict[str, onnx.TensorPro
 def _mark(
     quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], ranks: Mapping[str, int]
 ) -> None:
-    """Quantise a node's activations and leave its constants of channels; what picks elements has one scale."""
+    """Quantise a node's activations, not its constants for channels; what only picks elements keeps its scale."""
     for tensor in node.input:
-        if node.op_type in OF_TWO and tensor in constants and not _is_of_channels(constants[tensor], node, ranks):
+        if node.op_type not in ADDS_POSITIONS or tensor not in constants:
+            continue
+        if not _is_of_channels(constants[tensor], node, ranks):
             quantizer.quantize_weight_tensor(tensor)
     keeps_scale = node.op_type in PICKS or (node.op_type == "Pad" and _pads_with_its_own(node, constants))
     for tensor in node.input:
@@ -164,7 +167,7 @@ def _mark(
 
 
 def _is_of_channels(constant: onnx.TensorProto, node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
-    """Whether the compiler takes a constant into its own: one value for each index of dimension 1, or one for all."""
+    """Whether the compiler folds a constant: it has one value for each index of dimension 1, or one for all."""
     if node.op_type in ("Max", "Min"):
         return False
     rank = max(ranks.get(tensor, 0) for tensor in node.input)
@@ -191,7 +194,7 @@ def _pads_with_its_own(node: onnx.NodeProto, constants: Mapping[str, onnx.Tensor
 def _per_tensor_weights(
     nodes: Sequence[onnx.NodeProto], constants: Mapping[str, onnx.TensorProto], element: Any
 ) -> dict[str, list[dict[str, Any]]]:
-    """Weights of grouped transposed convolutions: their channels share indices of the weights' dimensions."""
+    """One scale for weights of grouped transposed convolutions: no dimension of theirs is the output channels."""
     groups = {node.input[1]: a.i for node in nodes for a in node.attribute if a.name == "group"}
     grouped = {n.input[1] for n in nodes if n.op_type == "ConvTranspose" and groups.get(n.input[1], 1) > 1}
     return {name: [{"quant_type": element, "symmetric": True}] for name in sorted(grouped) if name in constants}
@@ -201,13 +204,13 @@ def _per_tensor_weights(
 
 
 def _usable(item: tuple[str, Range]) -> tuple[str, Range]:
-    """A tensor that is always 0 gets a range: else the quantiser makes it -128 … 127, and a Relu would be lost."""
-    tensor, of = item
-    return (tensor, of) if of.low < 0 or of.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
+    """A tensor that is always 0 gets a range: the quantiser would make it -128 … 127, and a Relu would be lost."""
+    tensor, values = item
+    return (tensor, values) if values.low < 0 or values.high > 0 else (tensor, Range(np.float32(0), np.float32(1)))
 
 
 def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy that says, in the quantiser's own way, that its shapes are inferred: else it goes through files."""
+    """A copy marked as having all shapes inferred; the quantiser would infer them again, by way of files."""
     from onnxruntime.quantization.quant_utils import add_infer_metadata
 
     made = onnx.ModelProto()
@@ -217,7 +220,7 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Nodes in order, types of all tensors, and no marks of the tools."""
+    """The model with nodes in order, types of all tensors, and no marks of the tools."""
     ordered: onnx.ModelProto = ir.to_proto(TopologicalSortPass()(ir.from_proto(model)).model)
     del ordered.graph.value_info[:]
     del ordered.metadata_props[:]
@@ -231,7 +234,7 @@ def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """The quantiser logs advice that has nothing to do here, to the root logger, which would get a handler by that."""
+    """Keep the quantiser's advice, which does not apply here, from the root logger, and that from getting a handler."""
     root, handler = logging.getLogger(), logging.NullHandler()
     level = root.level
     root.addHandler(handler)

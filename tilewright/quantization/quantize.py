@@ -21,7 +21,7 @@ from tilewright.quantization.samples import Calibration, Samples, read_samples
 from tilewright.quantization.tensors import Tensors
 
 SAME_FUNCTION_DB = 60.0
-"""Folding changes float32 sums by rounding, far less than this."""
+"""Folding changes how float32 sums are rounded: the noise of that is far below this ratio."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def quantize(
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:
-    """Folding is other people's code: its result is compared with the model as it is, on the first sample."""
+    """Compare the folded model with the original on the first sample: folding is done by other packages."""
     first = Samples({name: array[:1] for name, array in samples.arrays.items()})
     outputs = {name: name for name in model.outputs}
-    exact, folded = (Tensors(of, list(outputs), model.name) for of in (model.plain, model.prepared))
+    exact, folded = (Tensors(form, list(outputs), model.name) for form in (model.plain, model.prepared))
     wrong: Sequence[str] = [
         tensor
         for tensor, ratio in signal_to_noise(exact, folded, outputs, first).items()

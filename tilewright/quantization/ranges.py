@@ -24,10 +24,10 @@ from tilewright.quantization.tensors import Tensors
 METHODS = ("minmax", "percentile", "entropy")
 
 HISTOGRAM_BINS = {"percentile": 2048, "entropy": 512}
-"""ONNX Runtime's own 2048; its 128 of `entropy` leave that method no choice, and its time grows with their square."""
+"""2048 is ONNX Runtime's own number. Its 128 leave `entropy` no choice; the time of that grows with their square."""
 
 QUANTIZED_BINS = 128
-"""What the method `entropy` compares histograms to, as in ONNX Runtime."""
+"""The bins of the histograms that `entropy` compares with, as in ONNX Runtime."""
 
 DEFAULT_PERCENTILE = 99.999
 """ONNX Runtime's: one value in 100 000 is cut off."""
@@ -35,7 +35,7 @@ DEFAULT_PERCENTILE = 99.999
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A tensor's values lie between `low` and `high`, or those that are not cut off do."""
+    """A tensor's values lie between `low` and `high`; rare ones beyond may be cut off."""
 
     low: np.float32
     high: np.float32
@@ -95,7 +95,7 @@ def _without_rare(
     """The ranges that ONNX Runtime's method chooses from histograms over all samples; constant tensors are left out."""
     from onnxruntime.quantization.calibrate import HistogramCollector
 
-    wanted = [tensor for tensor, of in ranges.items() if of.low < of.high]
+    wanted = [tensor for tensor, values in ranges.items() if values.low < values.high]
     if not wanted:
         return {}
     bins = HISTOGRAM_BINS[method]
@@ -109,10 +109,10 @@ def _without_rare(
     return {tensor: Range(np.float32(chosen[tensor][0]), np.float32(chosen[tensor][1])) for tensor in wanted}
 
 
-def _empty_histogram(of: Range, method: str, bins: int) -> Sequence[Any]:
+def _empty_histogram(values: Range, method: str, bins: int) -> Sequence[Any]:
     """A histogram as the collector keeps it: of absolute values for percentiles, else symmetric around 0."""
-    largest = np.maximum(np.abs(of.low), np.abs(of.high))
+    largest = np.maximum(np.abs(values.low), np.abs(values.high))
     counts: NDArray[np.int64] = np.zeros(bins, np.int64)
     if method == "percentile":
-        return counts, np.linspace(0, largest, bins + 1).astype(np.float32), of.low, of.high
-    return counts, np.linspace(-largest, largest, bins + 1).astype(np.float32), of.low, of.high, largest
+        return counts, np.linspace(0, largest, bins + 1).astype(np.float32), values.low, values.high
+    return counts, np.linspace(-largest, largest, bins + 1).astype(np.float32), values.low, values.high, largest

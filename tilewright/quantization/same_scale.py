@@ -1,8 +1,8 @@
 """Tensors that a Concat joins get the range of its result, so that joining them only moves them.
 
-Nothing is lost by that: the Concat's result has this range in any case. A tensor that others read too keeps its own
-range; so does one that is averaged and goes beyond the joined range, and one whose range is a limit (of a Clip, or of a
-Relu where the joined range has negative values).
+Nothing is lost: the Concat's result has this range in any case. A tensor keeps its own range if others read it too, if
+it is averaged and goes beyond the joined range, or if its range is a limit (of a Clip, or of a Relu where the joined
+range has negative values).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import onnx
 from tilewright.quantization.qdq import PICKS
 from tilewright.quantization.ranges import Range
 
-MOVES = PICKS | frozenset(
+SAME_SCALE = PICKS | frozenset(
     ("AveragePool", "Flatten", "MaxPool", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 )
 """Operators whose result is given the scale of their first operand."""
 
 AVERAGES = ("AveragePool", "Resize")
-"""Those of them whose result may depend on values beyond its range; the others only pick elements, in order of size."""
+"""Those of them whose result may depend on values beyond its range; the others only pick elements."""
 
 
 def join_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -44,9 +44,9 @@ def _widen(
     makers: Mapping[str, onnx.NodeProto],
     readers: Mapping[str, int],
 ) -> None:
-    """Give a tensor the range, and those before it that share its scale; or leave it if something speaks against."""
+    """Give the range to a tensor and to those before it that share its scale, unless one of them must keep its own."""
     chain, averages = [tensor], False
-    while chain[-1] in makers and makers[chain[-1]].op_type in MOVES:
+    while chain[-1] in makers and makers[chain[-1]].op_type in SAME_SCALE:
         averages |= makers[chain[-1]].op_type in AVERAGES
         chain.append(makers[chain[-1]].input[0])
     maker = makers.get(chain[-1])

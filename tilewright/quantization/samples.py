@@ -15,10 +15,10 @@ from tilewright.files import read_arrays
 from tilewright.quantization.float_model import Input
 
 RANDOM = "random"
-"""What stands in place of data where only cycles matter."""
+"""Given in place of data where only cycles matter."""
 
 RANDOM_COUNT = 8
-"""Random samples for each network."""
+"""How many random samples a network gets."""
 
 Feed = Mapping[str, NDArray[Any]]
 """Input → its array."""
@@ -54,7 +54,7 @@ def read_samples(calibration: Calibration, inputs: Sequence[Input], seed: int = 
     given = calibration if isinstance(calibration, Mapping) else read_arrays(calibration)
     source = "the calibration data" if isinstance(calibration, Mapping) else str(calibration)
     _require_names(given, inputs, source)
-    arrays = {of.name: _as_samples(np.asarray(given[of.name]), of, source) for of in inputs}
+    arrays = {entry.name: _as_samples(np.asarray(given[entry.name]), entry, source) for entry in inputs}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
         came = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
@@ -66,39 +66,41 @@ def _random(inputs: Sequence[Input], seed: int) -> Samples:
     if seed < 0:
         raise InputError(f"the seed is {seed}; expected 0 or more")
     generator = np.random.default_rng(seed)
-    for of in inputs:
-        if of.dtype != "float32":
+    for entry in inputs:
+        if entry.dtype != "float32":
             raise InputError(
-                f"--calibration {RANDOM}: input {of.name!r} is {of.dtype}, and only float32 ones can be made up; give "
-                "a .npz file"
+                f"--calibration {RANDOM}: input {entry.name!r} is {entry.dtype}, and only float32 ones can be made up; "
+                "give a .npz file"
             )
-    return Samples({of.name: generator.standard_normal((RANDOM_COUNT, *of.shape), np.float32) for of in inputs}, seed)
+    return Samples(
+        {entry.name: generator.standard_normal((RANDOM_COUNT, *entry.shape), np.float32) for entry in inputs}, seed
+    )
 
 
 def _require_names(given: Feed, inputs: Sequence[Input], source: str) -> None:
-    names = [of.name for of in inputs]
+    names = [entry.name for entry in inputs]
     if set(given) != set(names):
         came = ", ".join(map(repr, given)) or "nothing"
-        expected = ", ".join(f"{of.name!r} ({_described(of.dtype, of.shape)})" for of in inputs)
+        expected = ", ".join(f"{entry.name!r} ({_described(entry.dtype, entry.shape)})" for entry in inputs)
         raise InputError(f"{source}: expected an array for each input, {expected}; came {came}")
 
 
-def _as_samples(array: NDArray[Any], of: Input, source: str) -> NDArray[Any]:
+def _as_samples(array: NDArray[Any], entry: Input, source: str) -> NDArray[Any]:
     """The array as [samples, *shape], if it is what the input takes."""
-    is_stacked = array.shape[1:] == of.shape
-    is_batched = bool(of.shape) and array.ndim == len(of.shape) and array.shape[1:] == of.shape[1:]
-    if array.dtype.name != of.dtype or not (is_stacked or (is_batched and array.shape[0] % of.shape[0] == 0)):
+    is_stacked = array.shape[1:] == entry.shape
+    is_batched = bool(entry.shape) and array.ndim == len(entry.shape) and array.shape[1:] == entry.shape[1:]
+    if array.dtype.name != entry.dtype or not (is_stacked or (is_batched and array.shape[0] % entry.shape[0] == 0)):
         raise InputError(
-            f"{source}: array {of.name!r} is {_described(array.dtype.name, array.shape)}; expected "
-            f"{_described(of.dtype, _samples_first(of.shape))}, with any number N of samples"
+            f"{source}: array {entry.name!r} is {_described(array.dtype.name, array.shape)}; expected "
+            f"{_described(entry.dtype, _samples_first(entry.shape))}, with any number N of samples"
         )
     if not array.size:
-        raise InputError(f"{source}: array {of.name!r} is {_described(array.dtype.name, array.shape)}; it is empty")
-    samples = array.reshape(-1, *of.shape)
+        raise InputError(f"{source}: array {entry.name!r} is {_described(array.dtype.name, array.shape)}; it is empty")
+    samples = array.reshape(-1, *entry.shape)
     if array.dtype.kind == "f":
         wrong = np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(axis=1))
         if wrong.size:
-            raise InputError(f"{source}: array {of.name!r}, sample {wrong[0]} holds NaN or infinite values")
+            raise InputError(f"{source}: array {entry.name!r}, sample {wrong[0]} holds NaN or infinite values")
     return samples
 
 

@@ -1,4 +1,4 @@
-"""Runs a network and gives the values of any of its tensors: ONNX Runtime, nothing optimised away, in one thread."""
+"""The values of any tensors of a network, computed by ONNX Runtime in one thread, with nothing optimised away."""
 
 from __future__ import annotations
 

@@ -24,12 +24,14 @@ from tests.stored_values import stored_values
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.lower.lower import LOWERINGS, MOVES, lower
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nest, run_nests
 from tilewright.compiler.nest.nest import Affine
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
+from tilewright.compiler.simplify.kinds import NAMING
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.numeric import Interval
@@ -427,7 +429,7 @@ def test_a_graph_that_is_not_simplified_is_refused() -> None:
     graph = import_onnx(conv_model(np.random.default_rng(1)).SerializeToString())
     with pytest.raises(CompileError) as caught:
         lower(graph, base16())
-    known = ", ".join((*LOWERINGS, *MOVES))
+    known = ", ".join((*LOWERINGS, *NAMING))
     assert str(caught.value) == f"node 'x.q.quantize' (QuantizeLinear): expected a simplified graph, of {known}"
 
 

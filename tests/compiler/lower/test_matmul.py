@@ -13,12 +13,11 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.lower.matmul import transposition
-from tilewright.compiler.lower.network import Network, affine, identity_index
+from tilewright.compiler.lower.network import affine, identity_index, network_of
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Buffer, NestProgram
 from tilewright.compiler.nest.text import print_nests
-from tilewright.compiler.number_format import number_format
 from tilewright.compiler.pipeline import resume
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -55,14 +54,14 @@ def product(
 
 def in_real_numbers(graph: Graph, inputs: dict[str, NDArray[Any]], is_transposed: bool) -> NDArray[np.float64]:
     def real(name: str) -> NDArray[np.float64]:
-        of = graph.tensors[name].quantization
-        assert of is not None
-        return (inputs[name].astype(np.float64) - of.zero_point) * of.scale
+        quantization = graph.tensors[name].quantization
+        assert quantization is not None
+        return (inputs[name].astype(np.float64) - quantization.zero_point) * quantization.scale
 
     total = np.einsum("nkhm,nkhl->nlhm" if is_transposed else "nkhm,nlhk->nlhm", real("a"), real("b"))
-    of = graph.tensors["y"].quantization
-    assert of is not None
-    return np.clip(np.rint(0.5 * total / of.scale) + of.zero_point, -128, 127)
+    quantization = graph.tensors["y"].quantization
+    assert quantization is not None
+    return np.clip(np.rint(0.5 * total / quantization.scale) + quantization.zero_point, -128, 127)
 
 
 @pytest.mark.parametrize("is_transposed", [False, True], ids=["straight", "transposed"])
@@ -84,12 +83,12 @@ def test_product_is_that_of_real_numbers(
 @pytest.mark.parametrize("is_transposed", [False, True], ids=["straight", "transposed"])
 @pytest.mark.parametrize("machine", SQUARE)
 def test_machines_agree_with_the_nests(machine: str, is_transposed: bool) -> None:
-    of = load_machine(machine)
+    loaded = load_machine(machine)
     for sizes in SIZES:
         for zeros in ZEROS:
             graph, inputs = product(sizes, zeros, is_transposed)
-            nests = lower(graph, of)
-            assert np.array_equal(simulated(compiled(nests, of), inputs)["y"], run_nests(nests, inputs)["y"])
+            nests = lower(graph, loaded)
+            assert np.array_equal(simulated(compiled(nests, loaded), inputs)["y"], run_nests(nests, inputs)["y"])
 
 
 def test_an_array_whose_words_are_not_those_of_tensors_is_refused() -> None:
@@ -107,23 +106,23 @@ def test_an_array_whose_words_are_not_those_of_tensors_is_refused() -> None:
 @pytest.mark.parametrize("machine", ["base16", "tiny8"])
 @pytest.mark.parametrize("shape", [(1, 16, 1, 16), (2, 40, 3, 33), (1, 3, 2, 70), (1, 100, 1, 1)], ids=str)
 def test_transposition_exchanges_channels_and_columns(shape: tuple[int, ...], machine: str) -> None:
-    of = load_machine(machine)
+    loaded = load_machine(machine)
     values = np.random.default_rng(sum(shape)).integers(-128, 128, shape).astype(np.int8)
-    nests = exchanging(shape, of)
+    nests = exchanging(shape, loaded)
     expected = values.transpose(0, 3, 2, 1)
     assert np.array_equal(run_nests(nests, {"s": values})["t"], expected)
-    assert np.array_equal(simulated(compiled(nests, of), {"s": values})["t"], expected)
+    assert np.array_equal(simulated(compiled(nests, loaded), {"s": values})["t"], expected)
 
 
 def exchanging(shape: tuple[int, ...], machine: Machine) -> NestProgram:
     """t[n, w, h, c] = s[n, c, h, w]"""
     n, c, h, w = shape
-    network = Network(Graph("g", (), {}, {}, ("s",), {"t": "t"}, 13), number_format(machine), machine.lanes)
+    network = network_of(Graph("g", (), {}, {}, ("s",), {"t": "t"}, 13), machine)
     read = Access("s", (affine(("n", 1)), affine(("x", 1)), affine(("y", 1)), affine(("o", 1))))
     operator = Operator("exchange", "permute", ("s",), ("t",), {}, ("exchange",))
     target = Access("t", identity_index())
     nests = transposition("exchange", operator, (n, w, h, c), read, target, network)
-    buffers = {name: Buffer(name, of, ACTIVATION) for name, of in (("s", shape), ("t", (n, w, h, c)))}
+    buffers = {name: Buffer(name, size, ACTIVATION) for name, size in (("s", shape), ("t", (n, w, h, c)))}
     hosted = [Tensor(name, buffer.shape, buffer.shape, "int8", 1.0, 0, 0, 0) for name, buffer in buffers.items()]
     return NestProgram(
         "exchange", tuple(nests), buffers, network.constants, network.constant_types, (hosted[0],), (hosted[1],)

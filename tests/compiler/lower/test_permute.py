@@ -22,8 +22,8 @@ Shape = tuple[int, ...]
 
 def permuted(before: Shape, shape: Shape, axes: Shape, after: Shape) -> Graph:
     """A network that only moves an int8 input's elements."""
-    of = Quantization((0.5,), (3,))
-    tensors = {"x": TensorType("int8", before, of), "y": TensorType("int8", after, of)}
+    quantization = Quantization((0.5,), (3,))
+    tensors = {"x": TensorType("int8", before, quantization), "y": TensorType("int8", after, quantization)}
     operator = Operator("move", "permute", ("x",), ("y",), {"shape": shape, "axes": axes}, ("Transpose move",))
     return Graph("test", (operator,), tensors, {}, ("x",), {"y": "y"}, 17)
 

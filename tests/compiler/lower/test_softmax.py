@@ -19,7 +19,8 @@ from tests.compiler.tile.test_interpreter import run_binary
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import evaluate
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.lower.softmax import TOLERANCE, UNIT, reciprocal_of
+from tilewright.compiler.lower.softmax import TOLERANCE, reciprocal_of
+from tilewright.compiler.lower.softmax_format import softmax_format
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
@@ -37,6 +38,9 @@ EXACT_SHARE = 0.999
 
 TWO_BLOCKS = ("array.rows=16", "lanes=8")
 """Two words of a pixel lie together on chip."""
+
+
+WIDTHS = softmax_format(load_machine("vector16"))
 
 
 def softmax_model(
@@ -156,18 +160,18 @@ def test_tiles_mean_what_binaries_do_whatever_is_beyond_the_channels() -> None:
 @pytest.mark.parametrize("channels", [2, 5])
 def test_reciprocals_are_those_of_division(channels: int) -> None:
     """Of every sum that so many channels can have; a little below, but for rounding."""
-    found = reciprocal_of(channels, 1 / 256, Rounding.EVEN, "softmax")
-    sums = np.arange(UNIT, channels * UNIT + 1)
+    found = reciprocal_of(channels, 1 / 256, WIDTHS, Rounding.EVEN, "softmax")
+    sums = np.arange(WIDTHS.unit, channels * WIDTHS.unit + 1)
     exact = 2.0**found.shift * 256 / sums
     assert (found.values(sums) < exact + 0.5).all()
-    assert (256 * UNIT / sums * (1 - found.values(sums) / exact)).max() <= TOLERANCE
+    assert (256 * WIDTHS.unit / sums * (1 - found.values(sums) / exact)).max() <= TOLERANCE
 
 
 def test_reciprocals_are_the_expression_s() -> None:
-    found = reciprocal_of(197, 1 / 255, Rounding.EVEN, "softmax")
-    sums = np.random.default_rng(0).integers(UNIT, 197 * UNIT, 1000)
-    interval = Interval(UNIT, 197 * UNIT)
-    expr = found.expression(source("s", interval), Interval(0, UNIT))
+    found = reciprocal_of(197, 1 / 255, WIDTHS, Rounding.EVEN, "softmax")
+    sums = np.random.default_rng(0).integers(WIDTHS.unit, 197 * WIDTHS.unit, 1000)
+    interval = Interval(WIDTHS.unit, 197 * WIDTHS.unit)
+    expr = found.expression(source("s", interval), WIDTHS.guesses.element.interval)
     leaves = {("s", ""): sums[:, None], ("guess", ""): found.guesses[None, :, None]}
     assert evaluate(expr, leaves, [1000], []).ravel().tolist() == found.values(sums).tolist()
 
@@ -240,6 +244,62 @@ def test_refuses_scales_out_of_all_proportion(result_scale: float) -> None:
     assert str(refused.value) == (
         f"node 'softmax' (softmax): 10 channels, and a result's scale of {np.float32(result_scale):g}; expected 1 / 256"
     )
+
+
+NARROW_ENTRIES = ("memories.exp.element=uint14",)
+SMALL_MASKS = ("memories.par.element.scale=uint13",)
+SHORT_STEPS = ("instructions.error.imm.twice=uint22",)
+WIDE_INDEX = (
+    "memories.exp.depth=1024",
+    "instructions.sum_exponentials.from.t='512 * exp[]'",
+    "instructions.normalize.from.t='512 * exp[]'",
+    "instructions.sum_exponentials.do='y = wrap(lanes_sum(sum(min(lut(t, wrap(b - a, uint9)), p.scale))), int32)'",
+    "instructions.normalize.do='y = clamp(round_shift(wrap(r, uint24) * lut(t, wrap(b - a, uint9)), shift) + zero, "
+    "low, high)'",
+)
+NARROW_RECIPROCALS = (
+    "instructions.reciprocal.do='y = lut(t, wrap(a >> shift, uint8)) << 6'",
+    "instructions.error.do='y = wrap(twice - round_shift(a * wrap(b >> 6, uint14), shift), int32)'",
+    "instructions.correct.do='y = wrap(round_shift(a * wrap(b >> 6, uint14), shift), int32)'",
+    "instructions.normalize.do='y = clamp(round_shift(wrap(r, uint20) * lut(t, wrap(b - a, uint8)), shift) + zero, "
+    "low, high)'",
+)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [NARROW_ENTRIES, SMALL_MASKS, SHORT_STEPS, WIDE_INDEX, NARROW_RECIPROCALS, NARROW_ENTRIES + NARROW_RECIPROCALS],
+    ids=["entries", "masks", "steps", "index", "reciprocals", "entries and reciprocals"],
+)
+def test_other_widths_than_vector16_s(overrides: Sequence[str]) -> None:
+    shape = (1, 10, 6, 6)
+    machine = load_machine("vector16", list(overrides))
+    assert softmax_format(machine) != WIDTHS
+    apart = on_the_machine(softmax_model(shape), machine, scores(shape, 2, np.random.default_rng(3)))
+    assert apart.max() <= 1
+    assert (apart == 0).mean() >= 0.97
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (
+            tuple(override.replace("512 * exp", "128 * exp").replace("uint9", "uint7") for override in WIDE_INDEX),
+            "the machine looks exponentials up by uint7, and values may be 255 apart; expected a table for all of "
+            "uint8",
+        ),
+        (
+            tuple(override.replace("uint20", "uint10").replace("uint14", "uint4") for override in NARROW_RECIPROCALS),
+            "with the machine's reciprocals of 10 bits, results for 3 channels would be off by up to 1.5 steps of "
+            "0.00390625; expected at most 0.25: use a larger scale, or a machine with wider reciprocals",
+        ),
+    ],
+    ids=["index", "reciprocals"],
+)
+def test_refuses_widths_that_cannot_hold_a_softmax(overrides: Sequence[str], reason: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        lower(simplified(softmax_model((1, 3))), load_machine("vector16", list(overrides)))
+    assert str(refused.value) == f"node 'softmax' (softmax): {reason}"
 
 
 @pytest.mark.slow

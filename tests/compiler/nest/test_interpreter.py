@@ -49,7 +49,7 @@ def scalar_value(expr: Expr, leaves: Mapping[str, int], reduced: int) -> int:
 
 
 def element(access: Access, index: Mapping[str, int], tensor: NDArray[np.int64]) -> int:
-    place = tuple(of.constant + sum(index[loop] * step for loop, step in of.terms) for of in access.index)
+    place = tuple(affine.constant + sum(index[loop] * step for loop, step in affine.terms) for affine in access.index)
     if all(0 <= position < size for position, size in zip(place, tensor.shape, strict=True)):
         return int(tensor[place])
     assert access.outside is not None
@@ -69,7 +69,9 @@ def run_by_loops(nest: Nest, tensors: Mapping[str, NDArray[np.int64]], result: N
                 values.append(scalar_value(reduction.args[0], leaves, 0))
         total = 0 if reduction is None else (sum(values) if reduction.op is Op.SUM else max(values))
         value = total if reduction is nest.expr else scalar_value(nest.expr, leaves, total)
-        place = tuple(of.constant + sum(index[loop] * step for loop, step in of.terms) for of in nest.result.index)
+        place = tuple(
+            affine.constant + sum(index[loop] * step for loop, step in affine.terms) for affine in nest.result.index
+        )
         result[place] = value
 
 

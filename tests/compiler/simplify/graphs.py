@@ -34,18 +34,20 @@ class GraphBuilder:
         self.tensors[name] = TensorType(self.constants[name].dtype.name, self.constants[name].shape, quantization)
         return name
 
-    def add(self, name: str, kind: str, *inputs: str, of: TensorType | None = None, **attributes: Any) -> str:
+    def add(self, name: str, kind: str, *inputs: str, tensor_type: TensorType | None = None, **attributes: Any) -> str:
         """An operator whose result has the type of its first input unless another is given."""
         self.operators.append(Operator(name, kind, inputs, (name,), attributes, (name,)))
-        self.tensors[name] = self.tensors[inputs[0]] if of is None else of
+        self.tensors[name] = self.tensors[inputs[0]] if tensor_type is None else tensor_type
         return name
 
     def quantize(self, name: str, x: str, quantization: Quantization = QUANTIZED, dtype: str = "int8") -> str:
-        of = TensorType(dtype, self.tensors[x].shape, quantization)
-        return self.add(name, "quantize", x, of=of, low=of.limits[0], high=of.limits[1])
+        tensor_type = TensorType(dtype, self.tensors[x].shape, quantization)
+        return self.add(
+            name, "quantize", x, tensor_type=tensor_type, low=tensor_type.limits[0], high=tensor_type.limits[1]
+        )
 
     def dequantize(self, name: str, q: str) -> str:
-        return self.add(name, "dequantize", q, of=TensorType("float32", self.tensors[q].shape))
+        return self.add(name, "dequantize", q, tensor_type=TensorType("float32", self.tensors[q].shape))
 
     def pair(self, name: str, x: str, quantization: Quantization = QUANTIZED) -> str:
         return self.dequantize(name, self.quantize(f"{name}.q", x, quantization))
@@ -59,19 +61,21 @@ class GraphBuilder:
         weight = self.dequantize(f"{name}.w", self.constant(f"{name}.weight", weights, scales))
         bias = self.constant(f"{name}.bias", rng.normal(size=outputs))
         given = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, **attributes}
-        return self.add(name, "conv", x, weight, bias, of=TensorType("float32", (n, outputs, h - 2, w - 2)), **given)
+        return self.add(
+            name, "conv", x, weight, bias, tensor_type=TensorType("float32", (n, outputs, h - 2, w - 2)), **given
+        )
 
     def pool(self, name: str, kind: str, x: str) -> str:
         """A 2×2 window with stride 2."""
         n, c, h, w = self.tensors[x].shape
-        of = TensorType(self.tensors[x].dtype, (n, c, h // 2, w // 2), self.tensors[x].quantization)
+        tensor_type = TensorType(self.tensors[x].dtype, (n, c, h // 2, w // 2), self.tensors[x].quantization)
         extra = {"counts_padding": 0} if kind == "average_pool" else {}
         window = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1), **extra}
-        return self.add(name, kind, x, of=of, **window)
+        return self.add(name, kind, x, tensor_type=tensor_type, **window)
 
     def reshape(self, name: str, x: str, *shape: int) -> str:
-        of = self.tensors[x]
-        return self.add(name, "reshape", x, of=TensorType(of.dtype, shape, of.quantization))
+        tensor_type = self.tensors[x]
+        return self.add(name, "reshape", x, tensor_type=TensorType(tensor_type.dtype, shape, tensor_type.quantization))
 
     def graph(self, *outputs: str) -> Graph:
         names = {name: name for name in outputs}

@@ -33,7 +33,7 @@ def test_is_computed_on_four(op_type: str, constant: bool) -> None:
 
 def test_one_that_is_broadcast_is_refused() -> None:
     builder = ModelBuilder(np.random.default_rng(2))
-    x, z = (builder.quantize(builder.input(name, of), 0.1) for name, of in (("x", SHAPE), ("z", (2, 3, 1, 5, 6))))
+    x, z = (builder.quantize(builder.input(name, shape), 0.1) for name, shape in (("x", SHAPE), ("z", (2, 3, 1, 5, 6))))
     builder.output(builder.quantize(builder.node("Add", [x, z], name="op"), 1.0))
     with pytest.raises(CompileError) as refused:
         lowered(rescaled(builder.build()))

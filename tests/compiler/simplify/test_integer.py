@@ -115,12 +115,14 @@ def test_a_float_operand_keeps_the_operator_float() -> None:
 
 
 def limited(builder: GraphBuilder, q: str, low: int, high: int) -> str:
-    return builder.add("limited", "rescale", q, of=builder.tensors[q], low=low, high=high)
+    return builder.add("limited", "rescale", q, tensor_type=builder.tensors[q], low=low, high=high)
 
 
 def test_limits_move_into_the_producer() -> None:
     builder = GraphBuilder()
-    q = builder.add("r", "rescale", builder.quantize("q", "x", OTHER), of=builder.tensors["q"], low=-100, high=90)
+    q = builder.add(
+        "r", "rescale", builder.quantize("q", "x", OTHER), tensor_type=builder.tensors["q"], low=-100, high=90
+    )
     graph = rewritten(builder.graph(limited(builder, q, -5, 100)), {"rescale": (limits_into_producer,)})
     assert kinds(graph) == ["quantize", "rescale"]
     assert only(graph, "rescale").attributes == {"low": -5, "high": 90}
@@ -128,7 +130,9 @@ def test_limits_move_into_the_producer() -> None:
 
 def test_limits_stay_where_the_producer_has_another_reader() -> None:
     builder = GraphBuilder()
-    q = builder.add("r", "rescale", builder.quantize("q", "x", OTHER), of=builder.tensors["q"], low=-100, high=90)
+    q = builder.add(
+        "r", "rescale", builder.quantize("q", "x", OTHER), tensor_type=builder.tensors["q"], low=-100, high=90
+    )
     graph = rewritten(builder.graph(limited(builder, q, -5, 100), q), {"rescale": (limits_into_producer,)})
     assert kinds(graph) == ["quantize", "rescale", "rescale"]
     assert graph.operators[-1].inputs == ("r",)

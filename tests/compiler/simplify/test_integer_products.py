@@ -179,7 +179,7 @@ def test_the_file_keeps_the_type(tmp_path: Path) -> None:
     save(program, tmp_path / "sums.npu")
     again = load(tmp_path / "sums.npu", machine("base16"))
     assert again.outputs == program.outputs
-    assert [(of.dtype, of.bytes) for of in again.outputs] == [("int32", 2 * 16 * 4)]
+    assert [(tensor.dtype, tensor.bytes) for tensor in again.outputs] == [("int32", 2 * 16 * 4)]
 
 
 def test_one_result_under_two_names() -> None:

@@ -27,8 +27,8 @@ def test_two_reshapes_are_one() -> None:
 def test_a_rescale_moves_before_a_reshape() -> None:
     builder = GraphBuilder()
     flat = builder.reshape("r", builder.quantize("q", "x"), 1, 108)
-    of = TensorType("int8", (1, 108), OTHER)
-    graph = builder.graph(builder.add("s", "rescale", flat, of=of, low=-128, high=127))
+    tensor_type = TensorType("int8", (1, 108), OTHER)
+    graph = builder.graph(builder.add("s", "rescale", flat, tensor_type=tensor_type, low=-128, high=127))
     assert kinds(rewritten(graph, {"rescale": (reshape_after_rescale,)})) == ["quantize", "rescale", "reshape"]
 
 
@@ -40,10 +40,10 @@ def product(builder: GraphBuilder, x: str, outputs: int, is_quantized: bool) -> 
     window = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
     if not is_quantized:
         return builder.add(
-            "c", "conv", x, builder.dequantize("w", weights), of=TensorType("float32", (1, outputs)), **window
+            "c", "conv", x, builder.dequantize("w", weights), tensor_type=TensorType("float32", (1, outputs)), **window
         )
-    of = TensorType("int8", (1, outputs), Quantization((30.0,), (0,)))
-    return builder.add("c", "conv", x, weights, of=of, low=-128, high=127, **window)
+    tensor_type = TensorType("int8", (1, outputs), Quantization((30.0,), (0,)))
+    return builder.add("c", "conv", x, weights, tensor_type=tensor_type, low=-128, high=127, **window)
 
 
 def test_a_flattened_product_is_a_convolution_of_the_whole_image() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,8 @@ def test_one_moved_tensor_serves_all_who_read_it() -> None:
     builder = GraphBuilder((1, 8, 4, 6))
     x = builder.quantize("q", "x")
     pooled = builder.pool("pooled", "max_pool", x)
-    of = builder.tensors[pooled]
-    turned = builder.add("turned", "transpose", pooled, of=type(of)(of.dtype, (1, 2, 8, 3), of.quantization),
-                         axes=(0, 2, 1, 3))  # fmt: skip
+    turned_type = replace(builder.tensors[pooled], shape=(1, 2, 8, 3))
+    turned = builder.add("turned", "transpose", pooled, tensor_type=turned_type, axes=(0, 2, 1, 3))
     ends = [builder.dequantize(f"y{n}", builder.add(f"r{n}", "clamp", turned, low=-n, high=n + 5)) for n in range(2)]
     graph = builder.graph(*ends)
     after = permute_moves(refold(graph))

@@ -58,7 +58,9 @@ def end_model(
     constants = [numpy_helper.from_array(scales, "scales")]
     constants += [] if zeros is None else [numpy_helper.from_array(zeros.astype(host_dtype(integers)), "zeros")]
     types = (TensorProto.FLOAT, element) if kind == "QuantizeLinear" else (element, TensorProto.FLOAT)
-    x, y = (helper.make_tensor_value_info(name, of, shape) for name, of in zip("xy", types, strict=True))
+    x, y = (
+        helper.make_tensor_value_info(name, element_type, shape) for name, element_type in zip("xy", types, strict=True)
+    )
     graph = helper.make_graph([node], "end", [x], [y], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
 
@@ -70,7 +72,7 @@ def random_end(rng: Generator, kind: str, integers: str, grain: str) -> tuple[on
     many, block, axis = GRAINS[grain]
     counts: tuple[int, ...] = () if not many else (shape[axis],)
     if many == 2:
-        counts = tuple(-(-size // block) if of == axis else size for of, size in enumerate(shape))
+        counts = tuple(-(-size // block) if dimension == axis else size for dimension, size in enumerate(shape))
     limits = parse_integer_type(integers).interval
     scales = np.asarray(rng.uniform(0.05, 3, counts), np.float32)
     zeros = np.asarray(rng.integers(limits.low, limits.high + 1, counts))
@@ -125,10 +127,10 @@ def test_texts_come_back(integers: str, grain: str) -> None:
 
 
 def test_blocks_as_mlir_writes_them() -> None:
-    of = TensorType("uint4", (2, 3), Quantization((1.0, 2.0, 0.5, 4.0), (0, 1, 2, 3), axis=1, block=2))
+    tensor_type = TensorType("uint4", (2, 3), Quantization((1.0, 2.0, 0.5, 4.0), (0, 1, 2, 3), axis=1, block=2))
     text = "tensor<2x3x!quant.uniform<u4:f32:{0:1, 1:2}, {{1.0:0, 2.0:1}, {0.5:2, 4.0:3}}>>"
-    assert print_type(of) == text
-    assert parse_type(text) == of
+    assert print_type(tensor_type) == text
+    assert parse_type(text) == tensor_type
 
 
 @pytest.mark.parametrize("machine", shipped_machines())
@@ -296,18 +298,21 @@ def test_weights_of_fewer_bits_are_those_of_int8(integers: str) -> None:
     rng, limits = np.random.default_rng(2), parse_integer_type(integers).interval
     values = rng.integers(limits.low, limits.high + 1, (8, 5))
 
-    def model(of: str) -> onnx.ModelProto:
+    def model(element_type: str) -> onnx.ModelProto:
         builder = ModelBuilder(np.random.default_rng(0))
         x = builder.quantize(builder.input("x", [3, 8]), 0.1, 3)
-        scale, zero = builder.constant("ws", np.float32(0.3)), builder.constant("wz", np.array(1, host_dtype(of)))
-        weights = builder.constant("w", values.astype(host_dtype(of)))
+        scale, zero = (
+            builder.constant("ws", np.float32(0.3)),
+            builder.constant("wz", np.array(1, host_dtype(element_type))),
+        )
+        weights = builder.constant("w", values.astype(host_dtype(element_type)))
         w = builder.node("DequantizeLinear", [weights, scale, zero])
         builder.output(builder.quantize(builder.node("MatMul", [x, w]), 0.2, -4))
         built = builder.build()
         built.opset_import[0].version, built.ir_version = 25, 13
         return built
 
-    narrow, plain = (compile_model(model(of), base16()) for of in (integers, "int8"))
+    narrow, plain = (compile_model(model(element_type), base16()) for element_type in (integers, "int8"))
     inputs = {"x": rng.normal(0, 5, (3, 8)).astype(np.float32)}
     assert np.array_equal(simulated(narrow, inputs)["result"], simulated(plain, inputs)["result"])
     assert "conv" in kinds(simplified(model(integers)))

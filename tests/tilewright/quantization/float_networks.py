@@ -146,7 +146,7 @@ def added_bias() -> onnx.ModelProto:
 
 
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
-    of.__name__: of for of in (cnn, mlp, residual, depthwise, joined, normalised, added_bias)
+    network.__name__: network for network in (cnn, mlp, residual, depthwise, joined, normalised, added_bias)
 }
 
 

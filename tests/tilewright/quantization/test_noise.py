@@ -31,7 +31,7 @@ def scaled(factor: float) -> onnx.ModelProto:
 
 def ratio(factor: float, *samples: list[float]) -> float | None:
     data = Samples({"x": np.array(samples, np.float32).reshape(-1, 1, 4)})
-    exact, noisy = (Tensors(scaled(of), ["y.out"], "it") for of in (1.0, factor))
+    exact, noisy = (Tensors(scaled(amount), ["y.out"], "it") for amount in (1.0, factor))
     return signal_to_noise(exact, noisy, {"y.out": "y.out"}, data)["y.out"]
 
 
@@ -45,7 +45,7 @@ def test_no_noise_has_no_ratio() -> None:
 
 
 def test_noise_without_signal_is_the_lowest_ratio() -> None:
-    exact, noisy = (Tensors(scaled(of), ["y.out"], "it") for of in (0.0, 1.0))
+    exact, noisy = (Tensors(scaled(amount), ["y.out"], "it") for amount in (0.0, 1.0))
     data = Samples({"x": np.ones((1, 1, 4), np.float32)})
     assert signal_to_noise(exact, noisy, {"y.out": "y.out"}, data) == {"y.out": LOWEST_DB}
 

@@ -44,13 +44,13 @@ def quantized(b: FloatBuilder, output: str, **options: str) -> onnx.ModelProto:
 def test_every_operand_and_result_is_quantised() -> None:
     model = joined()
     result = quantize(model, samples(model, 4)).model
-    of = makers(result)
+    maker = makers(result)
     constants = {tensor.name for tensor in result.graph.initializer}
     for node in result.graph.node:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             continue
         for tensor in node.input:
-            assert tensor in constants or of[tensor].op_type == "DequantizeLinear", (node.name, tensor)
+            assert tensor in constants or maker[tensor].op_type == "DequantizeLinear", (node.name, tensor)
 
 
 @pytest.mark.parametrize(("kind", "attributes"), [("MaxPool", {"kernel_shape": [2, 2]}), ("Relu", {}), ("Flatten", {})])

@@ -1,0 +1,218 @@
+"""With what widths a machine computes softmax: of its tables, reciprocals and Newton steps, read off its statements.
+
+Each is in one form of expression, wherever a vector instruction has it:
+
+    lut(t, wrap(b - a, …))                       the table of exponentials: its elements, and the type of its index
+    min(lut(t, …), p.scale)                      the parameter that keeps a lane in the sum or takes it out
+    wrap(lanes_sum(…), …)                        the sum
+    lut(t, wrap(a >> n, …)) << shift             the table of first guesses
+    a * wrap(b >> below, …)                      the leading bits of a reciprocal, which a Newton step multiplies by
+    wrap(twice - round_shift(…, n), …)           the error of a reciprocal, and the constant that it is taken from
+    wrap(round_shift(a * wrap(…), n), …)         the corrected reciprocal
+    round_shift(wrap(r, …) * lut(t, …), shift)   the reciprocal that the result is computed with
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.machine import Machine
+
+Width = TypeVar("Width")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's elements, and the type that its index is wrapped to."""
+
+    element: IntegerType
+    index: IntegerType
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The bits of a reciprocal that take part in a product: all but the `below` lowest, as a number of this type."""
+
+    below: int
+    type: IntegerType
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxFormat:
+    """What the softmax instructions of a machine can hold."""
+
+    exponentials: Table
+    mask: IntegerType  # of the parameter that takes lanes out of the sum
+    sums: IntegerType
+    guesses: Table
+    guess_shift: int  # a guess is an element of its table times 2**guess_shift
+    leading: Kept
+    minuend: IntegerType  # of the constant that the error is taken from
+    error: IntegerType
+    corrected: IntegerType
+    reciprocal: IntegerType
+    shift: IntegerType  # of the count by which the result is shifted
+
+    @property
+    def unit(self) -> int:
+        """What stands for the exponential of 0, and so for the least sum."""
+        return min(self.exponentials.element.interval.high, self.mask.interval.high)
+
+    @property
+    def largest_reciprocal(self) -> int:
+        """The greatest that every instruction takes as it is."""
+        leading = ((self.leading.type.interval.high + 1) << self.leading.below) - 1
+        return min(self.reciprocal.interval.high, leading, self.corrected.interval.high)
+
+    @property
+    def leading_bits(self) -> int:
+        """Bits of a reciprocal that a product keeps."""
+        return self.largest_reciprocal.bit_length() - self.leading.below
+
+    @property
+    def error_bits(self) -> int:
+        """Bits of K in the unit of the error: twice as much is the constant, and an error has a sign besides."""
+        exact = self.unit.bit_length() + self.leading_bits
+        return min(self.minuend.interval.high.bit_length() - 2, self.error.bits - 3, exact)
+
+    @property
+    def error_shift(self) -> int:
+        """What a product of a sum with a reciprocal's leading bits is shifted by, to be in the unit of the error."""
+        return self.unit.bit_length() + self.leading_bits - self.error_bits
+
+    @property
+    def step_shift(self) -> int:
+        """What a product of an error with a reciprocal's leading bits is shifted by, to be a reciprocal."""
+        return self.error_bits - self.leading.below
+
+    @property
+    def most_channels(self) -> int:
+        """So many that sums stay far inside their type, and guesses above 0."""
+        return 1 << max(0, min(self.sums.bits - self.unit.bit_length(), self.leading_bits) - 2)
+
+
+HALF = IntegerType(ACCUMULATOR.bits // 2, False)
+INDEX = IntegerType(ACTIVATION.bits, False)
+
+
+def softmax_format(machine: Machine) -> SoftmaxFormat:
+    """The widths that the machine's statements have.
+
+    One that no statement has is such as accumulators and activations suggest: selection finds no instruction for the
+    expression, and says so.
+    """
+    nodes = [node for format in machine.formats_of("vec") for node in walk(format.statement.expr)]
+    guesses, guess_shift = _first(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
+    return SoftmaxFormat(
+        exponentials=_first(_exponentials, nodes, Table(HALF, INDEX)),
+        mask=_first(_mask, nodes, HALF),
+        sums=_first(_sums, nodes, ACCUMULATOR),
+        guesses=guesses,
+        guess_shift=guess_shift,
+        leading=_first(_leading, nodes, Kept(INDEX.bits, HALF)),
+        minuend=_first(_minuend, nodes, IntegerType(HALF.bits + INDEX.bits + 2, False)),
+        error=_first(_error, nodes, ACCUMULATOR),
+        corrected=_first(_corrected, nodes, ACCUMULATOR),
+        reciprocal=_first(_reciprocal, nodes, IntegerType(HALF.bits + INDEX.bits, False)),
+        shift=_first(_shift, nodes, IntegerType(6, False)),
+    )
+
+
+def _first(read: Callable[[Expr], Width | None], nodes: Sequence[Expr], missing: Width) -> Width:
+    return next((found for node in nodes if (found := read(node)) is not None), missing)
+
+
+def _exponentials(node: Expr) -> Table | None:
+    match node:
+        case Expr(op=Op.LUT, range=values, args=(Expr(op=Op.WRAP, type=IntegerType() as index, args=(distance,)),)):
+            return Table(_type_of(values), index) if distance.op is Op.SUB else None
+    return None
+
+
+def _mask(node: Expr) -> IntegerType | None:
+    if node.op is not Op.MIN or not any(_exponentials(arg) for arg in node.args):
+        return None
+    return next((_type_of(arg.range) for arg in node.args if arg.op is Op.SOURCE), None)
+
+
+def _sums(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(op=Op.WRAP, type=IntegerType() as sums, args=(Expr(op=Op.LANES_SUM),)) if any(
+            _exponentials(inner) for inner in walk(node)
+        ):
+            return sums
+    return None
+
+
+def _guesses(node: Expr) -> tuple[Table, int] | None:
+    match node:
+        case Expr(
+            op=Op.SHIFT_LEFT,
+            args=(
+                Expr(op=Op.LUT, range=values, args=(Expr(op=Op.WRAP, type=IntegerType() as index),)),
+                Expr(op=Op.CONST, value=shift),
+            ),
+        ):
+            return Table(_type_of(values), index), shift
+    return None
+
+
+def _leading(node: Expr) -> Kept | None:
+    for factor in _factors(node):
+        match factor:
+            case Expr(
+                op=Op.WRAP,
+                type=IntegerType() as kept,
+                args=(Expr(op=Op.SHIFT_RIGHT, args=(_, Expr(op=Op.CONST, value=below))),),
+            ):
+                return Kept(below, kept)
+    return None
+
+
+def _minuend(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(op=Op.SUB, args=(Expr(op=Op.IMMEDIATE, range=values), rounded)) if _is_step(rounded):
+            return _type_of(values)
+    return None
+
+
+def _error(node: Expr) -> IntegerType | None:
+    is_error = node.op is Op.WRAP and _minuend(node.args[0]) is not None
+    return node.type if is_error else None
+
+
+def _corrected(node: Expr) -> IntegerType | None:
+    return node.type if node.op is Op.WRAP and _is_step(node.args[0]) else None
+
+
+def _is_step(node: Expr) -> bool:
+    """Whether a product with the leading bits of a reciprocal is rounded."""
+    return node.op is Op.ROUND_SHIFT and _leading(node.args[0]) is not None
+
+
+def _reciprocal(node: Expr) -> IntegerType | None:
+    factors = list(_factors(node))
+    if not any(factor.op is Op.LUT for factor in factors):
+        return None
+    return next((f.type for f in factors if f.op is Op.WRAP and f.args[0].op is Op.SOURCE), None)
+
+
+def _shift(node: Expr) -> IntegerType | None:
+    is_result = node.op is Op.ROUND_SHIFT and _reciprocal(node.args[0]) is not None
+    return _type_of(node.args[1].range) if is_result else None
+
+
+def _factors(node: Expr) -> Iterator[Expr]:
+    if node.op is Op.MUL:
+        yield from node.args
+
+
+def _type_of(values: Interval) -> IntegerType:
+    """The type whose values these are."""
+    return IntegerType(values.bits, values.is_signed)

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, Named, describe
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.scales import Scales
 
@@ -181,13 +181,7 @@ class Graph:
         return counts
 
 
-def describe(operator: Operator) -> str:
-    """How messages name an operator: `node 'conv1' (Conv)`."""
-    kind = operator.kind.removeprefix("onnx.")
-    return f"node {operator.name!r} ({kind})"
-
-
-def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int, int, int]:
+def stored_shape(shape: tuple[int, ...], what: str | Named = "tensor") -> tuple[int, int, int, int]:
     """A tensor of any rank up to 4 as [N, C, H, W], elements in the same order.
 
     [N, C, H, W] stays, [N, C, L] → [N, C, 1, L], [N, C] → [N, C, 1, 1], [C] → [1, C, 1, 1], [] → [1, 1, 1, 1].
@@ -203,7 +197,8 @@ def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int
             return 1, c, 1, 1
         case ():
             return 1, 1, 1, 1
-    raise CompileError(f"{what} has {len(shape)} dimensions, {list(shape)}; expected at most 4: [N, C, H, W]")
+    fact = f"{describe(what)} has {len(shape)} dimensions, {list(shape)}"
+    raise CompileError(fact=fact, expected="at most 4: [N, C, H, W]")
 
 
 def stored_axis(axis: int, rank: int) -> int:

@@ -51,10 +51,10 @@ def parse_graph(text: str) -> Graph:
     """The graph of a text; raises CompileError for a fault of the text."""
     whole = parse_operation(text)
     if whole.name != NETWORK or whole.region is None:
-        raise CompileError(f"expected a {NETWORK!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {NETWORK!r} with a region, came {whole.name!r}")
     *inside, end = whole.region.operations or (whole,)
     if end.name != RETURN:
-        raise CompileError(f"expected {RETURN!r} at the end, came {end.name!r}")
+        raise CompileError(fact=f"expected {RETURN!r} at the end, came {end.name!r}")
     tensors = {name: parse_type(of) for name, of in whole.region.arguments}
     constants, operators = {}, []
     for operation in inside:
@@ -67,7 +67,7 @@ def parse_graph(text: str) -> Graph:
             operators.append(_parse_operator(operation, tensors))
     names = strings(end, "outputs")
     if len(names) != len(end.operands) or not set(end.operands) <= set(tensors):
-        raise CompileError(f"{RETURN}: {len(names)} names for {len(end.operands)} tensors; expected one for each")
+        raise CompileError(RETURN, f"{len(names)} names for {len(end.operands)} tensors", expected="one for each")
     return Graph(
         attribute(whole, "name", str),
         tuple(operators),
@@ -97,16 +97,18 @@ def _print_operator(operator: Operator, graph: Graph) -> Operation:
 def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Operator:
     kind = operation.name.removeprefix(DIALECT)
     if kind not in CANONICAL and not kind.startswith(ONNX):
-        raise CompileError(f"unknown operator {operation.name!r}; expected onnx.… or {DIALECT}{'|'.join(CANONICAL)}")
+        raise CompileError(
+            fact=f"unknown operator {operation.name!r}", expected=f"onnx.… or {DIALECT}{'|'.join(CANONICAL)}"
+        )
     for name in operation.operands:
         if name and name not in tensors:
-            raise CompileError(f"{operation.name}: operand {name!r} is read before it is made")
+            raise CompileError(operation.name, f"operand {name!r} is read before it is made")
     attributes = {name: value for name, value in operation.attributes.items() if name not in ("name", "nodes")}
     if kind in CANONICAL:
         counts, required = CANONICAL[kind]
         if len(operation.operands) not in counts or len(operation.results) != 1:
             wanted = " or ".join(map(str, counts)) if len(counts) < 4 else f"{counts[0]} or more"
-            raise CompileError(f"{operation.name}: expected {wanted} operands and one result")
+            raise CompileError(operation.name, expected=f"{wanted} operands and one result")
         for attribute_name in required:
             entry(attributes, attribute_name, object, operation.name)
     name, nodes = attribute(operation, "name", str), parse_nodes(strings(operation, "nodes"))
@@ -158,7 +160,7 @@ def parse_type(text: str) -> TensorType:
     match = _QUANTIZED.fullmatch(element)
     if match is None:
         if element not in NUMPY_NAMES:
-            raise CompileError(f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
+            raise CompileError(fact=f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
         return TensorType(NUMPY_NAMES[element], shape)
     dtype = f"{'uint' if match[1] == 'u' else 'int'}{match[2]}"
     try:
@@ -170,5 +172,5 @@ def parse_type(text: str) -> TensorType:
         pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[5]).split(",")]
         scales, zeros = tuple(float(scale) for scale, _ in pairs), tuple(int(zero) for _, zero in pairs)
     except (ValueError, IndexError):
-        raise CompileError(f"{text!r}: expected scale:zero_point pairs of numbers") from None
+        raise CompileError(repr(text), expected="scale:zero_point pairs of numbers") from None
     return TensorType(dtype, shape, Quantization(scales, zeros, axis, block))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, describe, scales_of_parts
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, scales_of_parts
 from tilewright.compiler.lower.elements import (
     lower_add,
     lower_extreme,
@@ -89,9 +89,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
             if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
             elif operator.kind not in MOVES:
-                raise CompileError(
-                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}"
-                )
+                raise CompileError(operator, expected=f"a simplified graph, of {', '.join((*LOWERINGS, *MOVES))}")
     network.nests += _output_copies(network)
     _drop_unread(network)
     return NestProgram(
@@ -126,7 +124,7 @@ def _name_buffers(network: Network) -> None:
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
-            raise CompileError(f"output {name!r} is constant; expected a result that depends on an input")
+            raise CompileError(fact=f"output {name!r} is constant", expected="a result that depends on an input")
         named.setdefault(roots[tensor], name)
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
@@ -145,9 +143,10 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
                 reshape = _reshape_before(tensor, network)
                 with RAISING.on(reshape.nodes):
                     raise CompileError(
-                        f"{describe(reshape)}: the result {list(shape)} is laid out otherwise than "
-                        f"{list(shapes[roots[tensor]])}; expected a reshape that keeps [N, C, H, W], or one before a "
-                        "product with constant weights (Gemm, MatMul)"
+                        reshape,
+                        f"the result {list(shape)} is laid out otherwise than {list(shapes[roots[tensor]])}",
+                        expected="a reshape that keeps [N, C, H, W], or one before a product with constant weights "
+                        "(Gemm, MatMul)",
                     )
     return shapes
 
@@ -199,7 +198,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
     if of.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
-                f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point"
+                fact=f"input {name!r} is quantised in {len(quantizers)} ways", expected="one scale and zero point"
             )
     if of.dtype == "float32" and quantizers:
         quantized = quantizers[0].outputs[0]
@@ -208,7 +207,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
     elif of.quantization is not None:
         quantized = name
     else:
-        raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
+        raise CompileError(fact=f"input {name!r} does not reach an output", remedy="remove it from the model")
     axes = next((a for a in _transposes_after(name, graph)), ())
     windows = None if windowed is None else windowed.windows
     return _host_tensor(name, of, quantized, axes, windows, network)
@@ -219,7 +218,7 @@ def _host_tensor(
 ) -> Tensor:
     """An input or output: what the host has, and the quantised tensor that it converts it to or from."""
     if host.dtype not in DTYPES:
-        raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
+        raise CompileError(fact=f"{name!r} is {host.dtype} for the host", expected=", ".join(DTYPES))
     of = network.graph.tensors[quantized]
     assert of.quantization is not None
     scale, zero, scales = 1.0, 0, None
@@ -251,7 +250,7 @@ def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
 
 def _require_full_range(operator: Operator, of: TensorType) -> None:
     if (operator.attributes["low"], operator.attributes["high"]) != of.limits:
-        raise CompileError(f"{describe(operator)}: the input is limited before it is quantised; limit it after")
+        raise CompileError(operator, "the input is limited before it is quantised", remedy="limit it after")
 
 
 def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
 from tilewright.compiler.lower.products import int8_parts
@@ -42,7 +42,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "w": Access(matrix, walk if is_transposed else (walk[0], walk[3], walk[2], walk[1])),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
-    scales, shifts = normalized(np.array([scale]), network.number, describe(operator))
+    scales, shifts = normalized(np.array([scale]), network.number, operator)
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
     total = _centred_sum(a_zero, b_zero, summed)
     expr = requantized(total, *leaves, target_of(operator, network), network.number)

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TAKEN, Operator, describe
+from tilewright.compiler.graph.graph import TAKEN, Operator
 from tilewright.compiler.graph.pixel_blocks import block_channels
 from tilewright.compiler.lower.network import (
     SPACE,
@@ -140,8 +140,9 @@ def _held(name: str, operator: Operator, network: Network) -> str:
     """The buffer of an operand, which must mean the same numbers as the result; or the constant."""
     if network.quantization(name) != network.quantization(operator.outputs[0]):
         raise CompileError(
-            f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
-            "DequantizeLinear before and QuantizeLinear after it"
+            operator,
+            f"{name!r} has another scale or zero point than the result",
+            expected="the same, or DequantizeLinear before and QuantizeLinear after it",
         )
     return network.buffer_of[name] if name in network.buffer_of else network.stored_constant(name)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.element_order import order_of
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
@@ -33,8 +33,10 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
             return _by_way_of_one_row(operator, network)
     if steps is None:
         raise CompileError(
-            f"{describe(operator)}: moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a "
-            f"way that the machine has no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
+            operator,
+            f"moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a way that the machine "
+            "has no steps for",
+            expected="int8 or uint8, and dimensions whose parts move as wholes",
         )
     nests: list[Nest] = []
     source = network.buffer_of[x]

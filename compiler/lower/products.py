@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.input_windows import MACS
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.multiplier import normalized
@@ -128,7 +128,7 @@ def _requantised_sum(
     number = network.number
     target = target_of(operator, network)
     bias = _bounded_bias(operator, product, target, number)
-    scales, shifts = normalized(product.factors, number, describe(operator))
+    scales, shifts = normalized(product.factors, number, operator)
     parameters = {
         "bias": (bias, IntegerType(number.bias_bits, True)),
         "scale": (scales, IntegerType(number.scale_bits, False)),
@@ -155,9 +155,7 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     of, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
     assert of.quantization is not None
     if of.quantization.axis not in (None, 0):
-        raise CompileError(
-            f"{describe(operator)}: its weights have scales along another dimension than the output channels"
-        )
+        raise CompileError(operator, "its weights have scales along another dimension than the output channels")
     zeros = np.array(of.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(of.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros, scales
@@ -233,8 +231,9 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
     if not np.all(is_same):
         channel = int(np.argmin(is_same))
         raise CompileError(
-            f"{describe(operator)}: the bias of channel {channel} with the input's zero point folded in is "
-            f"{int(product.bias[channel])}; expected {limits.low} to {limits.high}"
+            operator,
+            f"the bias of channel {channel} with the input's zero point folded in is {int(product.bias[channel])}",
+            expected=f"{limits.low} to {limits.high}",
         )
     return bias
 
@@ -281,7 +280,7 @@ def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[i
         taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
         counts.append(sum(first <= tap < last for tap in taps))
     if min(counts) == 0:
-        raise CompileError(f"{describe(operator)}: a window lies wholly in the padding; expected less padding")
+        raise CompileError(operator, "a window lies wholly in the padding", expected="less padding")
     runs, position = [], 0
     for count, group in groupby(counts):
         length = len(list(group))

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.errors import CompileError, Named
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
@@ -80,10 +80,10 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     channels = network.shape(x)[1]
     if channels > MAX_CHANNELS:
-        raise CompileError(f"{describe(operator)}: {channels} channels; expected at most {MAX_CHANNELS}")
+        raise CompileError(operator, f"{channels} channels", expected=f"at most {MAX_CHANNELS}")
     scale, _ = network.quantization(x)
     target = target_of(operator, network)
-    reciprocal = reciprocal_of(channels, network.quantization(y)[0], network.number.rounding, describe(operator))
+    reciprocal = reciprocal_of(channels, network.quantization(y)[0], network.number.rounding, operator)
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
     exponentials = np.rint(np.exp(-np.arange(1 << INDEX.bits) * np.float64(scale)) * UNIT)
@@ -175,7 +175,7 @@ class Reciprocal:
         return found
 
 
-def reciprocal_of(channels: int, result_scale: float, rounding: Rounding, what: str) -> Reciprocal:
+def reciprocal_of(channels: int, result_scale: float, rounding: Rounding, place: str | Named) -> Reciprocal:
     """With as few Newton steps as the result's scale allows; raises CompileError for a scale out of all proportion."""
     most = channels * UNIT
     first = max(0, most.bit_length() - INDEX.bits)
@@ -191,7 +191,7 @@ def reciprocal_of(channels: int, result_scale: float, rounding: Rounding, what: 
         if error <= TOLERANCE:
             break
     if not found or min(found) > MAX_ERROR:
-        raise CompileError(f"{what}: {channels} channels, and a result's scale of {result_scale:g}; expected 1 / 256")
+        raise CompileError(place, f"{channels} channels, and a result's scale of {result_scale:g}", expected="1 / 256")
     return found[min(found)]
 
 

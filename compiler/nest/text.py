@@ -71,7 +71,7 @@ def parse_nests(text: str) -> NestProgram:
     """The nest program of a text; raises CompileError for a fault of the text."""
     whole = parse_operation(text)
     if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
     constants, types, buffers, nests = {}, {}, {}, []
     for operation in whole.region.operations:
         match operation:
@@ -84,7 +84,9 @@ def parse_nests(text: str) -> NestProgram:
                 ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
                 nests.append(_parse_nest(operation, ranks))
             case _:
-                raise CompileError(f"unknown operation {operation.name!r}; expected {CONSTANT}, {BUFFER} or {COMPUTE}")
+                raise CompileError(
+                    fact=f"unknown operation {operation.name!r}", expected=f"{CONSTANT}, {BUFFER} or {COMPUTE}"
+                )
     return NestProgram(
         attribute(whole, "name", str),
         tuple(nests),
@@ -107,7 +109,7 @@ def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
     _, shape, element = split_shaped_type(text)
     match = re.fullmatch(r"(u?)i(\d+)", element)
     if match is None:
-        raise CompileError(f"{text!r}: expected integer elements such as i8 or ui16")
+        raise CompileError(repr(text), expected="integer elements such as i8 or ui16")
     return shape, IntegerType(int(match[2]), not match[1])
 
 
@@ -173,7 +175,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
     loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
     texts = attribute(operation, "reads", dict)
     if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
-        raise CompileError(f"nest {name!r}: expected a known tensor for each of {', '.join(texts)} and the result")
+        raise CompileError(f"nest {name!r}", expected=f"a known tensor for each of {', '.join(texts)} and the result")
     accesses = [
         _parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
@@ -184,11 +186,11 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
         expected = ranks[access.tensor] - (read in tables)
         if len(access.index) != expected:
             raise CompileError(
-                f"nest {name!r}: {access.tensor} has {expected} dimensions, came {len(access.index)} indices"
+                f"nest {name!r}", f"{access.tensor} has {expected} dimensions, came {len(access.index)} indices"
             )
     for node in walk(expr):
         if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:
-            raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
+            raise CompileError(f"nest {name!r}", f"the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
         parse_nodes(strings(operation, "nodes")),
@@ -203,7 +205,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
 def _parse_loop(text: str, nest: str) -> NestLoop:
     match = re.fullmatch(r"(\w+) (\d+)( reduce)?", text)
     if match is None or int(match[2]) < 1:
-        raise CompileError(f"nest {nest!r}: {text!r} is not a loop; expected `name trip` or `name trip reduce`")
+        raise CompileError(f"nest {nest!r}", f"{text!r} is not a loop", expected="`name trip` or `name trip reduce`")
     return NestLoop(match[1], int(match[2]), match[3] is not None)
 
 
@@ -237,7 +239,7 @@ def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str
 def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
     text = text.strip()
     if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
-        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
+        raise CompileError(f"nest {nest!r}", f"{text!r} is not an index", expected="a sum such as 2*y + r - 1")
     terms, constant = [], 0
     parts = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
     names = {loop.name for loop in loops}
@@ -248,7 +250,7 @@ def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
         elif atom in names:
             terms.append((atom, factor))
         else:
-            raise CompileError(f"nest {nest!r}: the index {text!r} names {atom!r}, which is no loop")
+            raise CompileError(f"nest {nest!r}", f"the index {text!r} names {atom!r}, which is no loop")
     return Affine(tuple(terms), constant)
 
 
@@ -283,7 +285,7 @@ def _parse_expr(operation: Operation, nest: str) -> Expr:
         return _build(ast.parse(text, mode="eval").body, intervals, rounding, named)
     except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
         raise CompileError(
-            f"nest {nest!r}: `{text}` is not an expression with ranges for its reads: {error}"
+            f"nest {nest!r}", f"`{text}` is not an expression with ranges for its reads: {error}"
         ) from error
 
 

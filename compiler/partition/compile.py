@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -60,7 +59,7 @@ def _compile_in_parts(
         raise whole from None  # a model that is wrong
     search = _Search(source, machine, replace(options, shapes={}), whole, keeps_texts=dump is not None)
     parts, reasons = search.parts()
-    reasons = {name: _reason(name, whole) for name in whole.nodes} | reasons
+    reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     segments = [
@@ -88,7 +87,7 @@ class _Search:
         self._machine = machine
         self._options = options
         self._keeps_texts = keeps_texts
-        self._reasons: dict[str, str] = {name: _reason(name, error) for name, error in source.refused.items()}
+        self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
         self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
@@ -131,11 +130,11 @@ class _Search:
 
     def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
         """Reasons of nodes that are not the host's yet; an error that is of none of these is of the whole part."""
-        reasons = {name: _reason(name, error) for name, error in found.items() if name in self._source.nodes}
+        reasons = {name: error.reason_beside(name) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons
         error = next(iter(found.values()))
-        return {name: _reason(name, error) for name in part.nodes}
+        return {name: error.reason_beside(name) for name in part.nodes}
 
     def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
         """Compile a part, or say why not."""
@@ -149,12 +148,6 @@ class _Search:
             return error
         self._compiled[part] = program, dumped
         return None
-
-
-def _reason(name: str, error: CompileError) -> str:
-    """An error's text without the node that it begins with, and without the list of all operators."""
-    text = re.sub(rf"^node {re.escape(repr(name))}( \([\w.]+\))?: ", "", str(error))
-    return text.partition("; those that have: ")[0]
 
 
 # -- the host's parts --------------------------------------------------------------------------------------------------
@@ -199,7 +192,7 @@ def _quantized(source: Source, tensor: str) -> list[str]:
 
 def _value(source: Source, name: str) -> Value:
     if name not in source.types or not source.types[name].type.HasField("tensor_type"):
-        raise CompileError(f"{name!r} is an input or output of the model and not a tensor; expected tensors")
+        raise CompileError(fact=f"{name!r} is an input or output of the model and not a tensor", expected="tensors")
     of = source.types[name].type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
     sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in of.shape.dim)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, Node
 from tilewright.compiler.partition.source import Source, reads
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
@@ -61,8 +61,9 @@ def _input_info(source: Source, name: str) -> onnx.ValueInfoProto:
     if name not in source.types:
         maker = source.nodes[source.producers[name]]
         raise CompileError(
-            f"node {maker.name!r} ({maker.op_type}): the type of its result {name!r} is not known; add it to the "
-            "model's value_info"
+            Node(maker.name, maker.op_type),
+            f"the type of its result {name!r} is not known",
+            remedy="add it to the model's value_info",
         )
     return source.types[name]
 

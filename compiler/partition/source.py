@@ -17,7 +17,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, Node
 from tilewright.compiler.graph.graph import TensorType
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
@@ -83,7 +83,7 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
         node.name = node_name
     inferred, _ = finish_onnx(named, name)
     if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in named.graph.input]:
-        raise CompileError(f"{name}: converting its opset changes its inputs; export it anew with a later opset")
+        raise CompileError(name, "converting its opset changes its inputs", remedy="export it anew with a later opset")
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
         node.name = node_name  # converting to another opset adds nodes
@@ -170,8 +170,9 @@ def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInf
         for output in filter(None, node.output):
             if output not in types:
                 raise CompileError(
-                    f"node {node.name!r} ({node.op_type}): the shape of its result {output!r} depends on data; "
-                    "expected fixed sizes"
+                    Node(node.name, node.op_type),
+                    f"the shape of its result {output!r} depends on data",
+                    expected="fixed sizes",
                 )
             tensor_type(types[output])
     except CompileError as error:

@@ -60,6 +60,11 @@ def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     return ""
 
 
+def _reason(error: CompileError) -> str:
+    """An error's text for the row of an operator, whose node needs no name."""
+    return error.reason_beside(error.node)
+
+
 def unasked_operators() -> list[str]:
     """Operators of ONNX's newest release that no probe is about: they run on the host."""
     asked = {probe.operator for probe in (*PROBES, *_that_are_models(plain_probes()))}
@@ -74,11 +79,3 @@ def _that_are_models(probes: Iterable[Probe]) -> Iterator[Probe]:
         except onnx.shape_inference.InferenceError:
             continue
         yield probe
-
-
-def _reason(error: CompileError) -> str:
-    """An error's text without the node that it begins with, and without the list of all operators."""
-    text = str(error)
-    if text.startswith("node '"):
-        text = text.partition("): ")[2] or text
-    return text.partition("; those that have: ")[0]

@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe, stored_shape
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -109,16 +109,16 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     result = view.type(operator.outputs[0])
     if result.quantization is None or len(result.shape) > MOST:
         return None
-    channels = stored_shape(result.shape, describe(operator))[1]
+    channels = stored_shape(result.shape, operator)[1]
     for position, name in enumerate(operator.inputs):
         of, value = view.type(name), view.constant(name)
         if of.quantization is None:
             continue
-        n, c, h, w = stored_shape(of.shape, describe(operator))
+        n, c, h, w = stored_shape(of.shape, operator)
         if c != 1 or channels == 1:
             continue
         if of.quantization.axis is not None:
-            raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
+            raise CompileError(operator, f"operand {name!r} has scales of its own for each channel")
         if value is not None:
             fresh = view.fresh(f"{operator.name}.{name}.spread")
             full = np.repeat(value, channels, axis=1)

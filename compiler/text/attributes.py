@@ -19,10 +19,10 @@ def attribute(operation: Operation, name: str, kind: type) -> Any:
 
 def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     if name not in values:
-        raise CompileError(f"{where}: attribute {name} is missing")
+        raise CompileError(where, f"attribute {name} is missing")
     value = values[name]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
-        raise CompileError(f"{where}: attribute {name} is {value!r}; expected {kind.__name__}")
+        raise CompileError(where, f"attribute {name} is {value!r}", expected=f"{kind.__name__}")
     return value
 
 
@@ -31,7 +31,7 @@ def strings(operation: Operation, name: str) -> tuple[str, ...]:
     values = attribute(operation, name, tuple)
     for value in values:
         if not isinstance(value, str):
-            raise CompileError(f"{operation.name}: attribute {name} holds {value!r}; expected strings")
+            raise CompileError(operation.name, f"attribute {name} holds {value!r}", expected="strings")
     return tuple(values)
 
 
@@ -55,7 +55,7 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
 
 def parse_tensor(value: Any) -> Tensor:
     if not isinstance(value, Mapping):
-        raise CompileError(f"tensor: came {value!r}; expected a dictionary")
+        raise CompileError("tensor", f"came {value!r}", expected="a dictionary")
 
     def part(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")

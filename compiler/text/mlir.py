@@ -100,7 +100,7 @@ def split_shaped_type(text: str) -> tuple[str, tuple[int, ...], str]:
     """The inverse of `shaped_type`; raises CompileError for any other text."""
     match = re.fullmatch(r"(tensor|memref)<((?:\d+x)*)(.+)>", text)
     if match is None:
-        raise CompileError(f"{text!r} is not a type: expected tensor<…> or memref<…> with sizes and an element")
+        raise CompileError(fact=f"{text!r} is not a type: expected tensor<…> or memref<…> with sizes and an element")
     return match[1], tuple(int(size) for size in match[2].split("x")[:-1]), match[3]
 
 
@@ -230,7 +230,7 @@ class _Parser:
     def fault(self, expected: str) -> CompileError:
         line = self.text.count("\n", 0, self.start) + 1
         rest = self.text[self.start : self.start + 20].splitlines()
-        return CompileError(f"line {line}: expected {expected}, came {rest[0] if rest else 'the end'!r}")
+        return CompileError(f"line {line}", f"expected {expected}, came {rest[0] if rest else 'the end'!r}")
 
     def expect(self, token: str, described: str = "") -> None:
         if self.token != token or (token and self.kind == "string"):
@@ -367,7 +367,7 @@ class _Parser:
         start = self.start
         _, shape, element = split_shaped_type(self.type_text())
         if element not in NUMPY_NAMES:
-            raise CompileError(f"unknown element {element!r}: expected one of {', '.join(NUMPY_NAMES)}")
+            raise CompileError(fact=f"unknown element {element!r}: expected one of {', '.join(NUMPY_NAMES)}")
         name = NUMPY_NAMES[element]
         dtype = np.dtype(getattr(ml_dtypes, name, name))
         try:

@@ -92,13 +92,16 @@ def is_quantized(model: onnx.ModelProto) -> bool:
 
 def _require_float(model: onnx.ModelProto, name: str) -> None:
     if is_quantized(model):
-        raise CompileError(f"{name}: is quantised already; expected a float model. Compile it as it is")
+        raise CompileError(name, "is quantised already", expected="a float model", remedy="Compile it as it is")
     types = [(tensor.name, tensor.data_type) for tensor in model.graph.initializer]
     types += [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
     for tensor, element in types:
         if element in WIDER_FLOATS:
             raise CompileError(
-                f"{name}: tensor {tensor!r} is {WIDER_FLOATS[element]}; expected float32. Export the model in float32"
+                name,
+                f"tensor {tensor!r} is {WIDER_FLOATS[element]}",
+                expected="float32",
+                remedy="Export the model in float32",
             )
 
 
@@ -124,8 +127,9 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
             model = onnx.version_converter.convert_version(model, wanted)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
             raise CompileError(
-                f"{name}: cannot be converted from opset {opset} to {wanted}: {first_line(error)}; expected a model "
-                f"of opset {OLDEST_OPSET} to {NEWEST_OPSET}"
+                name,
+                f"cannot be converted from opset {opset} to {wanted}: {first_line(error)}",
+                expected=f"a model of opset {OLDEST_OPSET} to {NEWEST_OPSET}",
             ) from error
     return model
 
@@ -142,7 +146,7 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise CompileError(f"{name}: shapes do not fit: {first_line(error)}") from error
+        raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
 def _input(value: onnx.ValueInfoProto) -> Input:

@@ -32,7 +32,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         IdentityEliminationPass()(folded)
         result: onnx.ModelProto = ir.to_proto(folded)
     except Exception as error:  # whatever its rules raise
-        raise CompileError(f"{name}: cannot be prepared for quantising: {first_line(error)}") from error
+        raise CompileError(name, f"cannot be prepared for quantising: {first_line(error)}") from error
     _restore_names(result, model)
     return result
 

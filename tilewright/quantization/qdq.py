@@ -62,7 +62,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     quantized = [node for node in model.graph.node if _is_quantized(node, constants)]
     if not quantized:
-        raise CompileError(f"{name}: nothing in it can be quantised; the operators that can: {_listed()}")
+        raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
@@ -95,7 +95,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
             quantizer.quantize_model()
             return _finished(quantizer.model.model)
         except Exception as error:  # whatever its operators' quantisers raise
-            raise CompileError(f"{name}: ONNX Runtime cannot quantise it: {first_line(error)}") from error
+            raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:

@@ -48,7 +48,7 @@ def _session(model: onnx.ModelProto, name: str) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise CompileError(f"{name}: ONNX Runtime cannot run it: {first_line(error)}") from error
+        raise CompileError(name, f"ONNX Runtime cannot run it: {first_line(error)}") from error
 
 
 def _with_outputs(model: onnx.ModelProto, wanted: Sequence[str]) -> onnx.ModelProto:

@@ -39,7 +39,7 @@ def expand_dims(operation: Operation) -> None:
     shape = operation.shape(operation.input(0))
     axes = operation.writer.integers(operation.input(1), "the axis")
     if len(axes) != 1:
-        raise operation.error(f"names {len(axes)} axes; expected 1")
+        raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape) + 1)
     _require_result(operation, (*shape[:axis], 1, *shape[axis:]))
     _reshape(operation)
@@ -65,7 +65,7 @@ def transpose(operation: Operation) -> None:
     shape, rank = operation.shape(source), len(operation.shape(source))
     permutation = operation.writer.integers(operation.input(1), "a permutation")
     if sorted(permutation) != list(range(rank)):
-        raise operation.error(f"its permutation is {list(permutation)}; expected each of {rank} dimensions once")
+        raise operation.error(f"its permutation is {list(permutation)}", expected=f"each of {rank} dimensions once")
     before = writer.layout_of(source)
     there = stored(shape, before)
     orders = {
@@ -182,7 +182,7 @@ def split_v(operation: Operation) -> None:
 def _split(operation: Operation, source: int, axes: tuple[int, ...]) -> None:
     writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
     if len(axes) != 1:
-        raise operation.error(f"names {len(axes)} axes; expected 1")
+        raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape))
     shapes = [operation.shape(output) for output in outputs]
     if any(len(of) != len(shape) for of in shapes) or sum(of[axis] for of in shapes) != shape[axis]:
@@ -221,7 +221,7 @@ def pad_v2(operation: Operation) -> None:
     index, writer = operation.input(2), operation.writer
     value = writer.value_of(index, "a padding value")
     if value.size != 1:
-        raise operation.error(f"is {list(value.shape)}; expected one value", index)
+        raise operation.error(f"is {list(value.shape)}", index, expected="one value")
     number = float(value.ravel()[0])
     if not writer.is_real(index):
         by = operation.tensor(index).quantized
@@ -235,7 +235,7 @@ def _pad(operation: Operation, value: float) -> None:
     rank = len(operation.shape(source))
     pads = writer.value_of(operation.input(1), "padding")
     if pads.shape != (rank, 2) or pads.dtype.kind != "i" or pads.min(initial=0) < 0:
-        raise operation.error(f"its padding is {pads.tolist()}; expected two numbers of 0 or more for each dimension")
+        raise operation.error(f"its padding is {pads.tolist()}", expected="two numbers of 0 or more for each dimension")
     layout = writer.layout_of(source)
     before, after = (stored([int(of) for of in pads[:, side]], layout) for side in (0, 1))
     padded = writer.node("Pad", writer.real(source, layout), writer.int64([*before, *after]), writer.number(value))
@@ -279,7 +279,7 @@ def _coordinates(operation: Operation) -> str:
     """ONNX's name of how results' coordinates map to the image's."""
     is_aligned, has_centres = operation.flag("align_corners"), operation.flag("half_pixel_centers")
     if is_aligned and has_centres:
-        raise operation.error("align_corners and half_pixel_centers are both set; expected one of them")
+        raise operation.error("align_corners and half_pixel_centers are both set", expected="one of them")
     return "align_corners" if is_aligned else "half_pixel" if has_centres else "asymmetric"
 
 
@@ -289,7 +289,7 @@ def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str
     batch, _, _, channels = operation.require_rank(image, 4)
     size = writer.integers(operation.input(1), "the size")
     if len(size) != 2 or min(size) < 1:
-        raise operation.error(f"its size is {list(size)}; expected height and width")
+        raise operation.error(f"its size is {list(size)}", expected="height and width")
     _require_result(operation, (batch, *size, channels))
     value = writer.node(
         "Resize",

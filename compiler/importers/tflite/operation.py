@@ -51,16 +51,16 @@ class Operation:
         self._left: dict[str, Option] = dict(operator.options)
         table = self._left.pop("table")
         if table not in ("NONE", row.options):
-            raise self.error(f"has options of the kind {table}; expected {row.options}")
+            raise self.error(f"has options of the kind {table}", expected=row.options)
         least, most = row.inputs
         if not least <= len(operator.inputs) <= most:
             expected = str(least) if least == most else f"{least} to {most}"
-            raise self.error(f"has {len(operator.inputs)} inputs; expected {expected}")
+            raise self.error(f"has {len(operator.inputs)} inputs", expected=expected)
         if row.keeps_scale:
             self._check_scales()
 
-    def error(self, what: str, index: int | None = None) -> CompileError:
-        return self.writer.error(what, index)
+    def error(self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "") -> CompileError:
+        return self.writer.error(fact, index, expected=expected, remedy=remedy)
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Operation:
         """A tensor's index; raises CompileError if the file leaves it out."""
         index = self.optional(position)
         if index is UNUSED:
-            raise self.error(f"leaves out its input {position}; expected a tensor")
+            raise self.error(f"leaves out its input {position}", expected="a tensor")
         return index
 
     def optional(self, position: int) -> int | None:
@@ -84,7 +84,7 @@ class Operation:
     def output(self) -> int:
         """The one output."""
         if len(self.operator.outputs) != 1:
-            raise self.error(f"has {len(self.operator.outputs)} outputs; expected 1")
+            raise self.error(f"has {len(self.operator.outputs)} outputs", expected="1")
         return self.operator.outputs[0]
 
     def tensor(self, index: int) -> TensorInfo:
@@ -97,7 +97,7 @@ class Operation:
         """A tensor's shape; raises CompileError for another rank."""
         shape = self.shape(index)
         if len(shape) != rank:
-            raise self.error(f"is {list(shape)}; expected {rank} dimensions", index)
+            raise self.error(f"is {list(shape)}", index, expected=f"{rank} dimensions")
         return shape
 
     def axis(self, axis: int, rank: int) -> int:
@@ -121,7 +121,7 @@ class Operation:
         """An integer that must be 1 or more; raises CompileError."""
         value = self.integer(name, default)
         if not 1 <= value < 2**31:
-            raise self.error(f"{name} = {value}; expected a positive number")
+            raise self.error(f"{name} = {value}", expected="a positive number")
         return value
 
     def list_of_integers(self, name: str) -> tuple[int, ...]:
@@ -132,14 +132,14 @@ class Operation:
         """The value of an option that is one of the schema's enumerations; raises CompileError for an unknown one."""
         value, known = self.integer(name, default), enumerators(enumeration)
         if value not in known:
-            raise self.error(f"{name} = {value}; expected {' or '.join(known.values())}")
+            raise self.error(f"{name} = {value}", expected=" or ".join(known.values()))
         return known[value]
 
     def only(self, name: str, *allowed: Option) -> None:
         """An option that may have these values; raises CompileError for others."""
         value = self._left.pop(name, allowed[0])
         if value not in allowed:
-            raise self.error(f"{name} = {value} has no lowering; expected {' or '.join(map(str, allowed))}")
+            raise self.error(f"{name} = {value} has no lowering", expected=" or ".join(map(str, allowed)))
 
     def ignore(self, *names: str) -> None:
         """Options that do not change what the operator computes on 8-bit tensors."""
@@ -178,7 +178,7 @@ class Operation:
     def limited(self, value: str, activation: str) -> str:
         """A value behind an activation that is a limit."""
         if activation not in LIMITS:
-            raise self.error(f"the fused activation {activation} has no lowering; expected {' or '.join(LIMITS)}")
+            raise self.error(f"the fused activation {activation} has no lowering", expected=" or ".join(LIMITS))
         limits = LIMITS[activation]
         if limits is None:
             return value

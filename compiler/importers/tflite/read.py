@@ -73,7 +73,7 @@ def read_tflite(content: bytes, name: str) -> TfliteModel:
     tensors, element types below a byte.
     """
     if not is_tflite(content):
-        raise CompileError(f"{name}: not a TFLite file ({len(content)} bytes): bytes 4 to 8 are not {IDENTIFIER!r}")
+        raise CompileError(name, f"not a TFLite file ({len(content)} bytes): bytes 4 to 8 are not {IDENTIFIER!r}")
     return _Reader(content, name).model()
 
 
@@ -93,9 +93,9 @@ class _Reader:
             root = tflite.Model.GetRootAs(self._content, 0)
             version, subgraphs = root.Version(), root.SubgraphsLength()
         if version != VERSION:
-            raise CompileError(f"{self._name}: uses version {version} of the TFLite schema; expected {VERSION}")
+            raise CompileError(self._name, f"uses version {version} of the TFLite schema", expected=str(VERSION))
         if subgraphs != 1:
-            raise CompileError(f"{self._name}: holds {subgraphs} subgraphs; expected one, without control flow")
+            raise CompileError(self._name, f"holds {subgraphs} subgraphs", expected="one, without control flow")
         with self._guarded("its graph"):
             graph = root.Subgraphs(0)
             name = self._text(root.Description() or b"")
@@ -121,7 +121,7 @@ class _Reader:
             yield
         except DAMAGE as error:
             raise CompileError(
-                f"{self._name}: a truncated or damaged TFLite file ({len(self._content)} bytes): {where} cannot be read"
+                self._name, f"a truncated or damaged TFLite file ({len(self._content)} bytes): {where} cannot be read"
             ) from error
 
     def _take(self, size: int) -> None:
@@ -149,15 +149,19 @@ class _Reader:
         kind = _enumerator("TensorType", tensor.Type())
         info = TensorInfo(index, self._text(tensor.Name() or b"") or f"tensor_{index}", (), np.dtype(np.int8))
         if kind not in DTYPES:
-            raise CompileError(f"{self._name}: {info}: element type {kind} has no lowering; expected INT8 or UINT8")
+            raise CompileError(
+                f"{self._name}: {info}", f"element type {kind} has no lowering", expected="INT8 or UINT8"
+            )
         if tensor.IsVariable():
-            raise CompileError(f"{self._name}: {info}: is a variable, kept from run to run; expected a network without")
+            raise CompileError(
+                f"{self._name}: {info}", "is a variable, kept from run to run", expected="a network without"
+            )
         if tensor.Sparsity() is not None:
-            raise CompileError(f"{self._name}: {info}: is sparse; convert the network with dense weights")
+            raise CompileError(f"{self._name}: {info}", "is sparse", remedy="convert the network with dense weights")
         shape = self._indices(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 1 for size in shape) or prod(shape) > MAX_ELEMENTS:
             raise CompileError(
-                f"{self._name}: {info}: has the shape {list(shape)[:MAX_RANK]}; expected fixed, positive sizes"
+                f"{self._name}: {info}", f"has the shape {list(shape)[:MAX_RANK]}", expected="fixed, positive sizes"
             )
         info = replace(info, shape=shape, dtype=np.dtype(DTYPES[kind]))
         quantized = self._quantized(tensor.Quantization(), info)
@@ -171,24 +175,25 @@ class _Reader:
         if not scales:
             return None
         if quantization.DetailsType() != 0:
-            raise CompileError(f"{self._name}: {info}: has a custom quantisation; expected scales and zero points")
+            raise CompileError(f"{self._name}: {info}", "has a custom quantisation", expected="scales and zero points")
         if not all(np.isfinite(scale) and scale > 0 for scale in scales):
-            raise CompileError(f"{self._name}: {info}: has the scale {min(scales)}; expected positive numbers")
+            raise CompileError(f"{self._name}: {info}", f"has the scale {min(scales)}", expected="positive numbers")
         if len(zeros) == 1:
             zeros *= len(scales)
         if info.dtype.kind in "iu":
             limits = np.iinfo(info.dtype)
             if not all(limits.min <= zero <= limits.max for zero in zeros):
                 raise CompileError(
-                    f"{self._name}: {info}: has a zero point outside {limits.min} … {limits.max}, the range of "
-                    f"{info.dtype.name}"
+                    f"{self._name}: {info}",
+                    f"has a zero point outside {limits.min} … {limits.max}, the range of {info.dtype.name}",
                 )
         axis = quantization.QuantizedDimension()
         is_along_axis = len(scales) == 1 or (0 <= axis < len(info.shape) and info.shape[axis] == len(scales))
         if len(zeros) != len(scales) or not is_along_axis:
             raise CompileError(
-                f"{self._name}: {info}: has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} "
-                f"of {list(info.shape)}; expected one of each, or one for each index of that dimension"
+                f"{self._name}: {info}",
+                f"has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} of {list(info.shape)}",
+                expected="one of each, or one for each index of that dimension",
             )
         return Quantized(scales, zeros, axis if len(scales) > 1 else None)
 
@@ -206,8 +211,8 @@ class _Reader:
         expected = prod(info.shape) * info.dtype.itemsize
         if len(data) != expected:
             raise CompileError(
-                f"{self._name}: {info}: holds {len(data)} bytes of data; {list(info.shape)} of {info.dtype.name} needs "
-                f"{expected}"
+                f"{self._name}: {info}",
+                f"holds {len(data)} bytes of data; {list(info.shape)} of {info.dtype.name} needs {expected}",
             )
         return np.frombuffer(data, info.dtype.newbyteorder("<")).astype(info.dtype).reshape(info.shape)
 
@@ -233,12 +238,14 @@ class _Reader:
         inputs = tuple(None if i == -1 else i for i in self._indices(operator.InputsAsNumpy()))
         outputs = self._indices(operator.OutputsAsNumpy())
         if any(self._list(operator.MutatingVariableInputsAsNumpy())) or operator.IntermediatesLength():
-            raise CompileError(f"{where}: keeps state from run to run; expected a network without")
+            raise CompileError(where, "keeps state from run to run", expected="a network without")
         if kind.startswith("custom ") or operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
-            raise CompileError(f"{where}: an operator outside TFLite's own has no lowering; remove it from the network")
+            raise CompileError(
+                where, "an operator outside TFLite's own has no lowering", remedy="remove it from the network"
+            )
         if operator.BuiltinOptions2Type() != 0:
             raise CompileError(
-                f"{where}: StableHLO options have no lowering; convert the network to TFLite's operators"
+                where, "StableHLO options have no lowering", remedy="convert the network to TFLite's operators"
             )
         return OperatorInfo(index, kind, inputs, outputs, self._options(operator, where))
 
@@ -282,8 +289,10 @@ class _Reader:
         for slot in range(known, slots):
             if struct.unpack_from("<H", self._content, vtable + 4 + 2 * slot)[0]:
                 raise CompileError(
-                    f"{where}: its options have {slots} fields; expected the {known} of {options.__name__}. "
-                    "Convert the network with an older converter"
+                    where,
+                    f"its options have {slots} fields",
+                    expected=f"the {known} of {options.__name__}",
+                    remedy="Convert the network with an older converter",
                 )
 
     # -- all together --------------------------------------------------------------------------------------------------
@@ -296,9 +305,9 @@ class _Reader:
         for where, indices in lists:
             for index in indices:
                 if not 0 <= index < count:
-                    raise CompileError(f"{self._name}: {where}: names tensor {index}; there are {count}")
+                    raise CompileError(f"{self._name}: {where}", f"names tensor {index}; there are {count}")
         if not model.operators or not model.outputs:
-            raise CompileError(f"{self._name}: an empty TFLite file: it holds no operators, or no outputs")
+            raise CompileError(self._name, "an empty TFLite file: it holds no operators, or no outputs")
 
 
 # -- the schema's tables -----------------------------------------------------------------------------------------------

@@ -65,10 +65,13 @@ class Writer:
         """From here on, nodes belong to this operator."""
         self._operator = operator
 
-    def error(self, what: str, index: int | None = None) -> CompileError:
+    def error(
+        self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "", known: str = ""
+    ) -> CompileError:
         """An error of the present operator and, if given, one of its tensors."""
-        tensor = "" if index is None else f"{self.model.tensors[index]}: "
-        return CompileError(f"{self._operator or 'the graph'}: {tensor}{what}")
+        operator = str(self._operator or "the graph")
+        place = operator if index is None else f"{operator}: {self.model.tensors[index]}"
+        return CompileError(place, fact, expected=expected, remedy=remedy, known=known)
 
     def tensor(self, index: int) -> TensorInfo:
         return self.model.tensors[index]
@@ -103,14 +106,16 @@ class Writer:
     def value_of(self, index: int, what: str) -> NDArray[Any]:
         """A constant's elements in the file's order; raises CompileError, calling it `what`, for a computed tensor."""
         if index not in self.constants:
-            raise self.error(f"{what} computed at run time has no lowering; expected a constant", index)
+            raise self.error(f"{what} computed at run time has no lowering", index, expected="a constant")
         return self.constants[index]
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
         """A constant list of integers, such as axes; a number is a list of one."""
         value = self.value_of(index, what)
         if value.dtype.kind not in "iu" or value.ndim > 1:
-            raise self.error(f"{what} is {value.dtype.name} of {list(value.shape)}; expected a list of integers", index)
+            raise self.error(
+                f"{what} is {value.dtype.name} of {list(value.shape)}", index, expected="a list of integers"
+            )
         return tuple(int(item) for item in value.ravel())
 
     def is_real(self, index: int) -> bool:
@@ -119,9 +124,9 @@ class Writer:
         if of.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
         if of.dtype.name not in INTEGERS:
-            raise self.error(f"is {of.dtype.name}; expected int8 or uint8 (or float32)", index)
+            raise self.error(f"is {of.dtype.name}", index, expected="int8 or uint8 (or float32)")
         if of.quantized is None:
-            raise self.error(f"is {of.dtype.name} without a scale; expected a quantised tensor", index)
+            raise self.error(f"is {of.dtype.name} without a scale", index, expected="a quantised tensor")
         return False
 
     def _normal(self, index: int, layout: Layout) -> Layout:
@@ -142,7 +147,7 @@ class Writer:
         if of.quantized.axis is None:
             return self.dequantize(value, of.quantized, of.dtype, None, of.name)
         if of.index not in self.constants:
-            raise self.error("has several scales; expected one for an activation", of.index)
+            raise self.error("has several scales", of.index, expected="one for an activation")
         axis = to_file(len(of.shape), layout)[of.quantized.axis]
         return self.dequantize(value, of.quantized, of.dtype, axis, of.name)
 
@@ -189,7 +194,7 @@ class Writer:
         if not self.is_real(index):
             assert of.quantized is not None
             if of.quantized.axis is not None:
-                raise self.error("has several scales; expected one for an activation", index)
+                raise self.error("has several scales", index, expected="one for an activation")
             scales = self._scales(of.quantized, of.dtype, None, of.name)
             value = self.node("QuantizeLinear", value, *scales, base=of.name)
         self._stored[index, layout] = value
@@ -253,13 +258,13 @@ class Writer:
         names = [self.model.tensors[i].name for i in (*self.model.inputs, *self.model.outputs)]
         for name in names:
             if names.count(name) > 1:
-                raise CompileError(f"the graph: {name!r} names several inputs or outputs; expected different names")
+                raise CompileError("the graph", f"{name!r} names several inputs or outputs", expected="different names")
         for index in self.model.inputs:
             if index in self.constants:
                 raise self.error("is an input of the graph, but constant", index)
         for index in self.model.outputs:
             if index in self.constants:
-                raise self.error("is an output of the graph, but constant; expected a computed one", index)
+                raise self.error("is an output of the graph, but constant", index, expected="a computed one")
 
     def _rename(self, value: str, name: str) -> None:
         for node in self.nodes:

@@ -112,7 +112,7 @@ class Quantization:
 def scales_of_parts(quantization: Quantization, shape: Sequence[int]) -> Scales:
     """Scales and zero points with what they are for: of [1, 3, 8, 8], each channel is a box (1, 1, 8, 8)."""
     others = [1] * len(shape) if quantization.block else list(shape)
-    box = tuple(max(1, quantization.block) if axis == quantization.axis else of for axis, of in enumerate(others))
+    box = tuple(max(1, quantization.block) if axis == quantization.axis else size for axis, size in enumerate(others))
     return Scales(box, quantization.scales, quantization.zero_points)
 
 

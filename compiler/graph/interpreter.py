@@ -54,18 +54,18 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
 # -- quantisation ------------------------------------------------------------------------------------------------------
 
 
-def quantize(real: Values, of: TensorType) -> Values:
+def quantize(real: Values, tensor_type: TensorType) -> Values:
     """QuantizeLinear: divided in float32, ties to even, saturated."""
-    assert of.quantization is not None
-    scales, zeros = (part.astype(np.float32) for part in spread_scales(of.quantization, real.shape))
-    return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *of.limits).astype(of.dtype)
+    assert tensor_type.quantization is not None
+    scales, zeros = (part.astype(np.float32) for part in spread_scales(tensor_type.quantization, real.shape))
+    return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *tensor_type.limits).astype(tensor_type.dtype)
 
 
-def dequantize(integers: Values, of: TensorType) -> NDArray[np.float32]:
+def dequantize(integers: Values, tensor_type: TensorType) -> NDArray[np.float32]:
     """DequantizeLinear: the difference in integers, multiplied in float32; what is float already stays."""
-    if of.quantization is None:
+    if tensor_type.quantization is None:
         return integers.astype(np.float32)
-    scales, zeros = spread_scales(of.quantization, integers.shape)
+    scales, zeros = spread_scales(tensor_type.quantization, integers.shape)
     difference = integers.astype(np.int64) - zeros.astype(np.int64)
     return difference.astype(np.float32) * scales.astype(np.float32)
 
@@ -108,16 +108,17 @@ def _lookup(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> 
 
 def _integer_product(operator: Operator, graph: Graph, tensors: Mapping[str, Values]) -> Values:
     """A product of quantised tensors: the sum in integers, exact, and one rounding."""
-    of = graph.tensors[operator.outputs[0]]
-    assert of.quantization is not None
-    centred, scale = [], operator.attributes["factor"] / of.quantization.scale
+    result = graph.tensors[operator.outputs[0]]
+    assert result.quantization is not None
+    centred, scale = [], operator.attributes["factor"] / result.quantization.scale
     for name in operator.inputs:
         quantization = graph.tensors[name].quantization
         assert quantization is not None
         centred.append(tensors[name].astype(np.int64) - quantization.zero_point)
         scale *= quantization.scale
-    steps = np.rint(_sums_of_products(operator, centred) * scale) + of.quantization.zero_point
-    return np.clip(steps, operator.attributes["low"], operator.attributes["high"]).reshape(of.shape).astype(of.dtype)
+    steps = np.rint(_sums_of_products(operator, centred) * scale) + result.quantization.zero_point
+    limited = np.clip(steps, operator.attributes["low"], operator.attributes["high"])
+    return limited.reshape(result.shape).astype(result.dtype)
 
 
 def _product(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -199,8 +200,8 @@ def _transpose(operator: Operator, operands: Sequence[Values], result: TensorTyp
 
 
 def _pad(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
-    value, of = operator.attributes["value"], result.quantization
-    real = value if of is None else (value - of.zero_point) * of.scale
+    value, quantization = operator.attributes["value"], result.quantization
+    real = value if quantization is None else (value - quantization.zero_point) * quantization.scale
     top, left, bottom, right = operator.attributes["pads"]
     image = operands[0].reshape(stored_shape(operands[0].shape))
     return np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=real)

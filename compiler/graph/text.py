@@ -55,12 +55,12 @@ def parse_graph(text: str) -> Graph:
     *inside, end = whole.region.operations or (whole,)
     if end.name != RETURN:
         raise CompileError(fact=f"expected {RETURN!r} at the end, came {end.name!r}")
-    tensors = {name: parse_type(of) for name, of in whole.region.arguments}
+    tensors = {name: parse_type(type_text) for name, type_text in whole.region.arguments}
     constants, operators = {}, []
     for operation in inside:
-        for name, of in zip(operation.results, operation.result_types, strict=True):
+        for name, type_text in zip(operation.results, operation.result_types, strict=True):
             if name:
-                tensors[name] = parse_type(of)
+                tensors[name] = parse_type(type_text)
         if operation.name == CONSTANT and len(operation.results) == 1:
             constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
         else:
@@ -122,27 +122,27 @@ def _type_of(name: str, graph: Graph) -> str:
     return print_type(graph.tensors[name]) if name else LEFT_OUT
 
 
-def print_type(of: TensorType) -> str:
+def print_type(tensor_type: TensorType) -> str:
     """`tensor<1x3xf32>`, or with `!quant.uniform<storage:f32, scale:zero>` as its element.
 
     Scales for each index of axis 1 are `!quant.uniform<storage:f32:1, {scale:zero, …}>`, those for blocks of two along
     it `!quant.uniform<storage:f32:{0:1, 1:2}, {{scale:zero, …}, …}>`.
     """
-    element = ELEMENTS[of.dtype]
-    if of.quantization is not None:
-        pairs = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
+    element = ELEMENTS[tensor_type.dtype]
+    if tensor_type.quantization is not None:
+        pairs = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
         entries = [f"{print_number(scale)}:{zero}" for scale, zero in pairs]
         storage = f"u{element.removeprefix('ui')}" if element.startswith("ui") else element
-        element = f"!quant.uniform<{storage}:f32{_print_scales(of.quantization, of.shape, entries)}>"
-    return shaped_type("tensor", of.shape, element)
+        element = f"!quant.uniform<{storage}:f32{_print_scales(tensor_type.quantization, tensor_type.shape, entries)}>"
+    return shaped_type("tensor", tensor_type.shape, element)
 
 
-def _print_scales(of: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
-    if of.axis is None:
+def _print_scales(quantization: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
+    if quantization.axis is None:
         return f", {entries[0]}"
-    if not of.block:
-        return f":{of.axis}, {{{', '.join(entries)}}}"
-    box = scales_of_parts(of, shape).box
+    if not quantization.block:
+        return f":{quantization.axis}, {{{', '.join(entries)}}}"
+    box = scales_of_parts(quantization, shape).box
     sizes = ", ".join(f"{axis}:{size}" for axis, size in enumerate(box))
     for size, in_box in reversed(list(zip(shape, box, strict=True))):
         count = -(-size // in_box)

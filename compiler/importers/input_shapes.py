@@ -74,16 +74,16 @@ def fix_shapes(model: onnx.ModelProto, shapes: Shapes, name: str) -> onnx.ModelP
 
 def _fix(value: onnx.ValueInfoProto, sizes: tuple[int, ...], symbols: dict[str, int], name: str) -> None:
     """Give one input its sizes, and note what each of its symbols is."""
-    of = value.type.tensor_type
-    if not of.HasField("shape"):
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
         for _ in sizes:
-            of.shape.dim.add()
+            tensor.shape.dim.add()
     option, shown = _option(value.name, sizes), _shown(value)
-    if len(of.shape.dim) != len(sizes):
+    if len(tensor.shape.dim) != len(sizes):
         raise CompileError(
-            name, f"{option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(of.shape.dim)}"
+            name, f"{option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(tensor.shape.dim)}"
         )
-    for dimension, size in zip(of.shape.dim, sizes, strict=True):
+    for dimension, size in zip(tensor.shape.dim, sizes, strict=True):
         if dimension.HasField("dim_value") and dimension.dim_value > 0 and dimension.dim_value != size:
             raise CompileError(
                 name,
@@ -109,10 +109,9 @@ def dimensions(value: onnx.ValueInfoProto) -> list[int | str]:
 
 def require_fixed_shape(value: onnx.ValueInfoProto, name: str) -> None:
     """Raise CompileError for an input with a size that is no number; it says how to fix it."""
-    of = value.type
-    if not of.HasField("tensor_type"):
+    if not value.type.HasField("tensor_type"):
         raise CompileError(name, f"input {value.name!r} is not a tensor", expected="a tensor of numbers")
-    if not of.tensor_type.HasField("shape"):
+    if not value.type.tensor_type.HasField("shape"):
         raise CompileError(
             name, f"input {value.name!r} has no shape", remedy=f"say it, as in {_option(value.name, EXAMPLE)}"
         )

@@ -237,7 +237,7 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
         )
     outputs = {value.name: value.name for value in model.graph.output}
     named = {*inputs, *outputs, *constants, *(name for o in operators for name in (*o.inputs, *o.outputs))}
-    types = {name: of for name, of in types.items() if name in named}
+    types = {name: value for name, value in types.items() if name in named}
     return Graph(model.graph.name or "model", tuple(operators), types, constants, inputs, outputs, opset)
 
 
@@ -279,14 +279,14 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
 
 def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
     """The type of an inferred value; raises CompileError unless it is a tensor of fixed shape."""
-    of = value.type.tensor_type
+    tensor = value.type.tensor_type
     try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     except KeyError:
         raise CompileError(fact=f"{value.name!r} is not a tensor of numbers", expected="a tensor") from None
-    if not of.HasField("shape") or not all(d.HasField("dim_value") for d in of.shape.dim):
+    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
         raise CompileError(fact=f"the shape of {value.name!r} depends on data", expected="fixed sizes")
-    return TensorType(dtype, tuple(d.dim_value for d in of.shape.dim))
+    return TensorType(dtype, tuple(d.dim_value for d in tensor.shape.dim))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

@@ -174,7 +174,7 @@ def _transfers(source: Source, name: str, from_machine: set[str], to_machine: se
     """Bytes that pass between a node and the machine; a tensor passes as the integers next to the node."""
     node = source.nodes[name]
     read = {_dequantized(source, tensor) for tensor in reads(node)} & from_machine
-    made = {of for tensor in node.output for of in (tensor, *_quantized(source, tensor))} & to_machine
+    made = {passed for tensor in node.output for passed in (tensor, *_quantized(source, tensor))} & to_machine
     return sum(map(source.bytes, read | made))
 
 
@@ -193,7 +193,7 @@ def _quantized(source: Source, tensor: str) -> list[str]:
 def _value(source: Source, name: str) -> Value:
     if name not in source.types or not source.types[name].type.HasField("tensor_type"):
         raise CompileError(fact=f"{name!r} is an input or output of the model and not a tensor", expected="tensors")
-    of = source.types[name].type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
-    sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in of.shape.dim)
+    tensor = source.types[name].type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
     return Value(name, dtype, sizes)

@@ -177,7 +177,7 @@ def _in_order(source: Source, tensors: set[str]) -> tuple[str, ...]:
 def _finished(source: Source, made: set[str], sided: Container[str]) -> list[str]:
     """The model's outputs that a part makes: itself, or through free nodes from what it makes."""
     roots = {name: _roots(source, sided, [name]) for name in source.outputs}
-    return [name for name, of in roots.items() if name in made or (of and of <= made)]
+    return [name for name, tensors in roots.items() if name in made or (tensors and tensors <= made)]
 
 
 def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set[str]:

@@ -119,15 +119,16 @@ class _Graph:
         self.constants.append(numpy_helper.from_array(values, name))
         return name
 
-    def weights(self, of: Weights) -> str:
-        info = np.iinfo(of.dtype)
-        values = np.random.default_rng(0).integers(max(info.min, -99), min(info.max, 99), of.shape).astype(of.dtype)
-        counts = () if of.axis is None else (of.shape[of.axis],)
-        inputs = [values, np.full(counts, SCALE), np.full(counts, of.zero_point, of.dtype)]
+    def weights(self, weights: Weights) -> str:
+        limits = np.iinfo(weights.dtype)
+        low, high = max(limits.min, -99), min(limits.max, 99)
+        values = np.random.default_rng(0).integers(low, high, weights.shape).astype(weights.dtype)
+        counts = () if weights.axis is None else (weights.shape[weights.axis],)
+        inputs = [values, np.full(counts, SCALE), np.full(counts, weights.zero_point, weights.dtype)]
         name = f"w{len(self.nodes)}"
         node = helper.make_node("DequantizeLinear", [*map(self.constant, inputs)], [name], name)
-        if of.axis is not None:
-            node.attribute.append(helper.make_attribute("axis", of.axis))
+        if weights.axis is not None:
+            node.attribute.append(helper.make_attribute("axis", weights.axis))
         self.nodes.append(node)
         return name
 

@@ -65,11 +65,11 @@ class Source:
 
     def bytes(self, tensor: str) -> int:
         """Of a tensor of fixed shape; 0 for others."""
-        of = self.tensor_type(tensor)
-        if of is None:
+        known = self.tensor_type(tensor)
+        if known is None:
             return 0
         value = self.types[tensor].type.tensor_type.elem_type
-        return prod(of.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
+        return prod(known.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
 
 
 def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Source:

@@ -123,7 +123,8 @@ def print_operation(operation: Operation, indent: str = "") -> str:
 def _print_block(block: Block, indent: str) -> str:
     lines = ["{"]
     if block.arguments:
-        lines.append(f"{indent}^bb0({', '.join(f'{value_id(name)}: {of}' for name, of in block.arguments)}):")
+        arguments = ", ".join(f"{value_id(name)}: {type_text}" for name, type_text in block.arguments)
+        lines.append(f"{indent}^bb0({arguments}):")
     lines += [print_operation(operation, indent + "  ") for operation in block.operations]
     return "\n".join([*lines, indent + "}"])
 
@@ -172,11 +173,11 @@ def _quote(text: str) -> str:
 
 def print_dense(array: NDArray[Any]) -> str:
     """`dense<"0x…"> : tensor<…>` with the elements' little-endian bytes; empty tensors are `dense<>`."""
-    of = shaped_type("tensor", array.shape, ELEMENTS[array.dtype.name])
+    type_text = shaped_type("tensor", array.shape, ELEMENTS[array.dtype.name])
     if array.size == 0:
-        return f"dense<> : {of}"
+        return f"dense<> : {type_text}"
     data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    return f'dense<"0x{data.hex().upper()}"> : {of}'
+    return f'dense<"0x{data.hex().upper()}"> : {type_text}'
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
@@ -351,8 +352,8 @@ class _Parser:
         is_hex = text.startswith("0x")
         if self.token == ":":
             self.advance()
-            of = self.type_text()
-            if is_hex and of == "f64":
+            type_text = self.type_text()
+            if is_hex and type_text == "f64":
                 return float(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
         if is_hex:
             return int(text, 16)

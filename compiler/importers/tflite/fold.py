@@ -73,10 +73,10 @@ def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)
-    starts, ends, shrinks = (operation.integer(f"{of}_mask") for of in ("begin", "end", "shrink_axis"))
+    starts, ends, shrinks = (operation.integer(f"{name}_mask") for name in ("begin", "end", "shrink_axis"))
     value, *indices = values
     index: list[Any] = []
-    for axis, (first, last, step) in enumerate(zip(*(map(int, of) for of in indices), strict=True)):
+    for axis, (first, last, step) in enumerate(zip(*(map(int, numbers) for numbers in indices), strict=True)):
         if shrinks >> axis & 1:
             index.append(first)
         else:
@@ -112,7 +112,7 @@ def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
     shape = [1] * value.ndim
     if by.axis is not None:
         shape[by.axis] = len(by.scales)
-    scales, zeros = (np.array(of, np.float32).reshape(shape) for of in (by.scales, by.zero_points))
+    scales, zeros = (np.array(numbers, np.float32).reshape(shape) for numbers in (by.scales, by.zero_points))
     return ((value.astype(np.float32) - zeros) * scales).reshape(value.shape)
 
 

@@ -102,10 +102,11 @@ def slice_(operation: Operation) -> None:
     sizes = operation.writer.integers(operation.input(2), "the sizes")
     if len(first) != len(shape) or len(sizes) != len(shape):
         raise operation.error(f"has {len(first)} first indices and {len(sizes)} sizes for {len(shape)} dimensions")
-    last = tuple(of if size == -1 else begin + size for of, begin, size in zip(shape, first, sizes, strict=True))
-    for of, begin, end in zip(shape, first, last, strict=True):
-        if not 0 <= begin < end <= of:
-            raise operation.error(f"takes {begin} … {end} of a dimension of {of}")
+    spans = zip(shape, first, sizes, strict=True)
+    last = tuple(length if size == -1 else begin + size for length, begin, size in spans)
+    for length, begin, end in zip(shape, first, last, strict=True):
+        if not 0 <= begin < end <= length:
+            raise operation.error(f"takes {begin} … {end} of a dimension of {length}")
     _slice(operation, [range(begin, end) for begin, end in zip(first, last, strict=True)])
 
 
@@ -114,7 +115,7 @@ def strided_slice(operation: Operation) -> None:
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)
-    starts, ends, shrinks = (operation.integer(f"{of}_mask") for of in ("begin", "end", "shrink_axis"))
+    starts, ends, shrinks = (operation.integer(f"{name}_mask") for name in ("begin", "end", "shrink_axis"))
     shape = operation.shape(operation.input(0))
     first, last, steps = (operation.writer.integers(operation.input(i), "the indices") for i in (1, 2, 3))
     if not len(first) == len(last) == len(steps) <= len(shape) or 0 in steps:
@@ -141,7 +142,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
     """The elements at these indices; the dimensions `gone` have one index each and vanish."""
     writer, source, gone = operation.writer, operation.input(0), gone or set()
     rank = len(ranges)
-    expected = tuple(len(of) for axis, of in enumerate(ranges) if axis not in gone)
+    expected = tuple(len(indices) for axis, indices in enumerate(ranges) if axis not in gone)
     _require_result(operation, expected)
     layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
     value = writer.real(source, layout)
@@ -185,13 +186,13 @@ def _split(operation: Operation, source: int, axes: tuple[int, ...]) -> None:
         raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape))
     shapes = [operation.shape(output) for output in outputs]
-    if any(len(of) != len(shape) for of in shapes) or sum(of[axis] for of in shapes) != shape[axis]:
+    if any(len(piece) != len(shape) for piece in shapes) or sum(piece[axis] for piece in shapes) != shape[axis]:
         raise operation.error(
-            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(of)) for of in shapes)}"
+            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(piece)) for piece in shapes)}"
         )
     layout = writer.layout_of(source)
     stored_axis = to_file(len(shape), layout)[axis]
-    sizes = writer.int64([of[axis] for of in shapes])
+    sizes = writer.int64([piece[axis] for piece in shapes])
     base = operation.tensor(source).name
     values = writer.nodes_outputs("Split", (writer.real(source, layout), sizes), len(outputs), base, axis=stored_axis)
     for output, value in zip(outputs, values, strict=True):
@@ -237,7 +238,7 @@ def _pad(operation: Operation, value: float) -> None:
     if pads.shape != (rank, 2) or pads.dtype.kind != "i" or pads.min(initial=0) < 0:
         raise operation.error(f"its padding is {pads.tolist()}", expected="two numbers of 0 or more for each dimension")
     layout = writer.layout_of(source)
-    before, after = (stored([int(of) for of in pads[:, side]], layout) for side in (0, 1))
+    before, after = (stored([int(count) for count in pads[:, side]], layout) for side in (0, 1))
     padded = writer.node("Pad", writer.real(source, layout), writer.int64([*before, *after]), writer.number(value))
     operation.write(padded, layout)
 

@@ -163,7 +163,7 @@ def batch_matmul(operation: Operation) -> None:
 
 def _weights(operation: Operation, source: int, index: int, order: tuple[int, ...], axis: int) -> _Weights:
     """Constant weights transposed to `order`; scales may go along the file's `axis`."""
-    writer, of = operation.writer, operation.tensor(index)
+    writer, info = operation.writer, operation.tensor(index)
     values = np.ascontiguousarray(writer.value_of(index, "weights").transpose(order))
     if writer.is_real(index) != writer.is_real(source):
         raise operation.error(
@@ -172,22 +172,22 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
             index,
             remedy="quantise the activations too",
         )
-    name = writer.constant(of.name, values)
+    name = writer.constant(info.name, values)
     if writer.is_real(index):
         return _Weights(name, None)
-    assert of.quantized is not None
-    if of.quantized.axis not in (None, axis):
+    assert info.quantized is not None
+    if info.quantized.axis not in (None, axis):
         raise operation.error(
-            f"has scales along dimension {of.quantized.axis}", index, expected=f"{axis}, the results'"
+            f"has scales along dimension {info.quantized.axis}", index, expected=f"{axis}, the results'"
         )
-    along = None if of.quantized.axis is None else order.index(axis)
-    real = writer.dequantize(name, of.quantized, of.dtype, along, of.name)
-    return _Weights(real, np.array(of.quantized.scales, np.float32))
+    along = None if info.quantized.axis is None else order.index(axis)
+    real = writer.dequantize(name, info.quantized, info.dtype, along, info.name)
+    return _Weights(real, np.array(info.quantized.scales, np.float32))
 
 
 def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
-    of = operation.tensor(index).quantized
-    return None if of is None else np.array([of.scale], np.float32)
+    quantized = operation.tensor(index).quantized
+    return None if quantized is None else np.array([quantized.scale], np.float32)
 
 
 def _bias(operation: Operation, source: int, weights: _Weights, position: int, outputs: int) -> tuple[str, ...]:
@@ -195,16 +195,16 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
     index = operation.optional(position)
     if index is None:
         return ()
-    writer, of = operation.writer, operation.tensor(index)
+    writer, info = operation.writer, operation.tensor(index)
     values = writer.value_of(index, "a bias")
     if values.size != outputs:
-        raise operation.error(f"is {list(of.shape)}", index, expected=f"{outputs} numbers")
+        raise operation.error(f"is {list(info.shape)}", index, expected=f"{outputs} numbers")
     is_float = weights.scales is None
     if values.dtype != (np.float32 if is_float else np.int32):
         raise operation.error(
             f"is {values.dtype.name}", index, expected=f"{'float32' if is_float else 'int32'} for a bias"
         )
-    name = writer.constant(of.name, values.reshape(outputs))
+    name = writer.constant(info.name, values.reshape(outputs))
     if weights.scales is None:
         return (name,)
     scale = operation.tensor(source).quantized
@@ -212,18 +212,21 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
     scales = np.float32(scale.scale) * weights.scales
     _check_bias(operation, index, scales)
     quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
-    return (writer.dequantize(name, quantized, of.dtype, 0 if len(scales) > 1 else None, of.name),)
+    return (writer.dequantize(name, quantized, info.dtype, 0 if len(scales) > 1 else None, info.name),)
 
 
 def _check_bias(operation: Operation, index: int, scales: NDArray[np.float32]) -> None:
-    of: Quantized | None = operation.tensor(index).quantized
-    if of is None:
+    quantized: Quantized | None = operation.tensor(index).quantized
+    if quantized is None:
         return
-    if any(of.zero_points):
-        raise operation.error(f"is a bias with the zero point {max(of.zero_points)}", index, expected="0")
-    if len(of.scales) not in (1, len(scales)) or not np.allclose(of.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0):
+    if any(quantized.zero_points):
+        raise operation.error(f"is a bias with the zero point {max(quantized.zero_points)}", index, expected="0")
+    is_close = len(quantized.scales) in (1, len(scales)) and np.allclose(
+        quantized.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0
+    )
+    if not is_close:
         raise operation.error(
-            f"is a bias with the scale {of.scales[0]:.6g}",
+            f"is a bias with the scale {quantized.scales[0]:.6g}",
             index,
             expected=f"input scale times weight scale, {scales[0]:.6g}",
         )

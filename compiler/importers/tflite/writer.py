@@ -90,15 +90,15 @@ class Writer:
         """A tensor's real values in a layout."""
         layout = self._normal(index, layout)
         if (index, layout) not in self._real:
-            of, other = self.tensor(index), _other(layout)
+            info, other = self.tensor(index), _other(layout)
             if index in self.constants:
-                order = to_stored(len(of.shape), layout)
-                value = self.constant(of.name, np.ascontiguousarray(self.constants[index].transpose(order)))
-                self._real[index, layout] = self._dequantized(value, of, layout)
+                order = to_stored(len(info.shape), layout)
+                value = self.constant(info.name, np.ascontiguousarray(self.constants[index].transpose(order)))
+                self._real[index, layout] = self._dequantized(value, info, layout)
             elif (index, layout) in self._stored:
-                self._real[index, layout] = self._dequantized(self._stored[index, layout], of, layout)
+                self._real[index, layout] = self._dequantized(self._stored[index, layout], info, layout)
             elif (index, other) in self._stored:
-                self._real[index, layout] = self._moved(self.real(index, other), of, layout)
+                self._real[index, layout] = self._moved(self.real(index, other), info, layout)
             else:
                 raise self.error("is read before any operator has computed it", index)
         return self._real[index, layout]
@@ -120,36 +120,36 @@ class Writer:
 
     def is_real(self, index: int) -> bool:
         """Whether a tensor holds floats; raises CompileError unless it is that or quantised to 8 bits."""
-        of = self.tensor(index)
-        if of.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
+        info = self.tensor(index)
+        if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if of.dtype.name not in INTEGERS:
-            raise self.error(f"is {of.dtype.name}", index, expected="int8 or uint8 (or float32)")
-        if of.quantized is None:
-            raise self.error(f"is {of.dtype.name} without a scale", index, expected="a quantised tensor")
+        if info.dtype.name not in INTEGERS:
+            raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
+        if info.quantized is None:
+            raise self.error(f"is {info.dtype.name} without a scale", index, expected="a quantised tensor")
         return False
 
     def _normal(self, index: int, layout: Layout) -> Layout:
         return layout if len(self.tensor(index).shape) >= 3 else Layout.LAST
 
-    def _moved(self, value: str, of: TensorInfo, layout: Layout) -> str:
+    def _moved(self, value: str, info: TensorInfo, layout: Layout) -> str:
         """What is stored in the other layout; a reshape where all elements stay in order."""
-        rank = len(of.shape)
+        rank = len(info.shape)
         order = to_stored(rank, Layout.FIRST) if layout is Layout.FIRST else to_file(rank, Layout.FIRST)
-        if keeps_order(stored(of.shape, _other(layout)), order):
-            return self.reshape(value, stored(of.shape, layout), of.name)
-        return self.node("Transpose", value, perm=order, base=of.name)
+        if keeps_order(stored(info.shape, _other(layout)), order):
+            return self.reshape(value, stored(info.shape, layout), info.name)
+        return self.node("Transpose", value, perm=order, base=info.name)
 
-    def _dequantized(self, value: str, of: TensorInfo, layout: Layout) -> str:
-        if self.is_real(of.index):
+    def _dequantized(self, value: str, info: TensorInfo, layout: Layout) -> str:
+        if self.is_real(info.index):
             return value
-        assert of.quantized is not None
-        if of.quantized.axis is None:
-            return self.dequantize(value, of.quantized, of.dtype, None, of.name)
-        if of.index not in self.constants:
-            raise self.error("has several scales", of.index, expected="one for an activation")
-        axis = to_file(len(of.shape), layout)[of.quantized.axis]
-        return self.dequantize(value, of.quantized, of.dtype, axis, of.name)
+        assert info.quantized is not None
+        if info.quantized.axis is None:
+            return self.dequantize(value, info.quantized, info.dtype, None, info.name)
+        if info.index not in self.constants:
+            raise self.error("has several scales", info.index, expected="one for an activation")
+        axis = to_file(len(info.shape), layout)[info.quantized.axis]
+        return self.dequantize(value, info.quantized, info.dtype, axis, info.name)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -187,25 +187,25 @@ class Writer:
 
     def write(self, index: int, value: str, layout: Layout) -> None:
         """A tensor of the file is these real values, rounded to its integers; they are in this layout."""
-        of, layout = self.tensor(index), self._normal(index, layout)
+        info, layout = self.tensor(index), self._normal(index, layout)
         self._check_is_new(index)
         assert self._operator is not None
-        self.checkpoints.append(Checkpoint(value, stored(of.shape, layout), str(self._operator), str(of)))
+        self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
         if not self.is_real(index):
-            assert of.quantized is not None
-            if of.quantized.axis is not None:
+            assert info.quantized is not None
+            if info.quantized.axis is not None:
                 raise self.error("has several scales", index, expected="one for an activation")
-            scales = self._scales(of.quantized, of.dtype, None, of.name)
-            value = self.node("QuantizeLinear", value, *scales, base=of.name)
+            scales = self._scales(info.quantized, info.dtype, None, info.name)
+            value = self.node("QuantizeLinear", value, *scales, base=info.name)
         self._stored[index, layout] = value
         self._made_in[index] = layout
 
     def fold(self, index: int, value: NDArray[Any]) -> None:
         """A tensor of the file is this constant."""
-        of = self.tensor(index)
+        info = self.tensor(index)
         self._check_is_new(index)
-        if value.shape != of.shape:
-            raise self.error(f"is {list(of.shape)} in the file, but {list(value.shape)} is computed", index)
+        if value.shape != info.shape:
+            raise self.error(f"is {list(info.shape)} in the file, but {list(value.shape)} is computed", index)
         self.constants[index] = value
 
     def finish(self) -> onnx.ModelProto:
@@ -280,8 +280,8 @@ class Writer:
                 self._stored[key] = name
 
     def _node_name(self, op_type: str) -> str:
-        of = self._operator
-        name = base = f"{of.kind}_{of.index}/{op_type}" if of is not None else op_type
+        operator = self._operator
+        name = base = f"{operator.kind}_{operator.index}/{op_type}" if operator is not None else op_type
         count = 1
         while name in self._node_names:
             count += 1
@@ -306,5 +306,5 @@ def _axis(axis: int | None) -> dict[str, int]:
     return {} if axis is None else {"axis": axis}
 
 
-def _value_info(of: TensorInfo) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(of.name, helper.np_dtype_to_tensor_dtype(of.dtype), of.shape)
+def _value_info(info: TensorInfo) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(info.name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
-from tilewright.compiler.importers.tflite.read import enumerators
+from tilewright.compiler.importers.tflite.schema import enumerators
 from tilewright.compiler.importers.tflite.writer import INTEGERS, Writer
 
 Kind = TypeVar("Kind", int, float, bool)

@@ -13,18 +13,10 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
 from tilewright.compiler.text.attributes import attribute, entry, strings
-from tilewright.compiler.text.mlir import (
-    ELEMENTS,
-    NUMPY_NAMES,
-    Block,
-    Operation,
-    parse_operation,
-    print_number,
-    print_operation,
-    shaped_type,
-    split_shaped_type,
-)
+from tilewright.compiler.text.mlir import ELEMENTS, NUMPY_NAMES, Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_number, print_operation
 
 DIALECT = "graph."
 ONNX = "onnx."

@@ -28,15 +28,10 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
 from tilewright.compiler.text.attributes import attribute, parse_tensor, strings, tensor_attribute
-from tilewright.compiler.text.mlir import (
-    Block,
-    Operation,
-    parse_operation,
-    print_operation,
-    shaped_type,
-    split_shaped_type,
-)
+from tilewright.compiler.text.mlir import Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
 from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, const, make, walk

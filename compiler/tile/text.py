@@ -14,7 +14,9 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
-from tilewright.compiler.text.mlir import Block, Operation, parse_operation, print_operation, shaped_type
+from tilewright.compiler.text.mlir import Block, Operation, shaped_type
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer

@@ -111,6 +111,12 @@ def describe(place: str | Named) -> str:
     return f"node {place.name!r} ({kind})" if kind else f"node {place.name!r}"
 
 
+def first_line(error: Exception) -> str:
+    """The first line of another package's error that says anything; the error's type if there is none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
 def _joined(separator: str, *texts: str) -> str:
     """The texts that are not empty."""
     return separator.join(filter(None, texts))

@@ -6,7 +6,7 @@ the file gives; what they mean is the business of `compiler.simplify`. A TFLite 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,24 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.errors import CompileError, Node
+from tilewright.compiler.errors import CompileError, Node, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, with_functions
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, infer_shapes
+from tilewright.compiler.importers.opsets import (
+    NAMES_OF_DEFAULT_DOMAIN,
+    OLDEST_READ_OPSET,
+    check_opset,
+    convert,
+    opset_of,
+)
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
-OLDEST_OPSET = 7
-"""What the onnx package's converter starts from."""
-
-OLDEST_READ_OPSET = 11
-"""The oldest whose operators have the form that is read here; models before it are converted."""
-
-CONVERTED_OPSET = 15
-"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
-
 TFLITE_SUFFIX = ".tflite"
 """Of files that must be TFLite; others are if their content says so."""
-
-NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
 def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
@@ -61,7 +57,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     model, name = _read(source)
     _check_texts(model, name)
     model = fix_shapes(model, shapes or {}, name)
-    _check_opset(model, name)
+    check_opset(model, name)
     return model, name
 
 
@@ -76,14 +72,9 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     _check_model(model, name)
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
-        model, opset = _convert(model, name), CONVERTED_OPSET
-    return _infer_shapes(model, name), opset
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators that a model uses."""
-    version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
-    return version
+        model = convert(model, name)
+        opset = opset_of(model)
+    return _with_shapes(model, name), opset
 
 
 def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
@@ -118,7 +109,7 @@ def _read_external_data(model: onnx.ModelProto, name: str, folder: Path) -> None
     try:
         onnx.external_data_helper.load_external_data_for_model(model, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise CompileError(name, f"weights in another file cannot be read: {_first_line(error)}") from error
+        raise CompileError(name, f"weights in another file cannot be read: {first_line(error)}") from error
 
 
 def _check_texts(model: onnx.ModelProto, name: str) -> None:
@@ -130,20 +121,6 @@ def _check_texts(model: onnx.ModelProto, name: str) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise CompileError(name, f"a damaged ONNX file: {text[:20]!r} is not a name")
-
-
-def _check_opset(model: onnx.ModelProto, name: str) -> None:
-    newest = onnx.defs.onnx_opset_version()
-    versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
-    if len(versions) != 1:
-        raise CompileError(name, f"expected one version of the ONNX operator set, came {versions or 'none'}")
-    if not OLDEST_OPSET <= versions[0] <= newest:
-        raise CompileError(
-            name,
-            f"uses opset {versions[0]}",
-            expected=f"{OLDEST_OPSET} to {newest}",
-            remedy="Export the model anew with one of these",
-        )
 
 
 def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
@@ -180,37 +157,26 @@ def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
             raise CompileError(Node(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it")
 
 
+def require_shapes(name: str, node: onnx.NodeProto, types: Container[str]) -> None:
+    """Raise CompileError for a result whose shape is not among those that were inferred."""
+    for output in filter(None, node.output):
+        if output not in types:
+            fact = f"the shape of its result {output!r} depends on data"
+            raise CompileError(Node(name, node.op_type), fact, expected="fixed sizes")
+
+
 def _check_model(model: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise CompileError(name, f"not a valid ONNX model: {_first_line(error)}") from error
+        raise CompileError(name, f"not a valid ONNX model: {first_line(error)}") from error
 
 
-def _convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
-    except (
-        onnx.version_converter.ConvertError,
-        onnx.shape_inference.InferenceError,
-        ValueError,
-        RuntimeError,
-    ) as error:
-        raise CompileError(name, f"cannot be converted to opset {CONVERTED_OPSET}: {_first_line(error)}") from error
-
-
-def _infer_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    try:
-        return onnx.shape_inference.infer_shapes(
-            with_functions(model), check_type=True, strict_mode=True, data_prop=True
-        )
+        return infer_shapes(model)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise CompileError(name, f"shapes do not fit: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+        raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
 def _build(model: onnx.ModelProto, opset: int) -> Graph:
@@ -223,13 +189,7 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
     for name, node in named_nodes(model):
         if node.op_type == "Constant":
             continue
-        for output in filter(None, node.output):
-            if output not in types:
-                raise CompileError(
-                    Node(name, node.op_type),
-                    f"the shape of its result {output!r} depends on data",
-                    expected="fixed sizes",
-                )
+        require_shapes(name, node, types)
         attributes = {a.name: _attribute(a) for a in node.attribute}
         kind = f"onnx.{node.op_type}"
         operators.append(
@@ -252,7 +212,7 @@ def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
         try:
             constants[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError, KeyError) as error:
-            raise CompileError(fact=f"initialiser {tensor.name!r} is damaged: {_first_line(error)}") from error
+            raise CompileError(fact=f"initialiser {tensor.name!r} is damaged: {first_line(error)}") from error
     for name, node in named_nodes(model):
         if node.op_type == "Constant":
             constants[node.output[0]] = _constant_value(name, node.attribute)

@@ -17,17 +17,18 @@ import onnx
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
-from tilewright.compiler.errors import CompileError, Node
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TensorType
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
     check_node,
     finish_onnx,
     named_nodes,
-    opset_of,
     read_onnx,
+    require_shapes,
     tensor_type,
 )
+from tilewright.compiler.importers.opsets import opset_of
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 """Operators whose results are not constant though their operands are."""
@@ -167,13 +168,8 @@ def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInf
     """Why the compiler does not even read a node."""
     try:
         check_node(node.name, node, opset)
+        require_shapes(node.name, node, types)
         for output in filter(None, node.output):
-            if output not in types:
-                raise CompileError(
-                    Node(node.name, node.op_type),
-                    f"the shape of its result {output!r} depends on data",
-                    expected="fixed sizes",
-                )
             tensor_type(types[output])
     except CompileError as error:
         return error

@@ -9,7 +9,8 @@ import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.faults import find_faults
-from tilewright.compiler.partition.probes import PROBES, Probe, plain_probes, probe_model
+from tilewright.compiler.partition.probe_model import Probe, probe_model
+from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.machine.machine import Machine
 

@@ -11,15 +11,14 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.importers.input_shapes import Shapes, dimensions
-from tilewright.compiler.importers.onnx_import import opset_of
+from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights
-from tilewright.quantization.reason import first_line
 
 Model = str | Path | bytes | onnx.ModelProto
 """A file's path, its content, or what it holds."""

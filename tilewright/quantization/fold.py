@@ -16,8 +16,7 @@ from onnx_ir.passes.common import IdentityEliminationPass
 from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
-from tilewright.compiler.errors import CompileError
-from tilewright.quantization.reason import first_line
+from tilewright.compiler.errors import CompileError, first_line
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""

@@ -18,14 +18,13 @@ import onnx_ir as ir
 from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify.binary import BINARIES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
-from tilewright.quantization.reason import first_line
 
 ACTIVATIONS = ("int8", "uint8")
 

@@ -8,9 +8,8 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.errors import InputError
-from tilewright.quantization.reason import first_line
 from tilewright.quantization.samples import Feed
 
 

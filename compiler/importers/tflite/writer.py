@@ -16,14 +16,9 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
-
-OPSET = 21
-"""Of the ONNX model."""
-
-IR_VERSION = 10
-"""Of the ONNX model."""
 
 INTEGERS = ("int8", "uint8")
 """Element types of quantised activations and weights."""
@@ -227,7 +222,9 @@ class Writer:
             [_value_info(model.tensors[i]) for i in model.outputs],
             list(self.initializers.values()),
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
+        )
 
     def _in_file_layout(self, index: int) -> str:
         """An output's integers (or floats, if it has those), channels last."""

@@ -47,6 +47,9 @@ from tilewright.compiler.errors import CompileError, Named, describe
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.scales import Scales
 
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+"""The dimensions of a tensor as operators see it, [N, C, H, W]."""
+
 WINDOW = ("kernel", "strides", "pads", "dilations")
 TAKEN = ("batches", "channels", "rows", "columns")
 
@@ -203,4 +206,10 @@ def stored_shape(shape: tuple[int, ...], what: str | Named = "tensor") -> tuple[
 
 def stored_axis(axis: int, rank: int) -> int:
     """The dimension of [N, C, H, W] that a dimension of a tensor becomes in `stored_shape`."""
-    return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (0, 1), 1: (1,)}[rank][axis]
+    dimensions = {
+        4: (BATCH, CHANNEL, ROW, COLUMN),
+        3: (BATCH, CHANNEL, COLUMN),
+        2: (BATCH, CHANNEL),
+        1: (CHANNEL,),
+    }
+    return dimensions[rank][axis]

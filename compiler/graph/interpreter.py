@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import (
+    CHANNEL,
+    COLUMN,
+    ROW,
     TAKEN,
     Graph,
     Operator,
@@ -25,6 +28,9 @@ from tilewright.compiler.graph.graph import (
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
 
 Values = NDArray[Any]
+
+OPSET = 21
+"""Of the ONNX operators that canonical ones are computed with."""
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
@@ -57,7 +63,7 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
 def quantize(real: Values, tensor_type: TensorType) -> Values:
     """QuantizeLinear: divided in float32, ties to even, saturated."""
     assert tensor_type.quantization is not None
-    scales, zeros = (part.astype(np.float32) for part in spread_scales(tensor_type.quantization, real.shape))
+    scales, zeros = (numbers.astype(np.float32) for numbers in spread_scales(tensor_type.quantization, real.shape))
     return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *tensor_type.limits).astype(tensor_type.dtype)
 
 
@@ -75,11 +81,11 @@ def _run_onnx_quantizer(operator: Operator, graph: Graph, tensors: Mapping[str, 
     value, scale, *rest = (tensors[name] for name in operator.inputs if name)
     axis, block = operator.attributes.get("axis", 1) % max(1, value.ndim), operator.attributes.get("block_size", 0)
     zeros = rest[0] if rest else np.zeros(scale.shape, np.int64)
-    parts = Quantization(tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel())))
-    parts = replace(parts, axis=axis if scale.size > 1 else None, block=block)
+    scales, zero_points = tuple(map(float, scale.ravel())), tuple(map(int, zeros.ravel()))
+    quantization = Quantization(scales, zero_points, axis if scale.size > 1 else None, block)
     if operator.kind == "onnx.QuantizeLinear":
-        return quantize(value, replace(graph.tensors[operator.outputs[0]], quantization=parts))
-    return dequantize(value, TensorType(value.dtype.name, value.shape, parts))
+        return quantize(value, replace(graph.tensors[operator.outputs[0]], quantization=quantization))
+    return dequantize(value, TensorType(value.dtype.name, value.shape, quantization))
 
 
 # -- canonical operators -----------------------------------------------------------------------------------------------
@@ -171,7 +177,8 @@ def _windows(
     (r, s), (down, along), (row, column) = (operator.attributes[n] for n in ("kernel", "strides", "dilations"))
     needed = ((height - 1) * down + (r - 1) * row + 1, (width - 1) * along + (s - 1) * column + 1)
     after = [
-        max(0, size - before - there) for size, before, there in zip(needed, (top, left), values.shape[2:], strict=True)
+        max(0, size - before - there)
+        for size, before, there in zip(needed, (top, left), values.shape[ROW:], strict=True)
     ]
     padded = np.pad(values, ((0, 0), (0, 0), (top, after[0]), (left, after[1])), constant_values=outside)
     return np.stack(
@@ -187,12 +194,12 @@ def _windows(
 
 def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
-    exponentials = np.exp(image - image.max(axis=1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+    exponentials = np.exp(image - image.max(axis=CHANNEL, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=CHANNEL, keepdims=True))
 
 
 def _channel_max(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
-    return np.asarray(operands[0].reshape(stored_shape(operands[0].shape)).max(axis=1, keepdims=True))
+    return np.asarray(operands[0].reshape(stored_shape(operands[0].shape)).max(axis=CHANNEL, keepdims=True))
 
 
 def _transpose(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
@@ -229,20 +236,21 @@ def _conv_transpose(operator: Operator, operands: Sequence[Values], result: Tens
     kernels = weights.reshape(group, outputs // group, channels // group, r, s)
     for y in range(r):
         for x_tap in range(s):
-            part = np.einsum("ngihw,goi->ngohw", grouped, kernels[..., y, x_tap]).reshape(n, outputs, height, width)
-            sums[:, :, y * row :: down, x_tap * column :: along][:, :, :height, :width] += part
+            products = np.einsum("ngihw,goi->ngohw", grouped, kernels[..., y, x_tap])
+            met = sums[:, :, y * row :: down, x_tap * column :: along][:, :, :height, :width]
+            met += products.reshape(n, outputs, height, width)
     sums = sums[:, :, top : top + rows, left : left + columns]
     return sums + bias[0].reshape(1, -1, 1, 1) if bias else sums
 
 
 def _interpolate(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
-    for axis, name in ((2, "rows"), (3, "columns")):
+    for axis, name in ((ROW, "rows"), (COLUMN, "columns")):
         places = operator.attributes[name]
         if places:
-            first, here, beyond = (np.array(places[part::3]) for part in range(3))
+            first, here, beyond = np.array(places).reshape(-1, 3).T
             after = np.minimum(first + 1, image.shape[axis] - 1)
-            here, beyond = (part.reshape(-1, *(1,) * (3 - axis)) for part in (here, beyond))
+            here, beyond = (weights.reshape(-1, *(1,) * (COLUMN - axis)) for weights in (here, beyond))
             total = np.take(image, first, axis) * here + np.take(image, after, axis) * beyond
             image = total / (here + beyond)
     return image
@@ -284,7 +292,7 @@ def _affine(operator: Operator, operands: Sequence[Values], result: TensorType) 
 def _onnx(op_type: str, attributes: Mapping[str, Any], operands: Sequence[Values]) -> Values:
     names = tuple(f"operand{position}" for position in range(len(operands)))
     operator = Operator(op_type, f"onnx.{op_type}", names, ("result",), attributes)
-    return evaluate_onnx_operator(operator, operands, opset=21)[0]
+    return evaluate_onnx_operator(operator, operands, OPSET)[0]
 
 
 MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values]] = {

@@ -23,10 +23,10 @@ EXAMPLE = (1, 3, EXAMPLE_SIZE, EXAMPLE_SIZE)
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`image=1x3x224x224` → ("image", (1, 3, 224, 224)); raises CompileError for anything else."""
     name, equals, sizes = text.rpartition("=")
-    parts = sizes.split("x")
-    if not (name and equals) or not all(map(_is_size, parts)):
+    numbers = sizes.split("x")
+    if not (name and equals) or not all(map(_is_size, numbers)):
         raise CompileError(f"--shape {text}", expected="an input's name and its sizes, such as image=1x3x224x224")
-    return name, tuple(map(int, parts))
+    return name, tuple(map(int, numbers))
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -9,14 +9,19 @@ import onnx
 
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.partition.faults import find_faults
-from tilewright.compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
 from tilewright.compiler.partition.source import Source, read_source, reads
 from tilewright.compiler.pipeline import Dump, Model, Options, compile_model
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program
 
-MOVES = (*QUANTIZERS, "Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+WITHOUT_ARITHMETIC = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "Cast", "Dropout", "Identity"),
+        *("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
 """Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""
 
 NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
@@ -115,7 +120,7 @@ class _Search:
         if part in self._compiled:
             return {}
         model = part_model(self._source, part)
-        if {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
+        if {self._source.nodes[name].op_type for name in part.nodes} <= WITHOUT_ARITHMETIC:
             found = find_faults(model, self._machine)
             return self._reasons_of(found, part) or dict.fromkeys(part.nodes, NOT_WORTH)
         error = self._compile(part, model)

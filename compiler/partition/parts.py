@@ -10,8 +10,6 @@ import onnx
 from tilewright.compiler.errors import CompileError, Node
 from tilewright.compiler.partition.source import Source, reads
 
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
-
 
 @dataclass(frozen=True)
 class Part:

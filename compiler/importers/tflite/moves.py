@@ -92,7 +92,7 @@ def _require_result(operation: Operation, expected: tuple[int, ...]) -> None:
         raise operation.error(f"gives {list(expected)}; its result is {list(result)} in the file")
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
+# -- pieces ------------------------------------------------------------------------------------------------------------
 
 
 def slice_(operation: Operation) -> None:
@@ -163,7 +163,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
 
 
 def split(operation: Operation) -> None:
-    """Inputs: an axis, elements. Equal parts."""
+    """Inputs: an axis, elements. Equal pieces."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     axis, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
     if count != len(outputs):
@@ -172,7 +172,7 @@ def split(operation: Operation) -> None:
 
 
 def split_v(operation: Operation) -> None:
-    """Inputs: elements, the sizes of the parts, an axis."""
+    """Inputs: elements, the sizes of the pieces, an axis."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     sizes = operation.writer.integers(operation.input(1), "the sizes")
     if not count == len(outputs) == len(sizes):
@@ -305,13 +305,13 @@ def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str
     operation.write(value, Layout.FIRST)
 
 
-MOVES = {
+REARRANGEMENTS = {
     # shapes
     "RESHAPE": Row(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
     "SQUEEZE": Row(squeeze, "SqueezeOptions", keeps_scale=True),
     "EXPAND_DIMS": Row(expand_dims, "ExpandDimsOptions", (2, 2), keeps_scale=True),
     "TRANSPOSE": Row(transpose, "TransposeOptions", (2, 2), keeps_scale=True),
-    # parts
+    # pieces
     "SLICE": Row(slice_, "SliceOptions", (3, 3), keeps_scale=True),
     "STRIDED_SLICE": Row(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
     "SPLIT": Row(split, "SplitOptions", (2, 2), keeps_scale=True),

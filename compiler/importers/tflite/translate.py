@@ -13,7 +13,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
 from tilewright.compiler.importers.tflite.model import TfliteModel
-from tilewright.compiler.importers.tflite.moves import MOVES
+from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.pools import POOLS
 from tilewright.compiler.importers.tflite.products import PRODUCTS
@@ -29,7 +29,7 @@ ROWS: dict[str, Row] = {
     **PRODUCTS,
     **POOLS,
     **ELEMENTWISE,
-    **MOVES,
+    **REARRANGEMENTS,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""

@@ -19,7 +19,7 @@ class Named(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeName:
     """A node by its name; `kind` is its operator, empty where that is not known."""
 
     name: str

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.errors import CompileError, Node, first_line
+from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.onnx_links import check_links
@@ -140,21 +140,23 @@ def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
         others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
         fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
-        raise CompileError(Node(name), fact, expected=f"operators of ONNX{others}")
+        raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
     except onnx.defs.SchemaError:
         raise CompileError(
-            Node(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
+            NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
         ) from None
     for attribute in node.attribute:
         if attribute.name not in schema.attributes:
             known = ", ".join(sorted(schema.attributes)) or "none"
             raise CompileError(
-                Node(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
+                NodeName(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
             )
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-            raise CompileError(Node(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it")
+            raise CompileError(
+                NodeName(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it"
+            )
 
 
 def require_shapes(name: str, node: onnx.NodeProto, types: Container[str]) -> None:
@@ -162,7 +164,7 @@ def require_shapes(name: str, node: onnx.NodeProto, types: Container[str]) -> No
     for output in filter(None, node.output):
         if output not in types:
             fact = f"the shape of its result {output!r} depends on data"
-            raise CompileError(Node(name, node.op_type), fact, expected="fixed sizes")
+            raise CompileError(NodeName(name, node.op_type), fact, expected="fixed sizes")
 
 
 def _check_model(model: onnx.ModelProto, name: str) -> None:
@@ -233,7 +235,7 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
             return np.array(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
     came = ", ".join(a.name for a in attributes) or "none"
     raise CompileError(
-        Node(name, "Constant"), f"expected the attribute value or a number or list of numbers, came {came}"
+        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, came {came}"
     )
 
 

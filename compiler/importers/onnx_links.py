@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from tilewright.compiler.errors import DamagedModel, Node, describe
+from tilewright.compiler.errors import DamagedModel, NodeName, describe
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
@@ -75,4 +75,4 @@ def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str
 
 
 def _describe(node: onnx.NodeProto) -> str:
-    return describe(Node(node.name or next(iter(node.output), ""), node.op_type))
+    return describe(NodeName(node.name or next(iter(node.output), ""), node.op_type))

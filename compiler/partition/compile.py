@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx
 
@@ -40,18 +40,34 @@ def compile_partitioned(
     `host_floats`: then it runs on the host as a whole.
     """
     options = options or Options()
-    dumped: list[tuple[str, str]] = []
-    keep = None if dump is None else lambda name, text: dumped.append((name, text))
     try:
-        program = compile_model(model, machine, options, keep)
+        compiled = _compile(model, machine, options, keeps_texts=dump is not None)
     except DamagedModel:
         raise
     except CompileError as error:
         return _compile_in_parts(model, machine, options, dump, host_floats, error)
-    for name, text in dumped:
-        assert dump is not None
-        dump(name, text)
-    return program
+    return compiled.shown(dump)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A program and its passes' texts, held back until it is certain that the program is part of the result."""
+
+    program: Program
+    texts: Sequence[tuple[str, str]]
+
+    def shown(self, dump: Dump | None) -> Program:
+        """The program, once its texts are dumped."""
+        for name, text in self.texts:
+            if dump is not None:
+                dump(name, text)
+        return self.program
+
+
+def _compile(model: Model, machine: Machine, options: Options, keeps_texts: bool) -> _Compiled:
+    texts: list[tuple[str, str]] = []
+    keep = (lambda name, text: texts.append((name, text))) if keeps_texts else None
+    return _Compiled(compile_model(model, machine, options, keep), texts)
 
 
 def _compile_in_parts(
@@ -93,7 +109,7 @@ class _Search:
         self._options = options
         self._keeps_texts = keeps_texts
         self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
-        self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
+        self._compiled: dict[Part, _Compiled] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
         """The parts, all of whose programs are compiled, and why each node of the host is there."""
@@ -109,11 +125,7 @@ class _Search:
                 self._reasons = {**faults, **self._reasons}
 
     def npu_segment(self, part: Part, dump: Dump | None) -> NpuSegment:
-        program, dumped = self._compiled[part]
-        for name, text in dumped:
-            if dump is not None:
-                dump(name, text)
-        return NpuSegment(program)
+        return NpuSegment(self._compiled[part].shown(dump))
 
     def _faults(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part cannot run on the machine; empty when it is compiled."""
@@ -143,15 +155,12 @@ class _Search:
 
     def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
         """Compile a part, or say why not."""
-        dumped: list[tuple[str, str]] = []
-        keep = (lambda name, text: dumped.append((name, text))) if self._keeps_texts else None
         try:
-            program = compile_model(model, self._machine, self._options, keep)
+            self._compiled[part] = _compile(model, self._machine, self._options, self._keeps_texts)
         except DamagedModel:
             raise
         except CompileError as error:
             return error
-        self._compiled[part] = program, dumped
         return None
 
 

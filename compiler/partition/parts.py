@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, Node
+from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.partition.source import Source, reads
 
 
@@ -59,7 +59,7 @@ def _input_info(source: Source, name: str) -> onnx.ValueInfoProto:
     if name not in source.types:
         maker = source.nodes[source.producers[name]]
         raise CompileError(
-            Node(maker.name, maker.op_type),
+            NodeName(maker.name, maker.op_type),
             f"the type of its result {name!r} is not known",
             remedy="add it to the model's value_info",
         )

@@ -14,7 +14,7 @@ from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.machine.machine import Machine
 
-DTYPES = ("int8", "uint8")
+ACTIVATION_TYPES = ("int8", "uint8")
 """Element types of activations that are asked about."""
 
 
@@ -30,14 +30,14 @@ class Support:
     @property
     def place(self) -> str:
         """NPU, host, or NPU with the types that it is limited to."""
-        return "host" if not self.dtypes else "NPU" if self.dtypes == DTYPES else f"NPU ({', '.join(self.dtypes)})"
+        return "host" if not self.dtypes else "NPU" if self.dtypes == ACTIVATION_TYPES else f"NPU ({', '.join(self.dtypes)})"
 
 
 def support_table(machine: Machine, only: str = "") -> Iterator[Support]:
     """Every form that is asked about, or those of one operator, by operator. Deterministic."""
     probes = [probe for probe in (*PROBES, *_that_are_models(plain_probes())) if not only or probe.operator == only]
     for probe in sorted(probes, key=lambda probe: probe.operator):
-        reasons = {dtype: why_not(probe, dtype, machine) for dtype in DTYPES}
+        reasons = {dtype: why_not(probe, dtype, machine) for dtype in ACTIVATION_TYPES}
         able = tuple(dtype for dtype, reason in reasons.items() if not reason)
         yield Support(probe.operator, probe.form, able, next(filter(None, reasons.values()), ""))
 
@@ -76,7 +76,7 @@ def _that_are_models(probes: Iterable[Probe]) -> Iterator[Probe]:
     """Those whose operands the operator takes: ONNX's own type and shape inference decides."""
     for probe in probes:
         try:
-            probe_model(probe, DTYPES[0])
+            probe_model(probe, ACTIVATION_TYPES[0])
         except onnx.shape_inference.InferenceError:
             continue
         yield probe

@@ -2,16 +2,16 @@
 
 import pytest
 
-from tilewright.compiler.errors import Blame, CompileError, DamagedModel, DoesNotFit, Node, TooSmall
+from tilewright.compiler.errors import Blame, CompileError, DamagedModel, DoesNotFit, NodeName, TooSmall
 
-CONV = Node("conv1", "onnx.Conv")
+CONV = NodeName("conv1", "onnx.Conv")
 
 
 @pytest.mark.parametrize(
     ("error", "text"),
     [
         (CompileError(CONV, "pads = [-1]"), "node 'conv1' (Conv): pads = [-1]"),
-        (CompileError(Node("conv1"), "unknown operator"), "node 'conv1': unknown operator"),
+        (CompileError(NodeName("conv1"), "unknown operator"), "node 'conv1': unknown operator"),
         (CompileError("net.onnx", "its bias is computed", expected="a constant"),
          "net.onnx: its bias is computed; expected a constant"),
         (CompileError(CONV, "control flow", remedy="unroll it"), "node 'conv1' (Conv): control flow; unroll it"),

@@ -24,12 +24,12 @@ def try_fold(operation: Operation) -> bool:
         values: list[NDArray[Any]] = [np.array(operation.shape(operation.input(0)), np.int64)]
     elif all(index in writer.constants for index in indices):
         values = [writer.constants[index] for index in operation.inputs]
-        if kind in OF_INTEGERS and any(value.dtype.name not in INTEGERS for value in values):
+        if kind in ON_INDICES and any(value.dtype.name not in INDEX_TYPES for value in values):
             return False
     else:
         return False
     output = operation.tensor(operation.output)
-    if kind != "DEQUANTIZE" and output.dtype.name not in INTEGERS:
+    if kind != "DEQUANTIZE" and output.dtype.name not in INDEX_TYPES:
         return False
     try:
         folded = rule(values, operation)
@@ -116,7 +116,7 @@ def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
     return ((value.astype(np.float32) - zeros) * scales).reshape(value.shape)
 
 
-INTEGERS = ("int32", "int64")
+INDEX_TYPES = ("int32", "int64")
 """Element types of shapes, axes and the like."""
 
 RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
@@ -139,7 +139,7 @@ RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
 }
 """Operator → how it is computed of constants, the file's elements in the file's order."""
 
-OF_INTEGERS = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
+ON_INDICES = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
 
 FOLDED_ONLY = {
     "SHAPE": "ShapeOptions",

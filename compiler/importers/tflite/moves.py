@@ -31,7 +31,7 @@ def squeeze(operation: Operation) -> None:
     axes = {operation.axis(axis, len(shape)) for axis in operation.list_of_integers("squeeze_dims")}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
     expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    _require_result(operation, expected)
+    require_result(operation, expected)
     _reshape(operation)
 
 
@@ -41,7 +41,7 @@ def expand_dims(operation: Operation) -> None:
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape) + 1)
-    _require_result(operation, (*shape[:axis], 1, *shape[axis:]))
+    require_result(operation, (*shape[:axis], 1, *shape[axis:]))
     _reshape(operation)
 
 
@@ -86,7 +86,7 @@ def _fits(listed: Sequence[int], shape: Sequence[int]) -> bool:
     return len(listed) == len(shape) and all(a in (-1, b) for a, b in zip(listed, shape, strict=True))
 
 
-def _require_result(operation: Operation, expected: tuple[int, ...]) -> None:
+def require_result(operation: Operation, expected: tuple[int, ...]) -> None:
     result = operation.shape(operation.output)
     if result != expected:
         raise operation.error(f"gives {list(expected)}; its result is {list(result)} in the file")
@@ -143,7 +143,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
     writer, source, gone = operation.writer, operation.input(0), gone or set()
     rank = len(ranges)
     expected = tuple(len(indices) for axis, indices in enumerate(ranges) if axis not in gone)
-    _require_result(operation, expected)
+    require_result(operation, expected)
     layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
     value = writer.real(source, layout)
     shape = operation.shape(source)
@@ -243,68 +243,6 @@ def _pad(operation: Operation, value: float) -> None:
     operation.write(padded, layout)
 
 
-# -- images ------------------------------------------------------------------------------------------------------------
-
-
-def space_to_depth(operation: Operation) -> None:
-    _blocks(operation, "SpaceToDepth")
-
-
-def depth_to_space(operation: Operation) -> None:
-    """Channels are [block row, block column, channel], as in ONNX's mode DCR."""
-    _blocks(operation, "DepthToSpace")
-
-
-def _blocks(operation: Operation, op_type: str) -> None:
-    operation.require_rank(operation.input(0), 4)
-    size = operation.positive("block_size")
-    image = operation.writer.real(operation.input(0), Layout.FIRST)
-    operation.write(operation.writer.node(op_type, image, blocksize=size), Layout.FIRST)
-
-
-def resize_nearest_neighbor(operation: Operation) -> None:
-    """Source index: floor(i · scale), with corners aligned round(i · scale), of pixel centres floor((i + ½) · scale).
-
-    ONNX's coordinate of a centre is (i + ½) · scale - ½, which rounded with ties up is the last of these.
-    """
-    nearest = {"asymmetric": "floor", "align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ceil"}
-    mode = _coordinates(operation)
-    _resize(operation, "nearest", mode, nearest_mode=nearest[mode])
-
-
-def resize_bilinear(operation: Operation) -> None:
-    _resize(operation, "linear", _coordinates(operation))
-
-
-def _coordinates(operation: Operation) -> str:
-    """ONNX's name of how results' coordinates map to the image's."""
-    is_aligned, has_centres = operation.flag("align_corners"), operation.flag("half_pixel_centers")
-    if is_aligned and has_centres:
-        raise operation.error("align_corners and half_pixel_centers are both set", expected="one of them")
-    return "align_corners" if is_aligned else "half_pixel" if has_centres else "asymmetric"
-
-
-def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str) -> None:
-    """Inputs: image, the result's height and width."""
-    writer, image = operation.writer, operation.input(0)
-    batch, _, _, channels = operation.require_rank(image, 4)
-    size = writer.integers(operation.input(1), "the size")
-    if len(size) != 2 or min(size) < 1:
-        raise operation.error(f"its size is {list(size)}", expected="height and width")
-    _require_result(operation, (batch, *size, channels))
-    value = writer.node(
-        "Resize",
-        writer.real(image, Layout.FIRST),
-        "",
-        "",
-        writer.int64([batch, channels, *size]),
-        mode=mode,
-        coordinate_transformation_mode=coordinates,
-        **attributes,
-    )
-    operation.write(value, Layout.FIRST)
-
-
 REARRANGEMENTS = {
     # shapes
     "RESHAPE": Row(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
@@ -320,9 +258,4 @@ REARRANGEMENTS = {
     # padding
     "PAD": Row(pad, "PadOptions", (2, 2), keeps_scale=True),
     "PADV2": Row(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),
-    # images
-    "SPACE_TO_DEPTH": Row(space_to_depth, "SpaceToDepthOptions", keeps_scale=True),
-    "DEPTH_TO_SPACE": Row(depth_to_space, "DepthToSpaceOptions", keeps_scale=True),
-    "RESIZE_NEAREST_NEIGHBOR": Row(resize_nearest_neighbor, "ResizeNearestNeighborOptions", (2, 2), keeps_scale=True),
-    "RESIZE_BILINEAR": Row(resize_bilinear, "ResizeBilinearOptions", (2, 2), keeps_scale=True),
 }

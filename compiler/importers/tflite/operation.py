@@ -15,7 +15,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
 from tilewright.compiler.importers.tflite.schema import enumerators
-from tilewright.compiler.importers.tflite.writer import INTEGERS, Writer
+from tilewright.compiler.importers.tflite.writer import QUANTIZED_TYPES, Writer
 
 Kind = TypeVar("Kind", int, float, bool)
 
@@ -151,14 +151,14 @@ class Operation:
             raise self.error(f"option {name} = {value} has no lowering")
 
     def _check_scales(self) -> None:
-        """Of all 8-bit operands and results."""
+        """All 8-bit operands and results have one scale and zero point."""
         operands = [index for index in self.operator.inputs if index is not None]
-        first, *others = [i for i in (*operands, *self.operator.outputs) if self.tensor(i).dtype.name in INTEGERS] or [
-            0
-        ]
-        for index in others:
-            if not _is_same(self.tensor(first).quantized, self.tensor(index).quantized):
-                raise self.error(f"has another scale or zero point than {self.tensor(first)}", index)
+        indices = (*operands, *self.operator.outputs)
+        quantized = [index for index in indices if self.tensor(index).dtype.name in QUANTIZED_TYPES]
+        for index in quantized[1:]:
+            first = self.tensor(quantized[0])
+            if not _is_same(first.quantized, self.tensor(index).quantized):
+                raise self.error(f"has another scale or zero point than {first}", index)
 
     def _read(self, name: str, default: Kind) -> Kind:
         value = self._left.pop(name, default)

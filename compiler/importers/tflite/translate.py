@@ -12,6 +12,7 @@ import onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
+from tilewright.compiler.importers.tflite.images import IMAGES
 from tilewright.compiler.importers.tflite.model import TfliteModel
 from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
 from tilewright.compiler.importers.tflite.operation import Operation, Row
@@ -30,6 +31,7 @@ ROWS: dict[str, Row] = {
     **POOLS,
     **ELEMENTWISE,
     **REARRANGEMENTS,
+    **IMAGES,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""

@@ -20,7 +20,7 @@ from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPS
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
 
-INTEGERS = ("int8", "uint8")
+QUANTIZED_TYPES = ("int8", "uint8")
 """Element types of quantised activations and weights."""
 
 
@@ -85,7 +85,7 @@ class Writer:
         """A tensor's real values in a layout."""
         layout = self._normal(index, layout)
         if (index, layout) not in self._real:
-            info, other = self.tensor(index), _other(layout)
+            info, other = self.tensor(index), layout.other
             if index in self.constants:
                 order = to_stored(len(info.shape), layout)
                 value = self.constant(info.name, np.ascontiguousarray(self.constants[index].transpose(order)))
@@ -118,7 +118,7 @@ class Writer:
         info = self.tensor(index)
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if info.dtype.name not in INTEGERS:
+        if info.dtype.name not in QUANTIZED_TYPES:
             raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
         if info.quantized is None:
             raise self.error(f"is {info.dtype.name} without a scale", index, expected="a quantised tensor")
@@ -131,7 +131,7 @@ class Writer:
         """What is stored in the other layout; a reshape where all elements stay in order."""
         rank = len(info.shape)
         order = to_stored(rank, Layout.FIRST) if layout is Layout.FIRST else to_file(rank, Layout.FIRST)
-        if keeps_order(stored(info.shape, _other(layout)), order):
+        if keeps_order(stored(info.shape, layout.other), order):
             return self.reshape(value, stored(info.shape, layout), info.name)
         return self.node("Transpose", value, perm=order, base=info.name)
 
@@ -242,7 +242,7 @@ class Writer:
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in INTEGERS:
+            if dtype.name in QUANTIZED_TYPES:
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]
@@ -293,10 +293,6 @@ class Writer:
             name = f"{base}_{count}"
         self._names.add(name)
         return name
-
-
-def _other(layout: Layout) -> Layout:
-    return Layout.FIRST if layout is Layout.LAST else Layout.LAST
 
 
 def _axis(axis: int | None) -> dict[str, int]:

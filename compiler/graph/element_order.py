@@ -36,7 +36,7 @@ class ElementOrder:
         return tuple(self.sizes[axis] for axis in self.axes)
 
     def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> ElementOrder | None:
-        """With the result, seen as a shape, transposed; None if the shape cuts through a factor."""
+        """The order once the result, seen as this shape, is transposed; None if the shape cuts through a factor."""
         cut = self.cut_as_result(shape)
         if cut is None:
             return None
@@ -74,7 +74,7 @@ class ElementOrder:
         return ElementOrder(sizes, tuple(ordered.index(run) for run in runs))
 
     def _split(self, pieces: dict[int, tuple[int, ...]]) -> ElementOrder:
-        """With each factor in pieces."""
+        """The same with each factor cut into pieces."""
         firsts: dict[int, int] = {}
         sizes: list[int] = []
         for position in range(len(self.sizes)):
@@ -85,7 +85,7 @@ class ElementOrder:
 
 
 def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[int]) -> int:
-    """How much it is to bring a stored tensor into an order and shape, both [N, C, H, W]: 0 nothing … 4 very much.
+    """How much work it is to bring a stored tensor into an order and shape, both [N, C, H, W]: from 0, none, to 4.
 
     1 is copies, where the innermost channels stay innermost; 3 an exchange of channels and pixels.
     """
@@ -103,7 +103,7 @@ def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[i
 
 
 def same_order(shape: Sequence[int]) -> ElementOrder:
-    """Every element of a tensor where it is."""
+    """The order that leaves every element of a tensor where it is."""
     size = prod(shape)
     return ElementOrder(() if size == 1 else (size,), () if size == 1 else (0,))
 
@@ -116,7 +116,7 @@ def order_of(shape: Sequence[int], axes: Sequence[int]) -> ElementOrder:
 
 
 def _cut(sizes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | None:
-    """Each factor in pieces, none of them across the end of a dimension; None where that is not possible."""
+    """Each factor cut into pieces, none across the end of a dimension; None where that is impossible."""
     pieces: list[tuple[int, ...]] = []
     rest = 1
     dimensions = iter([size for size in shape if size != 1])

@@ -54,7 +54,7 @@ WINDOW = ("kernel", "strides", "pads", "dilations")
 TAKEN = ("batches", "channels", "rows", "columns")
 
 ANY = range(1, 1 << 16)
-"""As many inputs as it has."""
+"""Any number of inputs."""
 
 CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "quantize": ((1,), ("low", "high")),
@@ -113,7 +113,7 @@ class Quantization:
 
 
 def scales_of_parts(quantization: Quantization, shape: Sequence[int]) -> Scales:
-    """Scales and zero points with what they are for: of [1, 3, 8, 8], each channel is a box (1, 1, 8, 8)."""
+    """Scales and zero points with the box of elements that each is for: (1, 1, 8, 8) for a channel of [1, 3, 8, 8]."""
     others = [1] * len(shape) if quantization.block else list(shape)
     box = tuple(max(1, quantization.block) if axis == quantization.axis else size for axis, size in enumerate(others))
     return Scales(box, quantization.scales, quantization.zero_points)
@@ -174,7 +174,7 @@ class Graph:
 
     @cached_property
     def uses(self) -> Mapping[str, int]:
-        """How often a tensor is read, as a graph output too; tensors that nobody reads are left out."""
+        """How often each tensor is read, graph outputs included; unread tensors are left out."""
         counts: dict[str, int] = {}
         for operator in self.operators:
             for name in operator.inputs:

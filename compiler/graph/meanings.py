@@ -110,7 +110,7 @@ def _concat(operator: Operator, operands: Sequence[Values], result: TensorType) 
 
 
 def _conv_transpose(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
-    """Every element times the kernel, added where it meets the result."""
+    """Every element times the kernel, added to the result where it falls."""
     x, weights, *bias = operands
     image = x.reshape(stored_shape(x.shape))
     n, channels, height, width = image.shape

@@ -15,7 +15,7 @@ EXAMPLE_SIZE = 224
 """The size that messages propose where the model has none."""
 
 MAX_DIGITS = 9
-"""Of a size; longer ones are mistakes."""
+"""The most digits of a size; longer numbers are mistakes."""
 
 EXAMPLE = (1, 3, EXAMPLE_SIZE, EXAMPLE_SIZE)
 
@@ -108,7 +108,7 @@ def dimensions(value: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def require_fixed_shape(value: onnx.ValueInfoProto, name: str) -> None:
-    """Raise CompileError for an input with a size that is no number; it says how to fix it."""
+    """Raise CompileError for an input with an open size, and say how to give it one."""
     if not value.type.HasField("tensor_type"):
         raise CompileError(name, f"input {value.name!r} is not a tensor", expected="a tensor of numbers")
     if not value.type.tensor_type.HasField("shape"):

@@ -20,7 +20,7 @@ READS_NUMBERS = frozenset(
 
 
 def check_links(model: onnx.ModelProto, name: str) -> None:
-    """Raise DamagedModel for a tensor that nothing gives, nodes in a cycle or out of order, and constants like NaN."""
+    """Raise DamagedModel for a tensor that nothing makes, nodes in a cycle or out of order, and NaN in constants."""
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
     known = {value.name for value in graph.input} | set(constants) | {t.values.name for t in graph.sparse_initializer}
@@ -62,7 +62,7 @@ def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None
 
 
 def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether a node needs, through others, a result of another."""
+    """Whether one node needs a result of another, directly or through others."""
     wanted, seen, pending = set(other.output), set(), list(node.input)
     while pending:
         tensor = pending.pop()

@@ -27,14 +27,14 @@ FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
 attributes."""
 
 CONCAT = "QLinearConcat"
-"""Takes any number of operands, so that it is a function for each number of them."""
+"""It takes any number of operands, so each number needs a function of its own."""
 
 OPERATORS = (*FUNCTIONS, CONCAT)
 
 
 @cache
 def concat_of(count: int) -> onnx.FunctionProto:
-    """QLinearConcat of so many operands, each with its scale and zero point."""
+    """QLinearConcat with this many operands, each with its scale and zero point."""
     inputs = ", ".join(f"x{i}, x{i}_scale, x{i}_zero" for i in range(count))
     steps = [f"R{i} = DequantizeLinear(x{i}, x{i}_scale, x{i}_zero)" for i in range(count)]
     steps.append(f"R = Concat <axis: int = @axis> ({', '.join(f'R{i}' for i in range(count))})")

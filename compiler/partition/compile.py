@@ -1,4 +1,4 @@
-"""Compiles a network whose every node need not run on the machine: what cannot, runs on the host, and says why."""
+"""Compiles a network that the machine need not run whole: the rest runs on the host, each node with its reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHOUT_ARITHMETIC = frozenset(
         *("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"),
     }
 )
-"""Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""
+"""Operators that compute nothing: a part with only these is not worth sending to the machine."""
 
 NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
 
@@ -34,10 +34,10 @@ def compile_partitioned(
     dump: Dump | None = None,
     host_floats: bool = False,
 ) -> Program | Partitioned:
-    """Compile an ONNX model; a Program if the machine can do all of it, otherwise in parts on machine and host.
+    """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
-    Raises CompileError for a model that is wrong, and for one of which nothing can run on the machine unless
-    `host_floats`: then it runs on the host as a whole.
+    Raises CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the
+    host runs all of the latter.
     """
     options = options or Options()
     try:
@@ -73,7 +73,7 @@ def _compile(model: Model, machine: Machine, options: Options, keeps_texts: bool
 def _compile_in_parts(
     model: Model, machine: Machine, options: Options, dump: Dump | None, host_floats: bool, whole: CompileError
 ) -> Partitioned:
-    """`whole` is why the machine cannot do all of it."""
+    """`whole` says why the machine cannot run all of it."""
     try:
         source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
     except CompileError:
@@ -97,12 +97,12 @@ def _compile_in_parts(
 
 
 class _Search:
-    """Finds nodes for the host until the compiler takes every part of the machine's."""
+    """Moves nodes to the host until every part for the machine compiles."""
 
     def __init__(
         self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_texts: bool
     ) -> None:
-        """`whole` is why the machine cannot do all of it in one part."""
+        """`whole` says why the machine cannot run all of it in one part."""
         self._whole = whole
         self._source = source
         self._machine = machine
@@ -112,7 +112,7 @@ class _Search:
         self._compiled: dict[Part, _Compiled] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
-        """The parts, all of whose programs are compiled, and why each node of the host is there."""
+        """The parts, every program among them compiled, and the reason of each node on the host."""
         while True:
             parts = cut_into_parts(self._source, self._reasons)
             if len(parts) == 1 and parts[0].on_machine:
@@ -139,14 +139,14 @@ class _Search:
         return {} if error is None else self._faults_of(error, part, model)
 
     def _faults_of(self, error: CompileError, part: Part, model: onnx.ModelProto) -> Mapping[str, str]:
-        """The nodes behind an error of a part; raises the error when it is of none, such as what does not fit."""
+        """The nodes at fault in a part, with reasons; raises the error if no node is, as when memory runs out."""
         found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
         if not found:
             raise error
         return self._reasons_of(found, part)
 
     def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
-        """Reasons of nodes that are not the host's yet; an error that is of none of these is of the whole part."""
+        """Reasons of nodes that are not on the host yet; an error of no such node stands for the whole part."""
         reasons = {name: error.reason_beside(name) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons

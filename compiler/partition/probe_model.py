@@ -51,7 +51,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A plain constant operand; without a dtype, of the activations' type."""
+    """A plain constant operand; it has the activations' type where `dtype` is empty."""
 
     values: Any
     dtype: str = "float32"

@@ -34,7 +34,7 @@ def _pool(operator: str, form: str, image: tuple[int, ...] = IMAGE, **attributes
 
 
 def _both(operator: str) -> Iterator[Probe]:
-    """An operator on two operands, in all kinds of operands."""
+    """An operator on two operands of every kind."""
     yield Probe(operator, "two activations of one shape", (Activation(), Activation()))
     yield Probe(operator, "an activation for each channel, [1, C, 1, 1]", (Activation(), Activation((1, 8, 1, 1))))
     yield Probe(operator, "an activation that is broadcast over channels", (Activation(), Activation((1, 1, 6, 6))))
@@ -206,11 +206,11 @@ PROBES: Sequence[Probe] = (
               Numbers(RESULT_SCALE), ZERO, domain=DOMAIN),
     Probe("Where", "of constants", (Numbers(np.ones(IMAGE), "bool"), Activation(), Activation())),
 )  # fmt: skip
-"""Forms of operators whose attributes or operands matter; operators that are not here are asked about as they come."""
+"""Forms of operators whose attributes or operands matter; any other operator is asked about in its plain form."""
 
 
 def plain_probes() -> Iterator[Probe]:
-    """Each other operator of ONNX's that takes one or two tensors and no more, as it comes."""
+    """Every other operator of ONNX that takes one or two tensors, in its plain form."""
     known = {probe.operator for probe in PROBES}
     newest: dict[str, onnx.defs.OpSchema] = {}
     for schema in onnx.defs.get_all_schemas_with_history():

@@ -31,7 +31,7 @@ from tilewright.compiler.importers.onnx_import import (
 from tilewright.compiler.importers.opsets import opset_of
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
-"""Operators whose results are not constant though their operands are."""
+"""Operators whose results vary even if their operands are constant."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Source:
         return tuple(value.name for value in self.model.graph.output)
 
     def tensor_type(self, tensor: str) -> TensorType | None:
-        """None for what is no tensor of fixed shape."""
+        """A tensor's type; None unless its shape is fixed."""
         if tensor not in self.types:
             return None
         try:
@@ -65,7 +65,7 @@ class Source:
             return None
 
     def bytes(self, tensor: str) -> int:
-        """Of a tensor of fixed shape; 0 for others."""
+        """The size of a tensor of fixed shape; 0 for others."""
         known = self.tensor_type(tensor)
         if known is None:
             return 0
@@ -74,7 +74,7 @@ class Source:
 
 
 def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Source:
-    """Read and check a model; raises CompileError for what is wrong with the file, not for what its operators are."""
+    """Read and check a model; raises CompileError for a faulty file, but not for operators that the compiler lacks."""
     model, name = read_onnx(source, shapes)
     if model.functions:
         model = inline_local_functions(model)
@@ -113,7 +113,7 @@ def index_model(model: onnx.ModelProto) -> Source:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The tensors that a node reads, those of its subgraphs too that are made outside of them."""
+    """The tensors that a node reads, including what its subgraphs read from outside."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -125,7 +125,7 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Constant nodes as initialisers, where they hold a tensor, and shapes that are known too."""
+    """With an initialiser in place of every Constant that holds a tensor and every Shape that is known."""
     types = {value.name: value for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     types |= {t.name: _value_info(t) for t in model.graph.initializer}
     kept = []

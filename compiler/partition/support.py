@@ -1,4 +1,4 @@
-"""Which operators a machine can do, and in which form: the compiler's own answers about small models."""
+"""Which operators a machine can run, and in which form: the compiler's own answers about small models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACTIVATION_TYPES = ("int8", "uint8")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a machine can do of an operator in one form: the activations' types, and why not others."""
+    """Whether a machine runs an operator in one form: with which types of activations, and why not with others."""
 
     operator: str
     form: str
@@ -30,11 +30,13 @@ class Support:
     @property
     def place(self) -> str:
         """NPU, host, or NPU with the types that it is limited to."""
-        return "host" if not self.dtypes else "NPU" if self.dtypes == ACTIVATION_TYPES else f"NPU ({', '.join(self.dtypes)})"
+        if not self.dtypes:
+            return "host"
+        return "NPU" if self.dtypes == ACTIVATION_TYPES else f"NPU ({', '.join(self.dtypes)})"
 
 
 def support_table(machine: Machine, only: str = "") -> Iterator[Support]:
-    """Every form that is asked about, or those of one operator, by operator. Deterministic."""
+    """An answer for every form, or for those of one operator, sorted by operator. Deterministic."""
     probes = [probe for probe in (*PROBES, *_that_are_models(plain_probes())) if not only or probe.operator == only]
     for probe in sorted(probes, key=lambda probe: probe.operator):
         reasons = {dtype: why_not(probe, dtype, machine) for dtype in ACTIVATION_TYPES}
@@ -49,7 +51,7 @@ def probe_of(support: Support) -> Probe:
 
 
 def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
-    """Why a machine cannot do a probe; empty if it can: the whole compiler has been asked."""
+    """Why a machine cannot run a probe, as the whole compiler says; empty if it can."""
     model = probe_model(probe, dtype)
     faults = find_faults(model, machine)
     if faults:

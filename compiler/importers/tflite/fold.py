@@ -105,7 +105,7 @@ def _product(values: Values, operation: Operation) -> NDArray[Any]:
 
 
 def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
-    """Of float16, or of integers with their scales."""
+    """The real values of float16 numbers, or of integers with their scales."""
     value, by = values[0], operation.tensor(operation.input(0)).quantized
     if by is None:
         return value.astype(np.float32)

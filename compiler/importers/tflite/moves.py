@@ -111,7 +111,7 @@ def slice_(operation: Operation) -> None:
 
 
 def strided_slice(operation: Operation) -> None:
-    """Inputs: elements, first and last index and step of each dimension; a bit of a mask is of one dimension."""
+    """Inputs: elements, first and last index and step of each dimension; each bit of a mask stands for a dimension."""
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)

@@ -23,7 +23,7 @@ LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1"
 """The range of each fused activation; None: no limit."""
 
 SCALE_TOLERANCE = 1e-5
-"""Relative, of scales that the file means to be the same."""
+"""The relative difference up to which two scales of a file count as the same."""
 
 UNUSED = None
 """An input that the file leaves out."""

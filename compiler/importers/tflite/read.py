@@ -23,10 +23,10 @@ IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file."""
 
 VERSION = 3
-"""Of the schema; the only one that is in use."""
+"""The schema's version; no other is in use."""
 
 MAX_ELEMENTS = 2**31 - 1
-"""Of a tensor; TFLite itself counts with int32."""
+"""The most elements of a tensor: TFLite itself counts with int32."""
 
 MAX_RANK = 8
 """TFLite's kernels stop at six dimensions; more are mistakes."""

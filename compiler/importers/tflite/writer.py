@@ -114,7 +114,7 @@ class Writer:
         return tuple(int(item) for item in value.ravel())
 
     def is_real(self, index: int) -> bool:
-        """Whether a tensor holds floats; raises CompileError unless it is that or quantised to 8 bits."""
+        """Whether a tensor holds floats; raises CompileError if these are neither floats nor quantised to 8 bits."""
         info = self.tensor(index)
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
@@ -235,7 +235,7 @@ class Writer:
         return self._moved(self._stored[index, Layout.FIRST], self.tensor(index), Layout.LAST)
 
     def _scales(self, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> tuple[str, ...]:
-        """The constants of a scale and a zero point. ONNX lets no zero point of an int32 be other than 0: none then."""
+        """The constants of a scale and a zero point. ONNX allows an int32 no zero point but 0, so it gets none."""
         scales, zeros = np.array(by.scales, np.float32), np.array(by.zero_points, dtype)
         if axis is None:
             scales, zeros = scales[0], zeros[0]

@@ -1,18 +1,72 @@
-"""The compiler's exceptions; each message names the node, what was expected, what came, and what to do."""
+"""The compiler's exceptions: place, fact, expectation and remedy as data, from which the text is printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Named(Protocol):
+    """A node of a network, or an operator that a node became: messages call both `node 'conv1' (Conv)`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """A node by its name; `kind` is its operator, empty where that is not known."""
+
+    name: str
+    kind: str = ""
 
 
 class CompileError(Exception):
     """A model that cannot be compiled for a machine, or is not what it should be.
 
+    Its text is `place: fact; expected …`, `place: fact; remedy`, or `place: fact; expected …. Remedy`, with what is
+    empty left out. `place` is a node, or a text that names something else: a file, an input, a line. `known` introduces
+    and lists all that would do (`those that have: Add, Conv`); where space is short it is left out.
+
     `nodes` are the ONNX nodes at fault, where they are known.
     """
 
     nodes: tuple[str, ...] = ()
+
+    def __init__(
+        self, place: str | Named = "", fact: str = "", *, expected: str = "", remedy: str = "", known: str = ""
+    ) -> None:
+        self.place = place
+        self.fact = fact
+        self.expected = expected
+        self.remedy = remedy
+        self.known = known
+        super().__init__(_joined(": ", describe(place), _joined("; ", self.reason, known)))
+
+    @property
+    def node(self) -> str:
+        """The node that the text begins with; empty if it begins with something else."""
+        return "" if isinstance(self.place, str) else self.place.name
+
+    @property
+    def reason(self) -> str:
+        """The text without its place and without the list of what is known."""
+        advice = _joined(". ", self.expected and f"expected {self.expected}", self.remedy)
+        return _joined("; ", self.fact, advice)
+
+    def reason_beside(self, node: str) -> str:
+        """The text for a table that names a node already: without that node, and without the list of what is known."""
+        return self.reason if node and node == self.node else _joined(": ", describe(self.place), self.reason)
+
+    def inside(self, place: str) -> CompileError:
+        """The same error with its place inside another: an operator's inside a file."""
+        where = _joined(": ", place, describe(self.place))
+        return CompileError(where, self.fact, expected=self.expected, remedy=self.remedy, known=self.known)
 
 
 class DamagedModel(CompileError):
@@ -22,14 +76,16 @@ class DamagedModel(CompileError):
 class TooSmall(CompileError):
     """A machine whose memories hold no program for a model.
 
-    `fact` names the layer, the memory, and what is needed and available; `words` are depths of memories without which
-    this stays so, perhaps not with which it does not; `remedy` is a change that would do.
+    `place` is the layer; `fact` names the memory, and what is needed and available. `words` are depths of memories
+    without which this stays so, perhaps not with which it does not; `remedy` is a change that would do.
     """
 
-    def __init__(self, fact: str, words: Mapping[str, int], remedy: str) -> None:
-        super().__init__(f"{fact}; {remedy}")
-        self.fact = fact
+    def __init__(self, place: str, fact: str, words: Mapping[str, int], remedy: str) -> None:
+        super().__init__(place, fact, remedy=remedy)
         self.words = words
+
+    def with_remedy(self, remedy: str) -> TooSmall:
+        return TooSmall(describe(self.place), self.fact, self.words, remedy)
 
 
 class DoesNotFit(CompileError):
@@ -40,11 +96,30 @@ class DoesNotFit(CompileError):
     """
 
     def __init__(self, memory: str, needed: int, available: int, layer: str) -> None:
-        super().__init__(f"{layer}: {memory} needs {needed} words at the same time, the machine has {available}")
+        super().__init__(layer, f"{memory} needs {needed} words at the same time, the machine has {available}")
         self.memory = memory
         self.needed = needed
         self.available = available
         self.layer = layer
+
+
+def describe(place: str | Named) -> str:
+    """How messages name a place: `node 'conv1' (Conv)`; a text stands for itself."""
+    if isinstance(place, str):
+        return place
+    kind = place.kind.removeprefix("onnx.")
+    return f"node {place.name!r} ({kind})" if kind else f"node {place.name!r}"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of another package's error that says anything; the error's type if there is none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _joined(separator: str, *texts: str) -> str:
+    """The texts that are not empty."""
+    return separator.join(filter(None, texts))
 
 
 class Blame:

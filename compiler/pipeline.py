@@ -95,12 +95,12 @@ def resume(
     """Compile from the text of a pass's result on. Raises CompileError for a fault of the text or an unknown pass."""
     names = pass_names()
     if after not in names:
-        raise CompileError(f"no pass {after!r}; there are: {', '.join(names)}")
+        raise CompileError(fact=f"no pass {after!r}", known=f"there are: {', '.join(names)}")
     position = names.index(after)
     parse = PASSES[position].parse
     if parse is None:
         readable = ", ".join(step.name for step in PASSES if step.parse is not None)
-        raise CompileError(f"the text of {after!r} cannot be read back; that of these can: {readable}")
+        raise CompileError(fact=f"the text of {after!r} cannot be read back", known=f"that of these can: {readable}")
     return _run(parse(text, machine), position + 1, machine, options or Options(), dump)
 
 
@@ -131,7 +131,7 @@ def _run(value: Any, first: int, machine: Machine, options: Options, dump: Dump 
     except TooSmall as error:
         if first > names.index(SIZED_FROM):  # a text of tiles is of one machine
             raise
-        raise TooSmall(error.fact, error.words, _remedy(machine, error, attempt)) from error
+        raise error.with_remedy(_remedy(machine, error, attempt)) from error
     require_valid(program)
     return program
 
@@ -198,12 +198,9 @@ def attempts(options: Options) -> Iterator[Options]:
 
 
 def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:
-    fact = (
-        f"{error.layer}: {error.memory} needs {error.needed} words at the same time, {machine.name} has "
-        f"{error.available}"
-    )
+    fact = f"{error.memory} needs {error.needed} words at the same time, {machine.name} has {error.available}"
     remedy = f"try --set {larger_memory(machine, error.memory, error.needed)}"
-    return TooSmall(fact, {error.memory: error.needed}, remedy)
+    return TooSmall(error.layer, fact, {error.memory: error.needed}, remedy)
 
 
 # -- the passes --------------------------------------------------------------------------------------------------------

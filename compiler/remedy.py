@@ -81,7 +81,7 @@ def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], None])
     try:
         larger = build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
     except IsaError as fault:
-        raise CompileError(str(fault)) from fault
+        raise CompileError(fact=str(fault)) from fault
     try:
         attempt(larger)
     except TooSmall as error:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
+from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
 
 OLDEST_OPSET = 13
@@ -64,7 +65,7 @@ class HostModel:
                 first = first or error
         assert first is not None
         nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
-        raise InputError(f"the host cannot run its part of the network, {nodes}: {_first_line(first)}") from first
+        raise InputError(f"the host cannot run its part of the network, {nodes}: {first_line(first)}") from first
 
     def _makers(self) -> tuple[Maker, ...]:
         """The evaluators that may run the model, in the order in which they are tried."""
@@ -148,8 +149,3 @@ def _reference_evaluator(model: onnx.ModelProto) -> Runner:
         return results
 
     return run
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -101,7 +101,9 @@ def buffer_lifetimes(program: TileProgram) -> list[Lifetime]:
             together.setdefault(name, set()).update(read - {name})
         for operand, base in operation.bases.items():
             if base.buffer not in program.buffers:
-                raise CompileError(f"operation {i} ({operation.mnemonic}): {operand} names no buffer: {base.buffer!r}")
+                raise CompileError(
+                    f"operation {i} ({operation.mnemonic})", f"{operand} names no buffer: {base.buffer!r}"
+                )
             first.setdefault(base.buffer, i)
             last[base.buffer] = i
             is_destination = operand == of.destination.name

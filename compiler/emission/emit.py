@@ -46,8 +46,10 @@ def _require_countable(tiles: TileProgram) -> None:
         counts[engine] += 1
         if counts[engine] > limit:
             raise CompileError(
-                f"{tiles.layers[operation.layer].name}: the program has more than {limit} instructions for {engine}, "
-                f"which wait_bits = {tiles.machine.wait_bits} cannot count; use a machine with wider wait counts"
+                tiles.layers[operation.layer].name,
+                f"the program has more than {limit} instructions for {engine}, which wait_bits = "
+                f"{tiles.machine.wait_bits} cannot count",
+                remedy="use a machine with wider wait counts",
             )
 
 
@@ -65,7 +67,7 @@ def _instruction(
     try:
         return make_instruction(of, values)
     except IsaError as error:
-        raise CompileError(f"{tiles.layers[operation.layer].name}: operation {index}: {error}") from error
+        raise CompileError(tiles.layers[operation.layer].name, f"operation {index}: {error}") from error
 
 
 def _layers(tiles: TileProgram) -> tuple[Layer, ...]:

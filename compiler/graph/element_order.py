@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.compiler.graph.graph import CHANNEL
+
 Groups = tuple[tuple[int, ...], ...]
 """For each dimension of a shape the positions of its factors, outermost first."""
 
@@ -34,7 +36,7 @@ class ElementOrder:
         return tuple(self.sizes[axis] for axis in self.axes)
 
     def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> ElementOrder | None:
-        """With the result, seen as a shape, transposed; None if the shape cuts through a factor."""
+        """The order once the result, seen as this shape, is transposed; None if the shape cuts through a factor."""
         cut = self.cut_as_result(shape)
         if cut is None:
             return None
@@ -43,13 +45,13 @@ class ElementOrder:
 
     def cut_as_result(self, shape: Sequence[int]) -> ElementOrder | None:
         """The same with factors so small that each dimension of the result's shape is a product of some."""
-        parts = _cut(self.result_sizes, shape)
-        return None if parts is None else self._split(dict(zip(self.axes, parts, strict=True)))
+        pieces = _cut(self.result_sizes, shape)
+        return None if pieces is None else self._split(dict(zip(self.axes, pieces, strict=True)))
 
     def cut_as_source(self, shape: Sequence[int]) -> ElementOrder | None:
         """The same for the source's shape."""
-        parts = _cut(self.sizes, shape)
-        return None if parts is None else self._split(dict(enumerate(parts)))
+        pieces = _cut(self.sizes, shape)
+        return None if pieces is None else self._split(dict(enumerate(pieces)))
 
     def result_groups(self, shape: Sequence[int]) -> Groups:
         """For each dimension of the result the positions j in `axes` that make it; the factors must be cut for it."""
@@ -71,19 +73,19 @@ class ElementOrder:
         sizes = tuple(prod(self.sizes[axis] for axis in run) for run in ordered)
         return ElementOrder(sizes, tuple(ordered.index(run) for run in runs))
 
-    def _split(self, parts: dict[int, tuple[int, ...]]) -> ElementOrder:
-        """With each factor in parts."""
+    def _split(self, pieces: dict[int, tuple[int, ...]]) -> ElementOrder:
+        """The same with each factor cut into pieces."""
         firsts: dict[int, int] = {}
         sizes: list[int] = []
         for position in range(len(self.sizes)):
             firsts[position] = len(sizes)
-            sizes += parts[position]
-        axes = [firsts[axis] + part for axis in self.axes for part in range(len(parts[axis]))]
+            sizes += pieces[position]
+        axes = [firsts[axis] + piece for axis in self.axes for piece in range(len(pieces[axis]))]
         return ElementOrder(tuple(sizes), tuple(axes))
 
 
 def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[int]) -> int:
-    """How much it is to bring a stored tensor into an order and shape, both [N, C, H, W]: 0 nothing … 4 very much.
+    """How much work it is to bring a stored tensor into an order and shape, both [N, C, H, W]: from 0, none, to 4.
 
     1 is copies, where the innermost channels stay innermost; 3 an exchange of channels and pixels.
     """
@@ -95,12 +97,13 @@ def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[i
     cut = None if cut is None else cut.cut_as_result(result)
     if cut is None:
         return 4
-    before, after = cut.source_groups(source)[1], [cut.axes[j] for j in cut.result_groups(result)[1]]
+    before = cut.source_groups(source)[CHANNEL]
+    after = [cut.axes[j] for j in cut.result_groups(result)[CHANNEL]]
     return 1 if list(before[-1:]) == after[-1:] else 3
 
 
 def same_order(shape: Sequence[int]) -> ElementOrder:
-    """Every element of a tensor where it is."""
+    """The order that leaves every element of a tensor where it is."""
     size = prod(shape)
     return ElementOrder(() if size == 1 else (size,), () if size == 1 else (0,))
 
@@ -113,8 +116,8 @@ def order_of(shape: Sequence[int], axes: Sequence[int]) -> ElementOrder:
 
 
 def _cut(sizes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | None:
-    """Each factor in parts, none of them across the end of a dimension; None where that is not possible."""
-    parts: list[tuple[int, ...]] = []
+    """Each factor cut into pieces, none across the end of a dimension; None where that is impossible."""
+    pieces: list[tuple[int, ...]] = []
     rest = 1
     dimensions = iter([size for size in shape if size != 1])
     for size in sizes:
@@ -123,10 +126,10 @@ def _cut(sizes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, ...]] | 
             rest = next(dimensions) if rest == 1 else rest
             if size % rest and rest % size:
                 return None
-            part = min(size, rest)
-            taken, size, rest = (*taken, part), size // part, rest // part
-        parts.append(taken)
-    return parts
+            piece = min(size, rest)
+            taken, size, rest = (*taken, piece), size // piece, rest // piece
+        pieces.append(taken)
+    return pieces
 
 
 def _groups(sizes: Sequence[int], shape: Sequence[int]) -> Groups:

@@ -43,15 +43,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, Named, describe
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.program.scales import Scales
+
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+"""The dimensions of a tensor as operators see it, [N, C, H, W]."""
 
 WINDOW = ("kernel", "strides", "pads", "dilations")
 TAKEN = ("batches", "channels", "rows", "columns")
 
 ANY = range(1, 1 << 16)
-"""As many inputs as it has."""
+"""Any number of inputs."""
 
 CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "quantize": ((1,), ("low", "high")),
@@ -110,9 +113,9 @@ class Quantization:
 
 
 def scales_of_parts(quantization: Quantization, shape: Sequence[int]) -> Scales:
-    """Scales and zero points with what they are for: of [1, 3, 8, 8], each channel is a box (1, 1, 8, 8)."""
+    """Scales and zero points with the box of elements that each is for: (1, 1, 8, 8) for a channel of [1, 3, 8, 8]."""
     others = [1] * len(shape) if quantization.block else list(shape)
-    box = tuple(max(1, quantization.block) if axis == quantization.axis else of for axis, of in enumerate(others))
+    box = tuple(max(1, quantization.block) if axis == quantization.axis else size for axis, size in enumerate(others))
     return Scales(box, quantization.scales, quantization.zero_points)
 
 
@@ -171,7 +174,7 @@ class Graph:
 
     @cached_property
     def uses(self) -> Mapping[str, int]:
-        """How often a tensor is read, as a graph output too; tensors that nobody reads are left out."""
+        """How often each tensor is read, graph outputs included; unread tensors are left out."""
         counts: dict[str, int] = {}
         for operator in self.operators:
             for name in operator.inputs:
@@ -181,13 +184,7 @@ class Graph:
         return counts
 
 
-def describe(operator: Operator) -> str:
-    """How messages name an operator: `node 'conv1' (Conv)`."""
-    kind = operator.kind.removeprefix("onnx.")
-    return f"node {operator.name!r} ({kind})"
-
-
-def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int, int, int]:
+def stored_shape(shape: tuple[int, ...], what: str | Named = "tensor") -> tuple[int, int, int, int]:
     """A tensor of any rank up to 4 as [N, C, H, W], elements in the same order.
 
     [N, C, H, W] stays, [N, C, L] → [N, C, 1, L], [N, C] → [N, C, 1, 1], [C] → [1, C, 1, 1], [] → [1, 1, 1, 1].
@@ -203,9 +200,16 @@ def stored_shape(shape: tuple[int, ...], what: str = "tensor") -> tuple[int, int
             return 1, c, 1, 1
         case ():
             return 1, 1, 1, 1
-    raise CompileError(f"{what} has {len(shape)} dimensions, {list(shape)}; expected at most 4: [N, C, H, W]")
+    fact = f"{describe(what)} has {len(shape)} dimensions, {list(shape)}"
+    raise CompileError(fact=fact, expected="at most 4: [N, C, H, W]")
 
 
 def stored_axis(axis: int, rank: int) -> int:
     """The dimension of [N, C, H, W] that a dimension of a tensor becomes in `stored_shape`."""
-    return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (0, 1), 1: (1,)}[rank][axis]
+    dimensions = {
+        4: (BATCH, CHANNEL, ROW, COLUMN),
+        3: (BATCH, CHANNEL, COLUMN),
+        2: (BATCH, CHANNEL),
+        1: (CHANNEL,),
+    }
+    return dimensions[rank][axis]

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 
 
 def evaluate_onnx_operator(operator: Operator, values: Sequence[NDArray[Any] | None], opset: int) -> list[NDArray[Any]]:
@@ -30,7 +30,7 @@ def evaluate_onnx_operator(operator: Operator, values: Sequence[NDArray[Any] | N
     try:
         return [np.asarray(result) for result in _evaluator(node.SerializeToString(), opset).run(None, given)]
     except Exception as error:  # the evaluator raises whatever its numpy code does
-        raise CompileError(f"{describe(operator)}: cannot be evaluated: {error}") from error
+        raise CompileError(operator, f"cannot be evaluated: {error}") from error
 
 
 @lru_cache(maxsize=256)

@@ -13,18 +13,10 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CANONICAL, Graph, Operator, Quantization, TensorType, scales_of_parts
 from tilewright.compiler.text.attributes import attribute, entry, strings
-from tilewright.compiler.text.mlir import (
-    ELEMENTS,
-    NUMPY_NAMES,
-    Block,
-    Operation,
-    parse_operation,
-    print_number,
-    print_operation,
-    shaped_type,
-    split_shaped_type,
-)
+from tilewright.compiler.text.mlir import ELEMENTS, NUMPY_NAMES, Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_number, print_operation
 
 DIALECT = "graph."
 ONNX = "onnx."
@@ -51,23 +43,23 @@ def parse_graph(text: str) -> Graph:
     """The graph of a text; raises CompileError for a fault of the text."""
     whole = parse_operation(text)
     if whole.name != NETWORK or whole.region is None:
-        raise CompileError(f"expected a {NETWORK!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {NETWORK!r} with a region, came {whole.name!r}")
     *inside, end = whole.region.operations or (whole,)
     if end.name != RETURN:
-        raise CompileError(f"expected {RETURN!r} at the end, came {end.name!r}")
-    tensors = {name: parse_type(of) for name, of in whole.region.arguments}
+        raise CompileError(fact=f"expected {RETURN!r} at the end, came {end.name!r}")
+    tensors = {name: parse_type(type_text) for name, type_text in whole.region.arguments}
     constants, operators = {}, []
     for operation in inside:
-        for name, of in zip(operation.results, operation.result_types, strict=True):
+        for name, type_text in zip(operation.results, operation.result_types, strict=True):
             if name:
-                tensors[name] = parse_type(of)
+                tensors[name] = parse_type(type_text)
         if operation.name == CONSTANT and len(operation.results) == 1:
             constants[operation.results[0]] = attribute(operation, "value", np.ndarray)
         else:
             operators.append(_parse_operator(operation, tensors))
     names = strings(end, "outputs")
     if len(names) != len(end.operands) or not set(end.operands) <= set(tensors):
-        raise CompileError(f"{RETURN}: {len(names)} names for {len(end.operands)} tensors; expected one for each")
+        raise CompileError(RETURN, f"{len(names)} names for {len(end.operands)} tensors", expected="one for each")
     return Graph(
         attribute(whole, "name", str),
         tuple(operators),
@@ -97,16 +89,18 @@ def _print_operator(operator: Operator, graph: Graph) -> Operation:
 def _parse_operator(operation: Operation, tensors: dict[str, TensorType]) -> Operator:
     kind = operation.name.removeprefix(DIALECT)
     if kind not in CANONICAL and not kind.startswith(ONNX):
-        raise CompileError(f"unknown operator {operation.name!r}; expected onnx.… or {DIALECT}{'|'.join(CANONICAL)}")
+        raise CompileError(
+            fact=f"unknown operator {operation.name!r}", expected=f"onnx.… or {DIALECT}{'|'.join(CANONICAL)}"
+        )
     for name in operation.operands:
         if name and name not in tensors:
-            raise CompileError(f"{operation.name}: operand {name!r} is read before it is made")
+            raise CompileError(operation.name, f"operand {name!r} is read before it is made")
     attributes = {name: value for name, value in operation.attributes.items() if name not in ("name", "nodes")}
     if kind in CANONICAL:
         counts, required = CANONICAL[kind]
         if len(operation.operands) not in counts or len(operation.results) != 1:
             wanted = " or ".join(map(str, counts)) if len(counts) < 4 else f"{counts[0]} or more"
-            raise CompileError(f"{operation.name}: expected {wanted} operands and one result")
+            raise CompileError(operation.name, expected=f"{wanted} operands and one result")
         for attribute_name in required:
             entry(attributes, attribute_name, object, operation.name)
     name, nodes = attribute(operation, "name", str), parse_nodes(strings(operation, "nodes"))
@@ -120,27 +114,27 @@ def _type_of(name: str, graph: Graph) -> str:
     return print_type(graph.tensors[name]) if name else LEFT_OUT
 
 
-def print_type(of: TensorType) -> str:
+def print_type(tensor_type: TensorType) -> str:
     """`tensor<1x3xf32>`, or with `!quant.uniform<storage:f32, scale:zero>` as its element.
 
     Scales for each index of axis 1 are `!quant.uniform<storage:f32:1, {scale:zero, …}>`, those for blocks of two along
     it `!quant.uniform<storage:f32:{0:1, 1:2}, {{scale:zero, …}, …}>`.
     """
-    element = ELEMENTS[of.dtype]
-    if of.quantization is not None:
-        pairs = zip(of.quantization.scales, of.quantization.zero_points, strict=True)
+    element = ELEMENTS[tensor_type.dtype]
+    if tensor_type.quantization is not None:
+        pairs = zip(tensor_type.quantization.scales, tensor_type.quantization.zero_points, strict=True)
         entries = [f"{print_number(scale)}:{zero}" for scale, zero in pairs]
         storage = f"u{element.removeprefix('ui')}" if element.startswith("ui") else element
-        element = f"!quant.uniform<{storage}:f32{_print_scales(of.quantization, of.shape, entries)}>"
-    return shaped_type("tensor", of.shape, element)
+        element = f"!quant.uniform<{storage}:f32{_print_scales(tensor_type.quantization, tensor_type.shape, entries)}>"
+    return shaped_type("tensor", tensor_type.shape, element)
 
 
-def _print_scales(of: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
-    if of.axis is None:
+def _print_scales(quantization: Quantization, shape: tuple[int, ...], entries: list[str]) -> str:
+    if quantization.axis is None:
         return f", {entries[0]}"
-    if not of.block:
-        return f":{of.axis}, {{{', '.join(entries)}}}"
-    box = scales_of_parts(of, shape).box
+    if not quantization.block:
+        return f":{quantization.axis}, {{{', '.join(entries)}}}"
+    box = scales_of_parts(quantization, shape).box
     sizes = ", ".join(f"{axis}:{size}" for axis, size in enumerate(box))
     for size, in_box in reversed(list(zip(shape, box, strict=True))):
         count = -(-size // in_box)
@@ -158,7 +152,7 @@ def parse_type(text: str) -> TensorType:
     match = _QUANTIZED.fullmatch(element)
     if match is None:
         if element not in NUMPY_NAMES:
-            raise CompileError(f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
+            raise CompileError(fact=f"{text!r} is not a type of level 1: expected one of {', '.join(NUMPY_NAMES)}")
         return TensorType(NUMPY_NAMES[element], shape)
     dtype = f"{'uint' if match[1] == 'u' else 'int'}{match[2]}"
     try:
@@ -170,5 +164,5 @@ def parse_type(text: str) -> TensorType:
         pairs = [pair.split(":") for pair in re.sub("[{}]", "", match[5]).split(",")]
         scales, zeros = tuple(float(scale) for scale, _ in pairs), tuple(int(zero) for _, zero in pairs)
     except (ValueError, IndexError):
-        raise CompileError(f"{text!r}: expected scale:zero_point pairs of numbers") from None
+        raise CompileError(repr(text), expected="scale:zero_point pairs of numbers") from None
     return TensorType(dtype, shape, Quantization(scales, zeros, axis, block))

@@ -15,7 +15,7 @@ EXAMPLE_SIZE = 224
 """The size that messages propose where the model has none."""
 
 MAX_DIGITS = 9
-"""Of a size; longer ones are mistakes."""
+"""The most digits of a size; longer numbers are mistakes."""
 
 EXAMPLE = (1, 3, EXAMPLE_SIZE, EXAMPLE_SIZE)
 
@@ -23,10 +23,10 @@ EXAMPLE = (1, 3, EXAMPLE_SIZE, EXAMPLE_SIZE)
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`image=1x3x224x224` → ("image", (1, 3, 224, 224)); raises CompileError for anything else."""
     name, equals, sizes = text.rpartition("=")
-    parts = sizes.split("x")
-    if not (name and equals) or not all(map(_is_size, parts)):
-        raise CompileError(f"--shape {text}: expected an input's name and its sizes, such as image=1x3x224x224")
-    return name, tuple(map(int, parts))
+    numbers = sizes.split("x")
+    if not (name and equals) or not all(map(_is_size, numbers)):
+        raise CompileError(f"--shape {text}", expected="an input's name and its sizes, such as image=1x3x224x224")
+    return name, tuple(map(int, numbers))
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -35,7 +35,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, sizes = parse_shape(text)
         if name in shapes:
-            raise CompileError(f"--shape {text}: the sizes of input {name!r} are already given; keep one")
+            raise CompileError(f"--shape {text}", f"the sizes of input {name!r} are already given", remedy="keep one")
         shapes[name] = sizes
     return shapes
 
@@ -60,7 +60,9 @@ def fix_shapes(model: onnx.ModelProto, shapes: Shapes, name: str) -> onnx.ModelP
     for wanted, sizes in shapes.items():
         if wanted not in inputs:
             raise CompileError(
-                f"{name}: {_option(wanted, sizes)} names no input; there are: {', '.join(map(_on_one_line, inputs))}"
+                name,
+                f"{_option(wanted, sizes)} names no input",
+                known=f"there are: {', '.join(map(_on_one_line, inputs))}",
             )
         _fix(inputs[wanted], sizes, symbols, name)
     for value in inputs.values():
@@ -72,25 +74,27 @@ def fix_shapes(model: onnx.ModelProto, shapes: Shapes, name: str) -> onnx.ModelP
 
 def _fix(value: onnx.ValueInfoProto, sizes: tuple[int, ...], symbols: dict[str, int], name: str) -> None:
     """Give one input its sizes, and note what each of its symbols is."""
-    of = value.type.tensor_type
-    if not of.HasField("shape"):
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
         for _ in sizes:
-            of.shape.dim.add()
+            tensor.shape.dim.add()
     option, shown = _option(value.name, sizes), _shown(value)
-    if len(of.shape.dim) != len(sizes):
+    if len(tensor.shape.dim) != len(sizes):
         raise CompileError(
-            f"{name}: {option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(of.shape.dim)}"
+            name, f"{option} has {len(sizes)} sizes; input {value.name!r} is [{shown}], with {len(tensor.shape.dim)}"
         )
-    for dimension, size in zip(of.shape.dim, sizes, strict=True):
+    for dimension, size in zip(tensor.shape.dim, sizes, strict=True):
         if dimension.HasField("dim_value") and dimension.dim_value > 0 and dimension.dim_value != size:
             raise CompileError(
-                f"{name}: {option} contradicts the model: input {value.name!r} is [{shown}]; only what is not a number "
-                "can be fixed"
+                name,
+                f"{option} contradicts the model: input {value.name!r} is [{shown}]",
+                remedy="only what is not a number can be fixed",
             )
         if dimension.dim_param and symbols.setdefault(dimension.dim_param, size) != size:
             raise CompileError(
-                f"{name}: {option} makes {dimension.dim_param!r} of input {value.name!r} both "
-                f"{symbols[dimension.dim_param]} and {size}"
+                name,
+                f"{option} makes {dimension.dim_param!r} of input {value.name!r} both {symbols[dimension.dim_param]} "
+                f"and {size}",
             )
         dimension.dim_value = size
 
@@ -104,20 +108,23 @@ def dimensions(value: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def require_fixed_shape(value: onnx.ValueInfoProto, name: str) -> None:
-    """Raise CompileError for an input with a size that is no number; it says how to fix it."""
-    of = value.type
-    if not of.HasField("tensor_type"):
-        raise CompileError(f"{name}: input {value.name!r} is not a tensor; expected a tensor of numbers")
-    if not of.tensor_type.HasField("shape"):
-        raise CompileError(f"{name}: input {value.name!r} has no shape; say it, as in {_option(value.name, EXAMPLE)}")
+    """Raise CompileError for an input with an open size, and say how to give it one."""
+    if not value.type.HasField("tensor_type"):
+        raise CompileError(name, f"input {value.name!r} is not a tensor", expected="a tensor of numbers")
+    if not value.type.tensor_type.HasField("shape"):
+        raise CompileError(
+            name, f"input {value.name!r} has no shape", remedy=f"say it, as in {_option(value.name, EXAMPLE)}"
+        )
     sizes = dimensions(value)
     if all(isinstance(size, int) for size in sizes):
         return
     # A first size that is open is the batch.
     example = [size if isinstance(size, int) else EXAMPLE_SIZE if axis else 1 for axis, size in enumerate(sizes)]
     raise CompileError(
-        f"{name}: input {value.name!r} has the open shape [{_shown(value)}]; expected numbers. "
-        f"Say them, as in {_option(value.name, example)}"
+        name,
+        f"input {value.name!r} has the open shape [{_shown(value)}]",
+        expected="numbers",
+        remedy=f"Say them, as in {_option(value.name, example)}",
     )
 
 

@@ -6,7 +6,7 @@ the file gives; what they mean is the business of `compiler.simplify`. A TFLite 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,25 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, with_functions
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, infer_shapes
+from tilewright.compiler.importers.opsets import (
+    NAMES_OF_DEFAULT_DOMAIN,
+    OLDEST_READ_OPSET,
+    check_opset,
+    convert,
+    opset_of,
+)
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
-OLDEST_OPSET = 7
-"""What the onnx package's converter starts from."""
-
-OLDEST_READ_OPSET = 11
-"""The oldest whose operators have the form that is read here; models before it are converted."""
-
-CONVERTED_OPSET = 15
-"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
-
 TFLITE_SUFFIX = ".tflite"
-"""Of files that must be TFLite; others are if their content says so."""
-
-NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
+"""A file whose name ends so must be TFLite; other files are if their content says so."""
 
 
 def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
@@ -62,7 +58,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     model, name = _read(source)
     _check_texts(model, name)
     model = fix_shapes(model, shapes or {}, name)
-    _check_opset(model, name)
+    check_opset(model, name)
     return model, name
 
 
@@ -77,16 +73,11 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
     _check_model(model, name)
     opset = opset_of(model)
     if opset < OLDEST_READ_OPSET:
-        model, opset = _convert(model, name), CONVERTED_OPSET
-    inferred = _infer_shapes(model, name)
+        model = convert(model, name)
+        opset = opset_of(model)
+    inferred = _with_shapes(model, name)
     check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
     return inferred, opset
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators that a model uses."""
-    version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
-    return version
 
 
 def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
@@ -98,20 +89,22 @@ def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
         try:
             content = Path(source).read_bytes()
         except OSError as error:
-            raise CompileError(f"{name}: cannot be read: {error.strerror or error}") from error
+            raise CompileError(name, f"cannot be read: {error.strerror or error}") from error
     if is_tflite(content) or name.endswith(TFLITE_SUFFIX):
         return translate_tflite(content, name), name
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
     except DecodeError as error:
-        raise CompileError(f"{name}: not an ONNX file, or a truncated or damaged one ({len(content)} bytes)") from error
+        raise CompileError(name, f"not an ONNX file, or a truncated or damaged one ({len(content)} bytes)") from error
     if not model.graph.node or not model.ir_version:
-        raise CompileError(f"{name}: not an ONNX file, or an empty one: it holds no graph with nodes")
+        raise CompileError(name, "not an ONNX file, or an empty one: it holds no graph with nodes")
     if not isinstance(source, bytes):
         _read_external_data(model, name, Path(source).parent)
     elif any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
-        raise CompileError(f"{name}: keeps weights in other files; compile it by its path, or save it as one file")
+        raise CompileError(
+            name, "keeps weights in other files", remedy="compile it by its path, or save it as one file"
+        )
     return model, name
 
 
@@ -119,7 +112,7 @@ def _read_external_data(model: onnx.ModelProto, name: str, folder: Path) -> None
     try:
         onnx.external_data_helper.load_external_data_for_model(model, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise CompileError(f"{name}: weights in another file cannot be read: {_first_line(error)}") from error
+        raise CompileError(name, f"weights in another file cannot be read: {first_line(error)}") from error
 
 
 def _check_texts(model: onnx.ModelProto, name: str) -> None:
@@ -130,19 +123,7 @@ def _check_texts(model: onnx.ModelProto, name: str) -> None:
         texts += [node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute)]
     for text in texts:
         if not isinstance(text, str):
-            raise CompileError(f"{name}: a damaged ONNX file: {text[:20]!r} is not a name")
-
-
-def _check_opset(model: onnx.ModelProto, name: str) -> None:
-    newest = onnx.defs.onnx_opset_version()
-    versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
-    if len(versions) != 1:
-        raise CompileError(f"{name}: expected one version of the ONNX operator set, came {versions or 'none'}")
-    if not OLDEST_OPSET <= versions[0] <= newest:
-        raise CompileError(
-            f"{name}: uses opset {versions[0]}; expected {OLDEST_OPSET} to {newest}. "
-            "Export the model anew with one of these"
-        )
+            raise CompileError(name, f"a damaged ONNX file: {text[:20]!r} is not a name")
 
 
 def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
@@ -160,55 +141,47 @@ def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
     if node.domain == DOMAIN and node.op_type in OPERATORS:
         return  # no schema; simplify refuses what it does not read
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
-        raise CompileError(
-            f"node {name!r}: unknown operator {node.op_type} of the domain {node.domain!r}; expected operators of ONNX"
-            + (f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else "")
-        )
+        others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
+        fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
+        raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
     try:
         schema = onnx.defs.get_schema(node.op_type, opset)
     except onnx.defs.SchemaError:
         raise CompileError(
-            f"node {name!r}: unknown operator {node.op_type}; opset {opset} has none of that name"
+            NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
         ) from None
     for attribute in node.attribute:
         if attribute.name not in schema.attributes:
             known = ", ".join(sorted(schema.attributes)) or "none"
-            raise CompileError(f"node {name!r} ({node.op_type}): unknown attribute {attribute.name!r}; it has: {known}")
+            raise CompileError(
+                NodeName(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
+            )
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-            raise CompileError(f"node {name!r} ({node.op_type}): control flow has no lowering; unroll or remove it")
+            raise CompileError(
+                NodeName(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it"
+            )
+
+
+def require_shapes(name: str, node: onnx.NodeProto, types: Container[str]) -> None:
+    """Raise CompileError for a result whose shape is not among those that were inferred."""
+    for output in filter(None, node.output):
+        if output not in types:
+            fact = f"the shape of its result {output!r} depends on data"
+            raise CompileError(NodeName(name, node.op_type), fact, expected="fixed sizes")
 
 
 def _check_model(model: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise CompileError(f"{name}: not a valid ONNX model: {_first_line(error)}") from error
+        raise CompileError(name, f"not a valid ONNX model: {first_line(error)}") from error
 
 
-def _convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
-    except (
-        onnx.version_converter.ConvertError,
-        onnx.shape_inference.InferenceError,
-        ValueError,
-        RuntimeError,
-    ) as error:
-        raise CompileError(f"{name}: cannot be converted to opset {CONVERTED_OPSET}: {_first_line(error)}") from error
-
-
-def _infer_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    try:
-        return onnx.shape_inference.infer_shapes(
-            with_functions(model), check_type=True, strict_mode=True, data_prop=True
-        )
+        return infer_shapes(model)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise CompileError(f"{name}: shapes do not fit: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+        raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
 def _build(model: onnx.ModelProto, opset: int) -> Graph:
@@ -221,12 +194,7 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
     for name, node in named_nodes(model):
         if node.op_type == "Constant":
             continue
-        for output in filter(None, node.output):
-            if output not in types:
-                raise CompileError(
-                    f"node {name!r} ({node.op_type}): the shape of its result {output!r} depends on data; expected "
-                    "fixed sizes"
-                )
+        require_shapes(name, node, types)
         attributes = {a.name: _attribute(a) for a in node.attribute}
         kind = f"onnx.{node.op_type}"
         operators.append(
@@ -234,20 +202,22 @@ def _build(model: onnx.ModelProto, opset: int) -> Graph:
         )
     outputs = {value.name: value.name for value in model.graph.output}
     named = {*inputs, *outputs, *constants, *(name for o in operators for name in (*o.inputs, *o.outputs))}
-    types = {name: of for name, of in types.items() if name in named}
+    types = {name: value for name, value in types.items() if name in named}
     return Graph(model.graph.name or "model", tuple(operators), types, constants, inputs, outputs, opset)
 
 
 def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     """Initialisers and the values of Constant nodes."""
     if model.graph.sparse_initializer:
-        raise CompileError(f"{model.graph.name}: sparse initialisers have no lowering; save the model with dense ones")
+        raise CompileError(
+            model.graph.name, "sparse initialisers have no lowering", remedy="save the model with dense ones"
+        )
     constants = {}
     for tensor in model.graph.initializer:
         try:
             constants[tensor.name] = np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError, KeyError) as error:
-            raise CompileError(f"initialiser {tensor.name!r} is damaged: {_first_line(error)}") from error
+            raise CompileError(fact=f"initialiser {tensor.name!r} is damaged: {first_line(error)}") from error
     for name, node in named_nodes(model):
         if node.op_type == "Constant":
             constants[node.output[0]] = _constant_value(name, node.attribute)
@@ -268,20 +238,20 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
             return np.array(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
     came = ", ".join(a.name for a in attributes) or "none"
     raise CompileError(
-        f"node {name!r} (Constant): expected the attribute value or a number or list of numbers, came {came}"
+        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, came {came}"
     )
 
 
 def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
     """The type of an inferred value; raises CompileError unless it is a tensor of fixed shape."""
-    of = value.type.tensor_type
+    tensor = value.type.tensor_type
     try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     except KeyError:
-        raise CompileError(f"{value.name!r} is not a tensor of numbers; expected a tensor") from None
-    if not of.HasField("shape") or not all(d.HasField("dim_value") for d in of.shape.dim):
-        raise CompileError(f"the shape of {value.name!r} depends on data; expected fixed sizes")
-    return TensorType(dtype, tuple(d.dim_value for d in of.shape.dim))
+        raise CompileError(fact=f"{value.name!r} is not a tensor of numbers", expected="a tensor") from None
+    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
+        raise CompileError(fact=f"the shape of {value.name!r} depends on data", expected="fixed sizes")
+    return TensorType(dtype, tuple(d.dim_value for d in tensor.shape.dim))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from tilewright.compiler.errors import DamagedModel
+from tilewright.compiler.errors import DamagedModel, NodeName, describe
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
@@ -20,7 +20,7 @@ READS_NUMBERS = frozenset(
 
 
 def check_links(model: onnx.ModelProto, name: str) -> None:
-    """Raise DamagedModel for a tensor that nothing gives, nodes in a cycle or out of order, and constants like NaN."""
+    """Raise DamagedModel for a tensor that nothing makes, nodes in a cycle or out of order, and NaN in constants."""
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
     known = {value.name for value in graph.input} | set(constants) | {t.values.name for t in graph.sparse_initializer}
@@ -31,15 +31,16 @@ def check_links(model: onnx.ModelProto, name: str) -> None:
                 if tensor in constants:
                     _check_numbers(constants[tensor], node, name)
                 continue
-            who = f"{name}: {_describe(node)} reads {tensor!r}"
+            reads = f"{_describe(node)} reads {tensor!r}"
             if tensor not in producers:
-                raise DamagedModel(
-                    f"{who}, which no node, input or initializer gives; export the model with its weights"
-                )
+                fact = f"{reads}, which no node, input or initializer gives"
+                raise DamagedModel(name, fact, remedy="export the model with its weights")
             later = _describe(producers[tensor])
             if _depends_on(producers[tensor], node, producers):
-                raise DamagedModel(f"{who}, the result of {later}, which needs this node's: a cycle; export it anew")
-            raise DamagedModel(f"{who}, the result of {later}, which comes later; sort the nodes topologically")
+                fact = f"{reads}, the result of {later}, which needs this node's: a cycle"
+                raise DamagedModel(name, fact, remedy="export it anew")
+            fact = f"{reads}, the result of {later}, which comes later"
+            raise DamagedModel(name, fact, remedy="sort the nodes topologically")
         known.update(filter(None, node.output))
 
 
@@ -53,13 +54,15 @@ def _check_numbers(tensor: TensorProto, node: onnx.NodeProto, name: str) -> None
     is_bad = np.isnan(values) if node.op_type not in READS_NUMBERS else ~np.isfinite(values)
     if is_bad.any():
         raise DamagedModel(
-            f"{name}: {_describe(node)} reads {tensor.name!r}, which holds NaN or infinity in {int(is_bad.sum())} of "
-            f"{values.size} places; train or export the model anew"
+            name,
+            f"{_describe(node)} reads {tensor.name!r}, which holds NaN or infinity in {int(is_bad.sum())} of "
+            f"{values.size} places",
+            remedy="train or export the model anew",
         )
 
 
 def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether a node needs, through others, a result of another."""
+    """Whether one node needs a result of another, directly or through others."""
     wanted, seen, pending = set(other.output), set(), list(node.input)
     while pending:
         tensor = pending.pop()
@@ -72,4 +75,4 @@ def _depends_on(node: onnx.NodeProto, other: onnx.NodeProto, producers: dict[str
 
 
 def _describe(node: onnx.NodeProto) -> str:
-    return f"node {node.name or next(iter(node.output), '')!r} ({node.op_type})"
+    return describe(NodeName(node.name or next(iter(node.output), ""), node.op_type))

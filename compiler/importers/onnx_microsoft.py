@@ -27,14 +27,14 @@ FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
 attributes."""
 
 CONCAT = "QLinearConcat"
-"""Takes any number of operands, so that it is a function for each number of them."""
+"""It takes any number of operands, so each number needs a function of its own."""
 
 OPERATORS = (*FUNCTIONS, CONCAT)
 
 
 @cache
 def concat_of(count: int) -> onnx.FunctionProto:
-    """QLinearConcat of so many operands, each with its scale and zero point."""
+    """QLinearConcat with this many operands, each with its scale and zero point."""
     inputs = ", ".join(f"x{i}, x{i}_scale, x{i}_zero" for i in range(count))
     steps = [f"R{i} = DequantizeLinear(x{i}, x{i}_scale, x{i}_zero)" for i in range(count)]
     steps.append(f"R = Concat <axis: int = @axis> ({', '.join(f'R{i}' for i in range(count))})")
@@ -79,6 +79,11 @@ def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     extended.functions.extend(function_of(op_type) for op_type in used)
     extended.functions.extend(concat_of(count) for count in counts)
     return extended
+
+
+def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of all tensors; raises what ONNX's shape inference raises."""
+    return onnx.shape_inference.infer_shapes(with_functions(model), check_type=True, strict_mode=True, data_prop=True)
 
 
 def _is_concat(node: onnx.NodeProto) -> bool:

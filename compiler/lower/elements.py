@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.lower.multiplier import normalized, with_common_shift
 from tilewright.compiler.lower.network import (
     SPACE,
@@ -43,7 +43,7 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, describe(operator))
+    a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, operator)
     target = target_of(operator, network)
     b = -b if operator.kind == "sub" else b
     expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
@@ -54,7 +54,7 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     """The product of both operands centred, scaled and rounded once."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, describe(operator))
+    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, operator)
     target = target_of(operator, network)
     expr = multiplied(
         activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number
@@ -72,7 +72,7 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
         if (scale, zero) == (y_scale, y_zero):
             sides.append(activation(leaf))
             continue
-        scales, shifts = normalized(np.array([scale / y_scale]), network.number, describe(operator))
+        scales, shifts = normalized(np.array([scale / y_scale]), network.number, operator)
         sides.append(rescaled(activation(leaf), zero, int(scales[0]), int(shifts[0]), everything, network.number))
     expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
     target = target_of(operator, network)
@@ -98,7 +98,7 @@ def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
 def rescaling(operator: Operator, network: Network) -> Expr:
     """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
-    scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, describe(operator))
+    scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, operator)
     target = target_of(operator, network)
     return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
 

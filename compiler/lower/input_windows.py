@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
-from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"

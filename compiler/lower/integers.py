@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.graph.graph import Operator, TensorType
 from tilewright.compiler.lower.network import Network, affine
 from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source
@@ -33,15 +33,14 @@ def integer_sum(
     result_type = network.graph.tensors[operator.outputs[0]]
     limits = ACCUMULATOR.interval
     if not np.all(factors == 1) or (operator.attributes["low"], operator.attributes["high"]) != result_type.limits:
-        raise CompileError(
-            f"{describe(operator)}: its sums are rescaled or limited as int32; expected them as they are"
-        )
+        raise CompileError(operator, "its sums are rescaled or limited as int32", expected="them as they are")
     results = bounds + bias
     whole = Interval(int(min(results.min(), bounds.min())), int(max(results.max(), bounds.max())))
     if not limits.contains(whole):
         raise CompileError(
-            f"{describe(operator)}: its sums may reach {whole.low} to {whole.high}; expected {limits.low} to "
-            f"{limits.high}, all that int32 holds"
+            operator,
+            f"its sums may reach {whole.low} to {whole.high}",
+            expected=f"{limits.low} to {limits.high}, all that int32 holds",
         )
     if not bias.any():
         return total, {}

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.elements import rescaling
 from tilewright.compiler.lower.moves import Run
 from tilewright.compiler.lower.network import SPACE, Network, affine
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds, weight_access
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Nest, NestLoop
+from tilewright.compiler.nest.nest import Access, Nest, NestLoop
 
 
 @dataclass(frozen=True, slots=True)

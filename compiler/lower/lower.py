@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, describe, scales_of_parts
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, scales_of_parts
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
@@ -40,9 +40,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
             if operator.kind in LOWERINGS:
                 network.nests += LOWERINGS[operator.kind](operator, network)
             elif operator.kind not in NAMING:
-                raise CompileError(
-                    f"{describe(operator)}: expected a simplified graph, of {', '.join((*LOWERINGS, *NAMING))}"
-                )
+                raise CompileError(operator, expected=f"a simplified graph, of {', '.join((*LOWERINGS, *NAMING))}")
     network.nests += _output_copies(network)
     _drop_unread(network)
     return NestProgram(
@@ -77,7 +75,7 @@ def _name_buffers(network: Network) -> None:
     named: dict[str, str] = {name: name for name in graph.inputs}
     for name, tensor in graph.outputs.items():
         if tensor not in roots:
-            raise CompileError(f"output {name!r} is constant; expected a result that depends on an input")
+            raise CompileError(fact=f"output {name!r} is constant", expected="a result that depends on an input")
         named.setdefault(roots[tensor], name)
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
@@ -96,9 +94,10 @@ def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tu
                 reshape = _reshape_before(tensor, network)
                 with RAISING.on(reshape.nodes):
                     raise CompileError(
-                        f"{describe(reshape)}: the result {list(shape)} is laid out otherwise than "
-                        f"{list(shapes[roots[tensor]])}; expected a reshape that keeps [N, C, H, W], or one before a "
-                        "product with constant weights (Gemm, MatMul)"
+                        reshape,
+                        f"the result {list(shape)} is laid out otherwise than {list(shapes[roots[tensor]])}",
+                        expected="a reshape that keeps [N, C, H, W], or one before a product with constant weights "
+                        "(Gemm, MatMul)",
                     )
     return shapes
 
@@ -150,7 +149,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
     if host.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
-                f"input {name!r} is quantised in {len(quantizers)} ways; expected one scale and zero point"
+                fact=f"input {name!r} is quantised in {len(quantizers)} ways", expected="one scale and zero point"
             )
     if host.dtype == "float32" and quantizers:
         quantized = quantizers[0].outputs[0]
@@ -159,7 +158,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
     elif host.quantization is not None:
         quantized = name
     else:
-        raise CompileError(f"input {name!r} does not reach an output; remove it from the model")
+        raise CompileError(fact=f"input {name!r} does not reach an output", remedy="remove it from the model")
     axes = next((a for a in _transposes_after(name, graph)), ())
     windows = None if windowed is None else windowed.windows
     return _host_tensor(name, host, quantized, axes, windows, network)
@@ -170,7 +169,7 @@ def _host_tensor(
 ) -> Tensor:
     """An input or output: the host's array, and the quantised tensor that it is converted to or from."""
     if host.dtype not in DTYPES:
-        raise CompileError(f"{name!r} is {host.dtype} for the host; expected {', '.join(DTYPES)}")
+        raise CompileError(fact=f"{name!r} is {host.dtype} for the host", expected=", ".join(DTYPES))
     tensor_type = network.graph.tensors[quantized]
     assert tensor_type.quantization is not None
     scale, zero, scales = 1.0, 0, None
@@ -202,7 +201,7 @@ def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
 
 def _require_full_range(operator: Operator, tensor_type: TensorType) -> None:
     if (operator.attributes["low"], operator.attributes["high"]) != tensor_type.limits:
-        raise CompileError(f"{describe(operator)}: the input is limited before it is quantised; limit it after")
+        raise CompileError(operator, "the input is limited before it is quantised", remedy="limit it after")
 
 
 def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
 from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
 from tilewright.compiler.lower.products import int8_terms
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import Target, requantized, source
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, ROW, Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
@@ -44,7 +44,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "w": Access(matrix, (batches, channels, affine(), columns)),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
-    scales, shifts = normalized(np.array([scale]), network.number, describe(operator))
+    scales, shifts = normalized(np.array([scale]), network.number, operator)
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
     total = _centred_sum(a_zero, b_zero, summed)
     expr = requantized(total, *leaves, target_of(operator, network), network.number)

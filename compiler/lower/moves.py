@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TAKEN, Operator, describe
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, TAKEN, Operator
 from tilewright.compiler.graph.pixel_blocks import block_channels
 from tilewright.compiler.lower.network import (
     SPACE,
@@ -27,7 +27,7 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.lower.products import Product, product_nest, sum_bounds
 from tilewright.compiler.nest.element_types import WEIGHT
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest, NestLoop
+from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop
 
 WIDEST_STEP = 64
 """The widest step of a result's indices that is tried when a list of indices is cut into runs."""
@@ -140,8 +140,9 @@ def _held(name: str, operator: Operator, network: Network) -> str:
     """The buffer or constant of an operand, whose integers must mean the same numbers as the result's."""
     if network.quantization(name) != network.quantization(operator.outputs[0]):
         raise CompileError(
-            f"{describe(operator)}: {name!r} has another scale or zero point than the result; expected the same, or "
-            "DequantizeLinear before and QuantizeLinear after it"
+            operator,
+            f"{name!r} has another scale or zero point than the result",
+            expected="the same, or DequantizeLinear before and QuantizeLinear after it",
         )
     return network.buffer_of[name] if name in network.buffer_of else network.stored_constant(name)
 

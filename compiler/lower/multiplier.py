@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, Named
 from tilewright.compiler.number_format import NumberFormat
 
 Integers = NDArray[np.int64]
 
 
-def normalized(factors: NDArray[np.float64], number: NumberFormat, what: str) -> tuple[Integers, Integers]:
+def normalized(factors: NDArray[np.float64], number: NumberFormat, place: str | Named) -> tuple[Integers, Integers]:
     """Scale and shift of each factor; scales are in [2**(bits - 1), 2**bits), or less where the shift is at its end.
 
     Example with 16 bits: 0.3 → 39322 / 2**17; 0 → 0 / 2**0. Raises CompileError for a factor that is too large.
@@ -25,14 +25,15 @@ def normalized(factors: NDArray[np.float64], number: NumberFormat, what: str) ->
     if np.any(factors < 0) or np.any(shifts < 0):
         worst = float(factors[np.argmin(shifts)])
         raise CompileError(
-            f"{what}: the scales give the factor {worst:g}; expected 0 to {(1 << number.scale_bits) - 1}: the result's "
-            "scale is far too small"
+            place,
+            f"the scales give the factor {worst:g}",
+            expected=f"0 to {(1 << number.scale_bits) - 1}: the result's scale is far too small",
         )
     return np.rint(np.ldexp(factors, shifts)).astype(np.int64), shifts
 
 
-def with_common_shift(a: float, b: float, number: NumberFormat, what: str) -> tuple[int, int, int]:
+def with_common_shift(a: float, b: float, number: NumberFormat, place: str | Named) -> tuple[int, int, int]:
     """Scales of two factors and their one shift; the larger factor has a normalised scale."""
-    _, shifts = normalized(np.array([max(a, b)]), number, what)
+    _, shifts = normalized(np.array([max(a, b)]), number, place)
     shift = int(shifts[0])
     return round(math.ldexp(a, shift)), round(math.ldexp(b, shift)), shift

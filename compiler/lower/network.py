@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
-from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Affine, Buffer, Nest, NestLoop, stored_dtype
+from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
 from tilewright.compiler.simplify.rewrite import fresh_name
 from tilewright.compiler.vectors import vector_blocks

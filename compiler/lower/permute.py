@@ -11,14 +11,14 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.element_order import order_of
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.integers import is_sum
 from tilewright.compiler.lower.matmul import transposition
 from tilewright.compiler.lower.moves import picking, refolded, selector
 from tilewright.compiler.lower.network import SPACE, Network, Spread, activation, affine, result_loops
 from tilewright.compiler.lower.permute_steps import Run, Step, StepKind, steps_of
 from tilewright.compiler.lower.products import product_nest
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 
 Loops = dict[str, Run]
 """The runs that loops walk along."""
@@ -35,8 +35,10 @@ def lower_permute(operator: Operator, network: Network) -> list[Nest]:
             return _by_way_of_one_row(operator, network)
     if steps is None:
         raise CompileError(
-            f"{describe(operator)}: moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a "
-            f"way that the machine has no steps for; expected int8 or uint8, and dimensions whose parts move as wholes"
+            operator,
+            f"moves the elements of {list(network.shape(x))} to {list(network.shape(y))} in a way that the machine "
+            "has no steps for",
+            expected="int8 or uint8, and dimensions whose parts move as wholes",
         )
     nests: list[Nest] = []
     source = network.buffer_of[x]

@@ -22,7 +22,7 @@ from math import prod
 from typing import assert_never
 
 from tilewright.compiler.graph.element_order import ElementOrder
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 
 Shape = tuple[int, int, int, int]
 Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.input_windows import MACS
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.multiplier import normalized
@@ -29,7 +29,7 @@ from tilewright.compiler.lower.network import (
 )
 from tilewright.compiler.nest.element_types import ACTIVATION, WEIGHT
 from tilewright.compiler.nest.expressions import Target, requantized, source, sum_of_products
-from tilewright.compiler.nest.nest import CHANNEL, COLUMN, ROW, Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.number_format import NumberFormat
 from tilewright.compiler.simplify.weights import Weights
 from tilewright.isa.language.expressions import Expr
@@ -129,7 +129,7 @@ def _requantised_sum(
     number = network.number
     target = target_of(operator, network)
     bias = _bounded_bias(operator, product, target, number)
-    scales, shifts = normalized(product.factors, number, describe(operator))
+    scales, shifts = normalized(product.factors, number, operator)
     parameters = {
         "bias": (bias, IntegerType(number.bias_bits, True)),
         "scale": (scales, IntegerType(number.scale_bits, False)),
@@ -156,9 +156,7 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
     weight_type, values = network.graph.tensors[name], network.graph.constants[name].astype(np.int64)
     assert weight_type.quantization is not None
     if weight_type.quantization.axis not in (None, 0):
-        raise CompileError(
-            f"{describe(operator)}: its weights have scales along another dimension than the output channels"
-        )
+        raise CompileError(operator, "its weights have scales along another dimension than the output channels")
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
     return values - zeros, scales
@@ -236,8 +234,9 @@ def _bounded_bias(operator: Operator, product: Product, target: Target, number: 
     if not np.all(is_same):
         channel = int(np.argmin(is_same))
         raise CompileError(
-            f"{describe(operator)}: the bias of channel {channel} with the input's zero point folded in is "
-            f"{int(product.bias[channel])}; expected {limits.low} to {limits.high}"
+            operator,
+            f"the bias of channel {channel} with the input's zero point folded in is {int(product.bias[channel])}",
+            expected=f"{limits.low} to {limits.high}",
         )
     return bias
 
@@ -284,7 +283,7 @@ def _count_runs(operator: Operator, axis: int, network: Network) -> list[tuple[i
         taps = (index * stride - begin + tap * dilation for tap in range(operator.attributes["kernel"][axis]))
         counts.append(sum(first <= tap < last for tap in taps))
     if min(counts) == 0:
-        raise CompileError(f"{describe(operator)}: a window lies wholly in the padding; expected less padding")
+        raise CompileError(operator, "a window lies wholly in the padding", expected="less padding")
     runs, position = [], 0
     for count, group in groupby(counts):
         length = len(list(group))

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.errors import CompileError, Named
+from tilewright.compiler.graph.graph import CHANNEL, Operator
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
-from tilewright.compiler.nest.nest import CHANNEL, Access, Nest
+from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
 from tilewright.isa.language.operations import Op
@@ -70,9 +70,9 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     x, y = operator.inputs[0], operator.outputs[0]
     channels, widths = network.shape(x)[CHANNEL], network.softmax
     if channels > widths.most_channels:
-        raise CompileError(f"{describe(operator)}: {channels} channels; expected at most {widths.most_channels}")
+        raise CompileError(operator, f"{channels} channels", expected=f"at most {widths.most_channels}")
     reciprocal = reciprocal_of(
-        channels, network.quantization(y)[0], widths, network.number.rounding, describe(operator)
+        channels, network.quantization(y)[0], widths, network.number.rounding, operator
     )
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
@@ -132,8 +132,9 @@ def _exponentials(operator: Operator, network: Network) -> Integers:
     index, farthest = network.softmax.exponentials.index, ACTIVATION.interval.high - ACTIVATION.interval.low
     if index.interval.high < farthest:
         raise CompileError(
-            f"{describe(operator)}: the machine looks exponentials up by {index}, and values may be {farthest} apart; "
-            f"expected a table for all of {IntegerType(farthest.bit_length(), False)}"
+            operator,
+            f"the machine looks exponentials up by {index}, and values may be {farthest} apart",
+            expected=f"a table for all of {IntegerType(farthest.bit_length(), False)}",
         )
     distances = np.maximum(np.arange(index.interval.low, index.interval.high + 1), 0)
     return np.rint(np.exp(-distances * np.float64(scale)) * network.softmax.unit).astype(np.int64)
@@ -188,7 +189,7 @@ class Reciprocal:
 
 
 def reciprocal_of(
-    channels: int, result_scale: float, widths: SoftmaxFormat, rounding: Rounding, what: str
+    channels: int, result_scale: float, widths: SoftmaxFormat, rounding: Rounding, place: str | Named
 ) -> Reciprocal:
     """With as few Newton steps as the result's scale allows.
 
@@ -208,12 +209,13 @@ def reciprocal_of(
         if error <= TOLERANCE or widths.step_shift < 0:
             break
     if not found:
-        raise CompileError(f"{what}: {channels} channels, and a result's scale of {result_scale:g}; expected 1 / 256")
+        raise CompileError(place, f"{channels} channels, and a result's scale of {result_scale:g}", expected="1 / 256")
     if min(found) > MAX_ERROR:
         raise CompileError(
-            f"{what}: with the machine's reciprocals of {widths.largest_reciprocal.bit_length()} bits, results for "
-            f"{channels} channels would be off by up to {min(found):.2g} steps of {result_scale:g}; expected at most "
-            f"{MAX_ERROR:g}: use a larger scale, or a machine with wider reciprocals"
+            place,
+            f"with the machine's reciprocals of {widths.largest_reciprocal.bit_length()} bits, results for "
+            f"{channels} channels would be off by up to {min(found):.2g} steps of {result_scale:g}",
+            expected=f"at most {MAX_ERROR:g}: use a larger scale, or a machine with wider reciprocals",
         )
     return found[min(found)]
 

@@ -13,7 +13,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Operator
+from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW, Operator
 from tilewright.compiler.lower.network import Network, affine
 from tilewright.compiler.lower.products import (
     Product,
@@ -23,7 +23,7 @@ from tilewright.compiler.lower.products import (
     symmetric_weights,
     weight_access,
 )
-from tilewright.compiler.nest.nest import BATCH, COLUMN, ROW, Access, Affine, Nest
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 
 
 @dataclass(frozen=True, slots=True)

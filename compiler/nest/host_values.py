@@ -16,8 +16,8 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Quantise as ONNX's QuantizeLinear (in float32, ties to even, saturated), or shift uint8; raises CompileError."""
     if values.shape != tensor.shape or values.dtype.name != tensor.dtype:
         raise CompileError(
-            f"input {tensor.name!r}: expected {tensor.dtype} {list(tensor.shape)}, came {values.dtype.name} "
-            f"{list(values.shape)}"
+            f"input {tensor.name!r}",
+            f"expected {tensor.dtype} {list(tensor.shape)}, came {values.dtype.name} {list(values.shape)}",
         )
     stored: NDArray[Any]
     match tensor.dtype:

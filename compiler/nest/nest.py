@@ -21,9 +21,6 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.program import Tensor
 
-BATCH, CHANNEL, ROW, COLUMN = range(4)
-"""The dimensions of activations, [N, C, H, W]."""
-
 
 def stored_dtype(element_type: IntegerType) -> np.dtype[Any]:
     """numpy's smallest integer type that holds a type."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW, Access, Nest
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
+from tilewright.compiler.nest.nest import Access, Nest
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_band, is_lane_walk
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.nest.nest import CHANNEL, COLUMN, ROW, Access, Affine, Nest
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW
+from tilewright.compiler.nest.nest import Access, Affine, Nest
 from tilewright.compiler.text.node_names import describe_nodes
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -50,19 +51,20 @@ def nest_space(nest: Nest, lanes: int) -> NestSpace:
     trips = {loop.name: loop.trip for loop in nest.loops} | {NO_LOOP: 1}
     moving = walking_loops(nest.result)
     if len(moving) != 4 or None in moving:
-        raise CompileError(f"{describe(nest)}: the result {nest.result} must have four dimensions, one loop in each")
+        raise CompileError(describe(nest), f"the result {nest.result} must have four dimensions, one loop in each")
     first = nest.result.index[CHANNEL].constant
     if first % lanes or any(by != 1 for _, by in nest.result.index[CHANNEL].terms):
         raise CompileError(
-            f"{describe(nest)}: its channels begin at channel {first} of {nest.result.tensor}; "
-            f"expected a multiple of the machine's {lanes} lanes"
+            describe(nest),
+            f"its channels begin at channel {first} of {nest.result.tensor}",
+            expected=f"a multiple of the machine's {lanes} lanes",
         )
     batch, lane, row, column = (loop or NO_LOOP for loop in moving)
     reduce = tuple(loop.name for loop in nest.loops if loop.is_reduce)
     known = {batch, lane, row, column, *reduce}
     for loop in nest.loops:
         if loop.name not in known and loop.trip > 1:
-            raise CompileError(f"{describe(nest)}: loop {loop.name} moves no dimension of the result")
+            raise CompileError(describe(nest), f"loop {loop.name} moves no dimension of the result")
     return NestSpace(batch, lane, row, column, reduce, trips, _across(nest, reduce, trips, lanes))
 
 
@@ -75,8 +77,9 @@ def _across(nest: Nest, reduce: tuple[str, ...], trips: Mapping[str, int], lanes
     if len(over_channels) != 1 or any(trips[loop] % lanes for loop in over_channels):
         found = ", ".join(f"{loop} of {trips[loop]}" for loop in sorted(over_channels)) or "none"
         raise CompileError(
-            f"{describe(nest)}: its reduce loops over channels are {found}; an operation across lanes needs one, of a "
-            f"multiple of the machine's {lanes} lanes"
+            describe(nest),
+            f"its reduce loops over channels are {found}",
+            remedy=f"an operation across lanes needs one, of a multiple of the machine's {lanes} lanes",
         )
     return over_channels.pop()
 

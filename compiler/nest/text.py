@@ -28,15 +28,10 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
 from tilewright.compiler.text.attributes import attribute, parse_tensor, strings, tensor_attribute
-from tilewright.compiler.text.mlir import (
-    Block,
-    Operation,
-    parse_operation,
-    print_operation,
-    shaped_type,
-    split_shaped_type,
-)
+from tilewright.compiler.text.mlir import Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.facts import Kind, Setting
@@ -74,7 +69,7 @@ def parse_nests(text: str) -> NestProgram:
     """The nest program of a text; raises CompileError for a fault of the text."""
     whole = parse_operation(text)
     if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
     constants, types, buffers, nests = {}, {}, {}, []
     for operation in whole.region.operations:
         match operation:
@@ -87,7 +82,9 @@ def parse_nests(text: str) -> NestProgram:
                 ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
                 nests.append(_parse_nest(operation, ranks))
             case _:
-                raise CompileError(f"unknown operation {operation.name!r}; expected {CONSTANT}, {BUFFER} or {COMPUTE}")
+                raise CompileError(
+                    fact=f"unknown operation {operation.name!r}", expected=f"{CONSTANT}, {BUFFER} or {COMPUTE}"
+                )
     return NestProgram(
         attribute(whole, "name", str),
         tuple(nests),
@@ -110,7 +107,7 @@ def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
     _, shape, element = split_shaped_type(text)
     match = re.fullmatch(r"(u?)i(\d+)", element)
     if match is None:
-        raise CompileError(f"{text!r}: expected integer elements such as i8 or ui16")
+        raise CompileError(repr(text), expected="integer elements such as i8 or ui16")
     return shape, IntegerType(int(match[2]), not match[1])
 
 
@@ -176,7 +173,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
     loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
     texts = attribute(operation, "reads", dict)
     if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
-        raise CompileError(f"nest {name!r}: expected a known tensor for each of {', '.join(texts)} and the result")
+        raise CompileError(f"nest {name!r}", expected=f"a known tensor for each of {', '.join(texts)} and the result")
     accesses = [
         _parse_access(tensor, text, loops, name)
         for tensor, text in zip(operation.operands, (*texts.values(), attribute(operation, "result", str)), strict=True)
@@ -187,11 +184,11 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
         expected = ranks[access.tensor] - (read in tables)
         if len(access.index) != expected:
             raise CompileError(
-                f"nest {name!r}: {access.tensor} has {expected} dimensions, came {len(access.index)} indices"
+                f"nest {name!r}", f"{access.tensor} has {expected} dimensions, came {len(access.index)} indices"
             )
     for node in walk(expr):
         if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:
-            raise CompileError(f"nest {name!r}: the expression reads {node.name!r}, for which there is no access")
+            raise CompileError(f"nest {name!r}", f"the expression reads {node.name!r}, for which there is no access")
     return Nest(
         name,
         parse_nodes(strings(operation, "nodes")),
@@ -206,7 +203,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
 def _parse_loop(text: str, nest: str) -> NestLoop:
     match = re.fullmatch(r"(\w+) (\d+)( reduce)?", text)
     if match is None or int(match[2]) < 1:
-        raise CompileError(f"nest {nest!r}: {text!r} is not a loop; expected `name trip` or `name trip reduce`")
+        raise CompileError(f"nest {nest!r}", f"{text!r} is not a loop", expected="`name trip` or `name trip reduce`")
     return NestLoop(match[1], int(match[2]), match[3] is not None)
 
 
@@ -240,7 +237,7 @@ def _parse_access(tensor: str, text: Any, loops: tuple[NestLoop, ...], nest: str
 def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
     text = text.strip()
     if not re.fullmatch(r"-?\s*(\d+\*)?\w+(\s*[-+]\s*(\d+\*)?\w+)*", text):
-        raise CompileError(f"nest {nest!r}: {text!r} is not an index; expected a sum such as 2*y + r - 1")
+        raise CompileError(f"nest {nest!r}", f"{text!r} is not an index", expected="a sum such as 2*y + r - 1")
     terms, constant = [], 0
     signed = re.findall(r"([-+]?)\s*(?:(\d+)\*)?(\w+)", text)
     names = {loop.name for loop in loops}
@@ -251,7 +248,7 @@ def _parse_affine(text: str, loops: tuple[NestLoop, ...], nest: str) -> Affine:
         elif atom in names:
             terms.append((atom, factor))
         else:
-            raise CompileError(f"nest {nest!r}: the index {text!r} names {atom!r}, which is no loop")
+            raise CompileError(f"nest {nest!r}", f"the index {text!r} names {atom!r}, which is no loop")
     return Affine(tuple(terms), constant)
 
 
@@ -278,7 +275,7 @@ def _parse_expr(operation: Operation, nest: str) -> Expr:
         return _build(ast.parse(text, mode="eval").body, intervals, rounding, named)
     except (SyntaxError, ValueError, TypeError, RecursionError, IsaError, KeyError) as error:
         raise CompileError(
-            f"nest {nest!r}: `{text}` is not an expression with ranges for its reads: {error}"
+            f"nest {nest!r}", f"`{text}` is not an expression with ranges for its reads: {error}"
         ) from error
 
 

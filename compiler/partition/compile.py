@@ -1,24 +1,28 @@
-"""Compiles a network whose every node need not run on the machine: what cannot, runs on the host, and says why."""
+"""Compiles a network that the machine need not run whole: the rest runs on the host, each node with its reason."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx
 
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.partition.faults import find_faults
-from tilewright.compiler.partition.parts import QUANTIZERS, Part, cut_into_parts, part_model
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
 from tilewright.compiler.partition.source import Source, read_source, reads
 from tilewright.compiler.pipeline import Dump, Model, Options, compile_model
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program
 
-MOVES = (*QUANTIZERS, "Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that compute nothing: a part of the machine's that has only these is not worth its transfers."""
+WITHOUT_ARITHMETIC = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "Cast", "Dropout", "Identity"),
+        *("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
+"""Operators that compute nothing: a part with only these is not worth sending to the machine."""
 
 NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
 
@@ -30,37 +34,53 @@ def compile_partitioned(
     dump: Dump | None = None,
     host_floats: bool = False,
 ) -> Program | Partitioned:
-    """Compile an ONNX model; a Program if the machine can do all of it, otherwise in parts on machine and host.
+    """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
-    Raises CompileError for a model that is wrong, and for one of which nothing can run on the machine unless
-    `host_floats`: then it runs on the host as a whole.
+    Raises CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the
+    host runs all of the latter.
     """
     options = options or Options()
-    dumped: list[tuple[str, str]] = []
-    keep = None if dump is None else lambda name, text: dumped.append((name, text))
     try:
-        program = compile_model(model, machine, options, keep)
+        compiled = _compile(model, machine, options, keeps_texts=dump is not None)
     except DamagedModel:
         raise
     except CompileError as error:
         return _compile_in_parts(model, machine, options, dump, host_floats, error)
-    for name, text in dumped:
-        assert dump is not None
-        dump(name, text)
-    return program
+    return compiled.shown(dump)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A program and its passes' texts, held back until it is certain that the program is part of the result."""
+
+    program: Program
+    texts: Sequence[tuple[str, str]]
+
+    def shown(self, dump: Dump | None) -> Program:
+        """The program, once its texts are dumped."""
+        for name, text in self.texts:
+            if dump is not None:
+                dump(name, text)
+        return self.program
+
+
+def _compile(model: Model, machine: Machine, options: Options, keeps_texts: bool) -> _Compiled:
+    texts: list[tuple[str, str]] = []
+    keep = (lambda name, text: texts.append((name, text))) if keeps_texts else None
+    return _Compiled(compile_model(model, machine, options, keep), texts)
 
 
 def _compile_in_parts(
     model: Model, machine: Machine, options: Options, dump: Dump | None, host_floats: bool, whole: CompileError
 ) -> Partitioned:
-    """`whole` is why the machine cannot do all of it."""
+    """`whole` says why the machine cannot run all of it."""
     try:
         source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
     except CompileError:
         raise whole from None  # a model that is wrong
     search = _Search(source, machine, replace(options, shapes={}), whole, keeps_texts=dump is not None)
     parts, reasons = search.parts()
-    reasons = {name: _reason(name, whole) for name in whole.nodes} | reasons
+    reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     segments = [
@@ -77,22 +97,22 @@ def _compile_in_parts(
 
 
 class _Search:
-    """Finds nodes for the host until the compiler takes every part of the machine's."""
+    """Moves nodes to the host until every part for the machine compiles."""
 
     def __init__(
         self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_texts: bool
     ) -> None:
-        """`whole` is why the machine cannot do all of it in one part."""
+        """`whole` says why the machine cannot run all of it in one part."""
         self._whole = whole
         self._source = source
         self._machine = machine
         self._options = options
         self._keeps_texts = keeps_texts
-        self._reasons: dict[str, str] = {name: _reason(name, error) for name, error in source.refused.items()}
-        self._compiled: dict[Part, tuple[Program, list[tuple[str, str]]]] = {}
+        self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
+        self._compiled: dict[Part, _Compiled] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
-        """The parts, all of whose programs are compiled, and why each node of the host is there."""
+        """The parts, every program among them compiled, and the reason of each node on the host."""
         while True:
             parts = cut_into_parts(self._source, self._reasons)
             if len(parts) == 1 and parts[0].on_machine:
@@ -105,56 +125,43 @@ class _Search:
                 self._reasons = {**faults, **self._reasons}
 
     def npu_segment(self, part: Part, dump: Dump | None) -> NpuSegment:
-        program, dumped = self._compiled[part]
-        for name, text in dumped:
-            if dump is not None:
-                dump(name, text)
-        return NpuSegment(program)
+        return NpuSegment(self._compiled[part].shown(dump))
 
     def _faults(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part cannot run on the machine; empty when it is compiled."""
         if part in self._compiled:
             return {}
         model = part_model(self._source, part)
-        if {self._source.nodes[name].op_type for name in part.nodes} <= set(MOVES):
+        if {self._source.nodes[name].op_type for name in part.nodes} <= WITHOUT_ARITHMETIC:
             found = find_faults(model, self._machine)
             return self._reasons_of(found, part) or dict.fromkeys(part.nodes, NOT_WORTH)
         error = self._compile(part, model)
         return {} if error is None else self._faults_of(error, part, model)
 
     def _faults_of(self, error: CompileError, part: Part, model: onnx.ModelProto) -> Mapping[str, str]:
-        """The nodes behind an error of a part; raises the error when it is of none, such as what does not fit."""
+        """The nodes at fault in a part, with reasons; raises the error if no node is, as when memory runs out."""
         found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
         if not found:
             raise error
         return self._reasons_of(found, part)
 
     def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
-        """Reasons of nodes that are not the host's yet; an error that is of none of these is of the whole part."""
-        reasons = {name: _reason(name, error) for name, error in found.items() if name in self._source.nodes}
+        """Reasons of nodes that are not on the host yet; an error of no such node stands for the whole part."""
+        reasons = {name: error.reason_beside(name) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons
         error = next(iter(found.values()))
-        return {name: _reason(name, error) for name in part.nodes}
+        return {name: error.reason_beside(name) for name in part.nodes}
 
     def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
         """Compile a part, or say why not."""
-        dumped: list[tuple[str, str]] = []
-        keep = (lambda name, text: dumped.append((name, text))) if self._keeps_texts else None
         try:
-            program = compile_model(model, self._machine, self._options, keep)
+            self._compiled[part] = _compile(model, self._machine, self._options, self._keeps_texts)
         except DamagedModel:
             raise
         except CompileError as error:
             return error
-        self._compiled[part] = program, dumped
         return None
-
-
-def _reason(name: str, error: CompileError) -> str:
-    """An error's text without the node that it begins with, and without the list of all operators."""
-    text = re.sub(rf"^node {re.escape(repr(name))}( \([\w.]+\))?: ", "", str(error))
-    return text.partition("; those that have: ")[0]
 
 
 # -- the host's parts --------------------------------------------------------------------------------------------------
@@ -181,7 +188,7 @@ def _transfers(source: Source, name: str, from_machine: set[str], to_machine: se
     """Bytes that pass between a node and the machine; a tensor passes as the integers next to the node."""
     node = source.nodes[name]
     read = {_dequantized(source, tensor) for tensor in reads(node)} & from_machine
-    made = {of for tensor in node.output for of in (tensor, *_quantized(source, tensor))} & to_machine
+    made = {passed for tensor in node.output for passed in (tensor, *_quantized(source, tensor))} & to_machine
     return sum(map(source.bytes, read | made))
 
 
@@ -199,8 +206,8 @@ def _quantized(source: Source, tensor: str) -> list[str]:
 
 def _value(source: Source, name: str) -> Value:
     if name not in source.types or not source.types[name].type.HasField("tensor_type"):
-        raise CompileError(f"{name!r} is an input or output of the model and not a tensor; expected tensors")
-    of = source.types[name].type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(of.elem_type).name
-    sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in of.shape.dim)
+        raise CompileError(fact=f"{name!r} is an input or output of the model and not a tensor", expected="tensors")
+    tensor = source.types[name].type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    sizes = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
     return Value(name, dtype, sizes)

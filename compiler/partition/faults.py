@@ -27,7 +27,7 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
     DamagedModel.
     """
     if not any(f"onnx.{node.op_type}" in QUANTIZERS for node in model.graph.node):
-        return {node.name: CompileError(_float_reason(node)) for node in model.graph.node}
+        return {node.name: _float_fault(node) for node in model.graph.node}
     blame = Blame(collects=True)
     try:
         graph = simplify(import_onnx(model.SerializeToString()), blame)
@@ -40,11 +40,12 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
     return blame.faults
 
 
-def _float_reason(node: onnx.NodeProto) -> str:
+def _float_fault(node: onnx.NodeProto) -> CompileError:
     """Why a node cannot run where nothing is quantised."""
     if f"onnx.{node.op_type}" in CANONICALIZE:
-        return "works on float tensors; expected QuantizeLinear and DequantizeLinear around it"
-    return f"operator {node.op_type} has no lowering to the machine"
+        expected = "QuantizeLinear and DequantizeLinear around it"
+        return CompileError(fact="works on float tensors", expected=expected)
+    return CompileError(fact=f"operator {node.op_type} has no lowering to the machine")
 
 
 def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:

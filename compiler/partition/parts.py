@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.partition.source import Source, reads
-
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Part:
 
 
 def cut_into_parts(source: Source, host: Container[str]) -> tuple[Part, ...]:
-    """All nodes but free ones, in the fewest parts of a greedy walk: all that is ready on one side, then on the other.
+    """Every node that is not free, in as few parts as a greedy walk finds: what is ready on one side, then the other.
 
     `host` are nodes that the machine cannot do. A quantisation is done where its operand is made.
     """
@@ -61,8 +59,9 @@ def _input_info(source: Source, name: str) -> onnx.ValueInfoProto:
     if name not in source.types:
         maker = source.nodes[source.producers[name]]
         raise CompileError(
-            f"node {maker.name!r} ({maker.op_type}): the type of its result {name!r} is not known; add it to the "
-            "model's value_info"
+            NodeName(maker.name, maker.op_type),
+            f"the type of its result {name!r} is not known",
+            remedy="add it to the model's value_info",
         )
     return source.types[name]
 
@@ -96,7 +95,7 @@ def _is_free(source: Source, host: Container[str], name: str) -> bool:
 
 
 def _readers(source: Source, host: Container[str], tensors: Iterable[str]) -> Iterable[str]:
-    """The nodes that read tensors, also through free nodes."""
+    """The nodes that read these tensors, directly or through free nodes."""
     for tensor in tensors:
         for reader in source.readers.get(tensor, ()):
             if _is_free(source, host, reader):
@@ -124,7 +123,7 @@ def _walk(source: Source, sides: dict[str, bool], on_machine: bool) -> list[tupl
 
 
 def _makers(source: Source, sides: Container[str], tensors: Iterable[str]) -> set[str]:
-    """The nodes with a side that make tensors, also through free nodes."""
+    """The nodes with a side that make these tensors, directly or through free nodes."""
     found: set[str] = set()
     seen: set[str] = set()
     left = list(tensors)
@@ -169,18 +168,18 @@ def _with_tensors(source: Source, groups: Sequence[tuple[bool, tuple[str, ...]]]
 
 
 def _in_order(source: Source, tensors: set[str]) -> tuple[str, ...]:
-    """Tensors that are not constant in the model's order."""
+    """The tensors that are not constant, in the model's order."""
     return tuple(name for name in (*source.inputs, *source.producers) if name in tensors)
 
 
 def _finished(source: Source, made: set[str], sided: Container[str]) -> list[str]:
-    """The model's outputs that a part makes: itself, or through free nodes from what it makes."""
+    """The model's outputs that a part makes, directly or through free nodes."""
     roots = {name: _roots(source, sided, [name]) for name in source.outputs}
-    return [name for name, of in roots.items() if name in made or (of and of <= made)]
+    return [name for name, tensors in roots.items() if name in made or (tensors and tensors <= made)]
 
 
 def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set[str]:
-    """The tensors, neither constant nor made by free nodes, that tensors come from."""
+    """What these tensors come from: tensors that are neither constant nor made by free nodes."""
     found: set[str] = set()
     left = list(tensors)
     while left:

@@ -1,163 +1,26 @@
-"""One small quantised model for each form of an ONNX operator: what the support table asks the compiler about.
-
-A probe is one node between quantised tensors: operands → QuantizeLinear → DequantizeLinear → node → QuantizeLinear.
-"""
+"""The forms of ONNX's operators that the support table asks the compiler about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
-from onnx import helper, numpy_helper
 
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, with_functions
-
-OPSET = 21
-IR_VERSION = 10
-SCALE = np.float32(0.05)
-RESULT_SCALE = np.float32(0.0627)
-
-IMAGE = (1, 8, 6, 6)
-"""[N, C, H, W] of most probes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """An operand that is an input of the model, quantised."""
-
-    shape: tuple[int, ...] = IMAGE
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """A constant operand of integers behind a DequantizeLinear."""
-
-    shape: tuple[int, ...]
-    dtype: str = "int8"
-    axis: int | None = 0  # of its scales; None: one scale
-    zero_point: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Integers:
-    """An operand that is an input of the model, as the integers themselves."""
-
-    shape: tuple[int, ...] = IMAGE
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A plain constant operand; without a dtype, of the activations' type."""
-
-    values: Any
-    dtype: str = "float32"
-
-
-Operand = Activation | Integers | Weights | Numbers | None
-"""None: an optional input that is left out."""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """An operator in one form; `form` says which."""
-
-    operator: str
-    form: str
-    operands: tuple[Operand, ...] = (Activation(),)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    results: int = 1
-    is_quantised: bool = True  # a QuantizeLinear follows each result
-    domain: str = ""
-
-
-def probe_model(probe: Probe, dtype: str) -> onnx.ModelProto:
-    """The probe's model with activations of int8 or uint8. Raises onnx.shape_inference.InferenceError and the like."""
-    graph = _Graph(np.dtype(dtype))
-    operands = [graph.operand(operand) for operand in probe.operands]
-    results = [f"result{number}" for number in range(probe.results)]
-    node = helper.make_node(probe.operator, operands, results, probe.operator, domain=probe.domain)
-    node.attribute.extend(helper.make_attribute(name, value) for name, value in probe.attributes.items())
-    graph.nodes.append(node)
-    graph.outputs += [graph.quantized(result) if probe.is_quantised else result for result in results]
-    return graph.model()
-
-
-class _Graph:
-    """A model under construction."""
-
-    def __init__(self, activation: np.dtype[Any]) -> None:
-        self.activation = activation
-        self.nodes: list[onnx.NodeProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-        self.outputs: list[str] = []
-        self.constants: list[onnx.TensorProto] = []
-
-    def operand(self, operand: Operand) -> str:
-        match operand:
-            case None:
-                return ""
-            case Numbers():
-                return self.constant(np.array(operand.values, operand.dtype or self.activation))
-            case Integers():
-                return self.input(operand.shape, self.activation)
-            case Weights():
-                return self.weights(operand)
-            case Activation():
-                return self.dequantized(self.quantized(self.input(operand.shape, np.dtype(np.float32))))
-
-    def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-        name = f"x{len(self.inputs)}"
-        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape))
-        return name
-
-    def constant(self, values: NDArray[Any]) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(values, name))
-        return name
-
-    def weights(self, of: Weights) -> str:
-        info = np.iinfo(of.dtype)
-        values = np.random.default_rng(0).integers(max(info.min, -99), min(info.max, 99), of.shape).astype(of.dtype)
-        counts = () if of.axis is None else (of.shape[of.axis],)
-        inputs = [values, np.full(counts, SCALE), np.full(counts, of.zero_point, of.dtype)]
-        name = f"w{len(self.nodes)}"
-        node = helper.make_node("DequantizeLinear", [*map(self.constant, inputs)], [name], name)
-        if of.axis is not None:
-            node.attribute.append(helper.make_attribute("axis", of.axis))
-        self.nodes.append(node)
-        return name
-
-    def quantized(self, tensor: str) -> str:
-        zero = 3 if self.activation.kind == "i" else 131
-        return self._convert("QuantizeLinear", tensor, zero)
-
-    def dequantized(self, tensor: str) -> str:
-        zero = 3 if self.activation.kind == "i" else 131
-        return self._convert("DequantizeLinear", tensor, zero)
-
-    def _convert(self, operator: str, tensor: str, zero: int) -> str:
-        name = f"{tensor}.{operator[0].lower()}"
-        inputs = [tensor, self.constant(np.array(SCALE)), self.constant(np.array(zero, self.activation))]
-        self.nodes.append(helper.make_node(operator, inputs, [name], name))
-        return name
-
-    def model(self) -> onnx.ModelProto:
-        graph = helper.make_graph(self.nodes, "probe", self.inputs, [], self.constants)
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        inferred = onnx.shape_inference.infer_shapes(
-            with_functions(model), check_type=True, strict_mode=True, data_prop=True
-        )
-        types = {value.name: value for value in inferred.graph.value_info}
-        model.graph.output.extend(types[name] for name in self.outputs)
-        return model
-
-
-# -- the forms ---------------------------------------------------------------------------------------------------------
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN
+from tilewright.compiler.importers.opsets import WRITTEN_OPSET
+from tilewright.compiler.partition.probe_model import (
+    IMAGE,
+    RESULT_SCALE,
+    SCALE,
+    Activation,
+    Integers,
+    Numbers,
+    Operand,
+    Probe,
+    Weights,
+)
 
 
 def _conv(form: str, weights: Weights, image: tuple[int, ...] = IMAGE, **attributes: Any) -> Probe:
@@ -171,7 +34,7 @@ def _pool(operator: str, form: str, image: tuple[int, ...] = IMAGE, **attributes
 
 
 def _both(operator: str) -> Iterator[Probe]:
-    """An operator on two operands, in all kinds of operands."""
+    """An operator on two operands of every kind."""
     yield Probe(operator, "two activations of one shape", (Activation(), Activation()))
     yield Probe(operator, "an activation for each channel, [1, C, 1, 1]", (Activation(), Activation((1, 8, 1, 1))))
     yield Probe(operator, "an activation that is broadcast over channels", (Activation(), Activation((1, 1, 6, 6))))
@@ -343,15 +206,15 @@ PROBES: Sequence[Probe] = (
               Numbers(RESULT_SCALE), ZERO, domain=DOMAIN),
     Probe("Where", "of constants", (Numbers(np.ones(IMAGE), "bool"), Activation(), Activation())),
 )  # fmt: skip
-"""Forms of operators whose attributes or operands matter; operators that are not here are asked about as they come."""
+"""Forms of operators whose attributes or operands matter; any other operator is asked about in its plain form."""
 
 
 def plain_probes() -> Iterator[Probe]:
-    """Each other operator of ONNX's that takes one or two tensors and no more, as it comes."""
+    """Every other operator of ONNX that takes one or two tensors, in its plain form."""
     known = {probe.operator for probe in PROBES}
     newest: dict[str, onnx.defs.OpSchema] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == "" and schema.since_version <= OPSET:
+        if schema.domain == "" and schema.since_version <= WRITTEN_OPSET:
             best = newest.get(schema.name)
             if best is None or best.since_version < schema.since_version:
                 newest[schema.name] = schema

@@ -24,13 +24,14 @@ from tilewright.compiler.importers.onnx_import import (
     check_node,
     finish_onnx,
     named_nodes,
-    opset_of,
     read_onnx,
+    require_shapes,
     tensor_type,
 )
+from tilewright.compiler.importers.opsets import opset_of
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
-"""Operators whose results are not constant though their operands are."""
+"""Operators whose results vary even if their operands are constant."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Source:
         return tuple(value.name for value in self.model.graph.output)
 
     def tensor_type(self, tensor: str) -> TensorType | None:
-        """None for what is no tensor of fixed shape."""
+        """A tensor's type; None unless its shape is fixed."""
         if tensor not in self.types:
             return None
         try:
@@ -64,16 +65,16 @@ class Source:
             return None
 
     def bytes(self, tensor: str) -> int:
-        """Of a tensor of fixed shape; 0 for others."""
-        of = self.tensor_type(tensor)
-        if of is None:
+        """The size of a tensor of fixed shape; 0 for others."""
+        known = self.tensor_type(tensor)
+        if known is None:
             return 0
         value = self.types[tensor].type.tensor_type.elem_type
-        return prod(of.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
+        return prod(known.shape) * onnx.helper.tensor_dtype_to_np_dtype(value).itemsize
 
 
 def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Source:
-    """Read and check a model; raises CompileError for what is wrong with the file, not for what its operators are."""
+    """Read and check a model; raises CompileError for a faulty file, but not for operators that the compiler lacks."""
     model, name = read_onnx(source, shapes)
     if model.functions:
         model = inline_local_functions(model)
@@ -83,7 +84,7 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
         node.name = node_name
     inferred, _ = finish_onnx(named, name)
     if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in named.graph.input]:
-        raise CompileError(f"{name}: converting its opset changes its inputs; export it anew with a later opset")
+        raise CompileError(name, "converting its opset changes its inputs", remedy="export it anew with a later opset")
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
         node.name = node_name  # converting to another opset adds nodes
@@ -112,7 +113,7 @@ def index_model(model: onnx.ModelProto) -> Source:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The tensors that a node reads, those of its subgraphs too that are made outside of them."""
+    """The tensors that a node reads, including what its subgraphs read from outside."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -124,7 +125,7 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Constant nodes as initialisers, where they hold a tensor, and shapes that are known too."""
+    """With an initialiser in place of every Constant that holds a tensor and every Shape that is known."""
     types = {value.name: value for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     types |= {t.name: _value_info(t) for t in model.graph.initializer}
     kept = []
@@ -167,12 +168,8 @@ def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInf
     """Why the compiler does not even read a node."""
     try:
         check_node(node.name, node, opset)
+        require_shapes(node.name, node, types)
         for output in filter(None, node.output):
-            if output not in types:
-                raise CompileError(
-                    f"node {node.name!r} ({node.op_type}): the shape of its result {output!r} depends on data; "
-                    "expected fixed sizes"
-                )
             tensor_type(types[output])
     except CompileError as error:
         return error

@@ -1,4 +1,4 @@
-"""Which operators a machine can do, and in which form: the compiler's own answers about small models."""
+"""Which operators a machine can run, and in which form: the compiler's own answers about small models."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.faults import find_faults
-from tilewright.compiler.partition.probes import PROBES, Probe, plain_probes, probe_model
+from tilewright.compiler.partition.probe_model import Probe, probe_model
+from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.machine.machine import Machine
 
-DTYPES = ("int8", "uint8")
+ACTIVATION_TYPES = ("int8", "uint8")
 """Element types of activations that are asked about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a machine can do of an operator in one form: the activations' types, and why not others."""
+    """Whether a machine runs an operator in one form: with which types of activations, and why not with others."""
 
     operator: str
     form: str
@@ -29,14 +30,16 @@ class Support:
     @property
     def place(self) -> str:
         """NPU, host, or NPU with the types that it is limited to."""
-        return "host" if not self.dtypes else "NPU" if self.dtypes == DTYPES else f"NPU ({', '.join(self.dtypes)})"
+        if not self.dtypes:
+            return "host"
+        return "NPU" if self.dtypes == ACTIVATION_TYPES else f"NPU ({', '.join(self.dtypes)})"
 
 
 def support_table(machine: Machine, only: str = "") -> Iterator[Support]:
-    """Every form that is asked about, or those of one operator, by operator. Deterministic."""
+    """An answer for every form, or for those of one operator, sorted by operator. Deterministic."""
     probes = [probe for probe in (*PROBES, *_that_are_models(plain_probes())) if not only or probe.operator == only]
     for probe in sorted(probes, key=lambda probe: probe.operator):
-        reasons = {dtype: why_not(probe, dtype, machine) for dtype in DTYPES}
+        reasons = {dtype: why_not(probe, dtype, machine) for dtype in ACTIVATION_TYPES}
         able = tuple(dtype for dtype, reason in reasons.items() if not reason)
         yield Support(probe.operator, probe.form, able, next(filter(None, reasons.values()), ""))
 
@@ -48,7 +51,7 @@ def probe_of(support: Support) -> Probe:
 
 
 def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
-    """Why a machine cannot do a probe; empty if it can: the whole compiler has been asked."""
+    """Why a machine cannot run a probe, as the whole compiler says; empty if it can."""
     model = probe_model(probe, dtype)
     faults = find_faults(model, machine)
     if faults:
@@ -58,6 +61,11 @@ def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     except CompileError as error:
         return _reason(error)
     return ""
+
+
+def _reason(error: CompileError) -> str:
+    """An error's text for the row of an operator, whose node needs no name."""
+    return error.reason_beside(error.node)
 
 
 def unasked_operators() -> list[str]:
@@ -70,15 +78,7 @@ def _that_are_models(probes: Iterable[Probe]) -> Iterator[Probe]:
     """Those whose operands the operator takes: ONNX's own type and shape inference decides."""
     for probe in probes:
         try:
-            probe_model(probe, DTYPES[0])
+            probe_model(probe, ACTIVATION_TYPES[0])
         except onnx.shape_inference.InferenceError:
             continue
         yield probe
-
-
-def _reason(error: CompileError) -> str:
-    """An error's text without the node that it begins with, and without the list of all operators."""
-    text = str(error)
-    if text.startswith("node '"):
-        text = text.partition("): ")[2] or text
-    return text.partition("; those that have: ")[0]

@@ -195,7 +195,7 @@ class Selector:
         search = _Search(self.machine, self.program, self.transfers, self._patterns, nest)
         best = search.best(nest.expr, self.home(nest.result.tensor))
         if best is None:
-            raise CompileError(search.explain_failure())
+            raise search.failure()
         steps: list[Step] = []
         _flatten(best, steps, {})
         return Cover(nest, search.space, _with_shared_parameters(steps))
@@ -403,18 +403,19 @@ class _Search:
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def explain_failure(self) -> str:
+    def failure(self) -> CompileError:
         """Names the nest's nodes and the smallest expression that should have been covered and is not."""
         home = self._home_of(self.nest.result.tensor)
         missing = next(self._uncovered(home), self.nest.expr)
-        wanted, remedy = f"`{self._with_covered_parts_named(missing)}`", "add one to the machine's instructions"
-        if missing.op is Op.SUM and self._is_of_computed(missing):
-            wanted += " with both computed"
-            remedy = (
-                "expected `dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and "
-                f"weights in words of lanes = {self.machine.lanes} elements, as the tensors'"
-            )
-        return f"{describe(self.nest)}: no instruction of {self.machine.name} computes {wanted}; {remedy}"
+        place = describe(self.nest)
+        fact = f"no instruction of {self.machine.name} computes `{self._with_covered_parts_named(missing)}`"
+        if missing.op is not Op.SUM or not self._is_of_computed(missing):
+            return CompileError(place, fact, remedy="add one to the machine's instructions")
+        expected = (
+            "`dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and weights in words "
+            f"of lanes = {self.machine.lanes} elements, as the tensors'"
+        )
+        return CompileError(place, f"{fact} with both computed", expected=expected)
 
     def _is_of_computed(self, total: Expr) -> bool:
         """Whether a sum is of products of two tensors, neither of them weights."""

@@ -24,13 +24,13 @@ class Transfers:
     def load(self, memory: str) -> InstructionFormat:
         """The instruction that fills a memory from DRAM; raises CompileError when there is none."""
         if memory not in self.loads:
-            raise CompileError(_missing(self.machine, "y = d", DRAM, memory))
+            raise _missing(self.machine, "y = d", DRAM, memory)
         return self.loads[memory]
 
     def store(self, memory: str) -> InstructionFormat:
         """The instruction that saves words of a memory to DRAM; raises CompileError when there is none."""
         if memory not in self.stores:
-            raise CompileError(_missing(self.machine, "d = y", memory, DRAM))
+            raise _missing(self.machine, "d = y", memory, DRAM)
         return self.stores[memory]
 
     def home(self, of: IntegerType) -> str:
@@ -40,8 +40,10 @@ class Transfers:
             if is_plain and memory.name in self.loads and memory.name in self.stores:
                 return memory.name
         raise CompileError(
-            f"{self.machine.name}: no memory can hold tensors of {of}; expected one with words of {self.machine.lanes} "
-            f"{of} and instructions `y = d` from dram and `d = y` to dram for it"
+            self.machine.name,
+            f"no memory can hold tensors of {of}",
+            expected=f"one with words of {self.machine.lanes} {of} and instructions `y = d` from dram and `d = y` to "
+            "dram for it",
         )
 
 
@@ -60,5 +62,6 @@ def find_transfers(machine: Machine) -> Transfers:
     return Transfers(machine, loads, stores)
 
 
-def _missing(machine: Machine, statement: str, source: str, destination: str) -> str:
-    return f"no instruction of {machine.name} computes `{statement}` from {source} to {destination}; add one"
+def _missing(machine: Machine, statement: str, source: str, destination: str) -> CompileError:
+    fact = f"no instruction of {machine.name} computes `{statement}` from {source} to {destination}"
+    return CompileError(fact=fact, remedy="add one")

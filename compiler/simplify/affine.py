@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, describe
+from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.nest.element_types import WEIGHT
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -82,11 +82,11 @@ def _scaled_weights(operator: Operator, weights: Weights, factor: NDArray[np.flo
         return Weights((weights.values * columns).astype(weights.values.dtype), None)
     is_symmetric = not any(quantization.zero_points)
     if quantization.axis not in (None, 0) or not (is_symmetric or np.all(factor > 0)):
-        raise CompileError(f"{describe(operator)}: expected weights with zero point 0 and scales by output channel")
+        raise CompileError(operator, expected="weights with zero point 0 and scales by output channel")
     values = weights.values.astype(np.int64) * np.sign(columns).astype(np.int64)
     if values.max() > np.iinfo(weights.values.dtype).max:
         raise CompileError(
-            f"{describe(operator)}: its negative scale turns the weight -128 into 128; quantise weights to -127 … 127"
+            operator, "its negative scale turns the weight -128 into 128", remedy="quantise weights to -127 … 127"
         )
     count = len(factor)
     scales = np.broadcast_to(quantization.scales, (count,)) * np.where(factor == 0, 1.0, np.abs(factor))

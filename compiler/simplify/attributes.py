@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 
 
 class Attributes:
@@ -34,8 +34,7 @@ class Attributes:
         value = self._left.pop(name, allowed[0])
         if value not in allowed:
             raise CompileError(
-                f"{describe(self.operator)}: {name} = {value!r} has no lowering; expected "
-                f"{' or '.join(map(repr, allowed))}"
+                self.operator, f"{name} = {value!r} has no lowering", expected=" or ".join(map(repr, allowed))
             )
 
     def ignore(self, *names: str) -> None:
@@ -45,7 +44,7 @@ class Attributes:
 
     def finish(self) -> None:
         for name in self._left:
-            raise CompileError(f"{describe(self.operator)}: attribute {name!r} has no lowering; remove it")
+            raise CompileError(self.operator, f"attribute {name!r} has no lowering", remedy="remove it")
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from functools import reduce
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe, stored_shape
-from tilewright.compiler.nest.nest import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, Operator, Quantization, TensorType, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -110,16 +109,16 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     result = view.type(operator.outputs[0])
     if result.quantization is None or len(result.shape) > MOST_DIMENSIONS:
         return None
-    _, channels, _, _ = stored_shape(result.shape, describe(operator))
+    _, channels, _, _ = stored_shape(result.shape, operator)
     for position, name in enumerate(operator.inputs):
         operand, value = view.type(name), view.constant(name)
         if operand.quantization is None:
             continue
-        n, c, h, w = stored_shape(operand.shape, describe(operator))
+        n, c, h, w = stored_shape(operand.shape, operator)
         if c != 1 or channels == 1:
             continue
         if operand.quantization.axis is not None:
-            raise CompileError(f"{describe(operator)}: operand {name!r} has scales of its own for each channel")
+            raise CompileError(operator, f"operand {name!r} has scales of its own for each channel")
         if value is not None:
             fresh = view.fresh(f"{operator.name}.{name}.spread")
             full = np.repeat(value, channels, axis=CHANNEL)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
+from tilewright.compiler.graph.graph import CHANNEL, ROW, Operator, TensorType, stored_shape
 from tilewright.compiler.graph.pixel_blocks import block_channels
-from tilewright.compiler.nest.nest import CHANNEL, ROW
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -38,18 +37,19 @@ def depth_to_space(operator: Operator, view: View) -> Replacement | None:
         block = attributes.integer("blocksize", 0)
         order = attributes.text("mode", "DCR")
     if order not in ("DCR", "CRD"):
-        raise CompileError(f"{describe(operator)}: mode = {order!r} has no lowering; expected 'DCR' or 'CRD'")
+        raise CompileError(operator, f"mode = {order!r} has no lowering", expected="'DCR' or 'CRD'")
     _require_blocks(operator, block, view.type(operator.inputs[0]), view.type(operator.outputs[0]))
     return Replacement((replace(operator, kind="depth_to_space", attributes={"block": block, "order": order}),))
 
 
 def _require_blocks(operator: Operator, block: int, deep: TensorType, wide: TensorType) -> None:
     """Raise CompileError unless `deep` has the channels and size of `wide` with its blocks as channels."""
-    n, c, h, w = stored_shape(deep.shape, describe(operator))
+    n, c, h, w = stored_shape(deep.shape, operator)
     if block < 1 or wide.shape != (n, c // max(1, block**2), h * block, w * block) or c % block**2:
         raise CompileError(
-            f"{describe(operator)}: blocks of {block}×{block} do not fit {list(deep.shape)} and {list(wide.shape)}; "
-            "expected channels in multiples of a block's pixels, height and width in multiples of its sides"
+            operator,
+            f"blocks of {block}×{block} do not fit {list(deep.shape)} and {list(wide.shape)}",
+            expected="channels in multiples of a block's pixels, height and width in multiples of its sides",
         )
 
 

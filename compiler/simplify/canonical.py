@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
 from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
@@ -49,7 +49,7 @@ def dropout(operator: Operator, view: View) -> Replacement | None:
         attributes.ignore("ratio", "seed")
     mode = view.constant(operator.inputs[2]) if len(operator.inputs) > 2 and operator.inputs[2] else np.array(False)
     if mode is None or bool(mode) or any(name in view.outputs or view.users(name) for name in operator.outputs[1:]):
-        raise CompileError(f"{describe(operator)}: expected inference: training_mode false, and no mask")
+        raise CompileError(operator, expected="inference: training_mode false, and no mask")
     return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
 
 

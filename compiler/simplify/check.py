@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import Graph, Operator, describe
+from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS
 from tilewright.compiler.simplify.qoperators import FORMS
-from tilewright.compiler.simplify.quantizers import ENDS, unread_reason
+from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
@@ -18,8 +18,11 @@ def require_quantized(graph: Graph) -> None:
     """Raise CompileError for a graph that was never quantised."""
     if not any(operator.kind in QUANTIZERS for operator in graph.operators):
         raise CompileError(
-            f"{graph.name}: the model is float; expected an int8 one. Quantise it with samples of its inputs: "
-            "--calibration data.npz, or --calibration random if only cycles matter"
+            graph.name,
+            "the model is float",
+            expected="an int8 one",
+            remedy="Quantise it with samples of its inputs: --calibration data.npz, or --calibration random if only "
+            "cycles matter",
         )
 
 
@@ -33,49 +36,48 @@ def require_integer(graph: Graph, blame: Blame = RAISING) -> None:
             if graph.uses.get(operator.outputs[0], 0) == list(graph.outputs.values()).count(operator.outputs[0]):
                 continue
         with blame.on(operator.nodes):
-            reason = _reason(operator, graph)
-            if reason:
-                raise CompileError(f"{describe(operator)}: {reason}")
+            fault = _fault(operator, graph)
+            if fault is not None:
+                raise fault
 
 
-def _reason(operator: Operator, graph: Graph) -> str:
-    """Why an operator cannot stay; empty if it can."""
+def _fault(operator: Operator, graph: Graph) -> CompileError | None:
+    """Why an operator cannot stay."""
     if operator.kind.startswith("onnx."):
         return _unknown(operator, graph)
     if operator.kind not in ("reshape", "transpose"):
         for name in operator.inputs:
             operand = graph.tensors[name]
             if operand.dtype in ENDS and name not in graph.constants:
-                return f"its operand {name!r} is {operand.dtype}; expected int8 or uint8, behind QuantizeLinear"
+                fact = f"its operand {name!r} is {operand.dtype}"
+                return CompileError(operator, fact, expected="int8 or uint8, behind QuantizeLinear")
     if operator.kind == "dequantize":
-        return ""  # its reader is told
+        return None  # its reader is told
     if operator.kind == "quantize":
-        source = graph.producers.get(operator.inputs[0])
-        return (
-            "" if source is not None else f"quantises {operator.inputs[0]!r}, which is constant; expected an activation"
-        )
+        if operator.inputs[0] in graph.producers:
+            return None
+        return CompileError(operator, f"quantises {operator.inputs[0]!r}, which is constant", expected="an activation")
     if operator.kind == "transpose":
         if is_at_an_end(operator, graph):
-            return ""
+            return None
         axes, shape = list(operator.attributes["axes"]), list(graph.tensors[operator.inputs[0]].shape)
-        return (
-            f"moves dimensions {axes} of {shape}, and no other Transpose undoes it; export the model with "
-            "[N, C, H, W] inputs and outputs"
-        )
+        fact = f"moves dimensions {axes} of {shape}, and no other Transpose undoes it"
+        return CompileError(operator, fact, remedy="export the model with [N, C, H, W] inputs and outputs")
     if operator.kind == "pad" and graph.tensors[operator.outputs[0]].quantization is None:
-        return _padding(operator)
+        return _padding_fault(operator)
     for position, name in enumerate(operator.inputs):
         if operator.kind == "concat" and name in graph.constants and graph.tensors[name].quantization is not None:
             continue
         is_parameter = operator.kind in ("conv", "conv_transpose") and position > 0
         if operator.kind in BINARY and _is_quantized_constant(name, graph):
             continue
-        reason = _parameter(name, position, graph) if is_parameter else _activation(name, graph)
-        if reason:
-            return reason
+        find = _parameter_fault if is_parameter else _activation_fault
+        fault = find(operator, position, graph)
+        if fault is not None:
+            return fault
     if graph.tensors[operator.outputs[0]].quantization is None:
-        return "its result is float; expected a QuantizeLinear after it"
-    return ""
+        return CompileError(operator, "its result is float", expected="a QuantizeLinear after it")
+    return None
 
 
 def _is_quantized_constant(name: str, graph: Graph) -> bool:
@@ -84,45 +86,51 @@ def _is_quantized_constant(name: str, graph: Graph) -> bool:
     return name in graph.constants and quantization is not None and quantization.axis is None
 
 
-def _padding(operator: Operator) -> str:
-    return (
-        f"pads with {operator.attributes['value']:g}, which is no multiple of its operand's scale; expected such a "
-        "value, or a QuantizeLinear after it"
-    )
+def _padding_fault(operator: Operator) -> CompileError:
+    fact = f"pads with {operator.attributes['value']:g}, which is no multiple of its operand's scale"
+    return CompileError(operator, fact, expected="such a value, or a QuantizeLinear after it")
 
 
-def _parameter(name: str, position: int, graph: Graph) -> str:
+def _parameter_fault(operator: Operator, position: int, graph: Graph) -> CompileError | None:
     """What is wrong with a convolution's weights or bias."""
+    name = operator.inputs[position]
     producer = graph.producers.get(name)
     source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
     if source not in graph.constants:
-        return f"its {'weights' if position == 1 else 'bias'} {name!r} are computed; expected a constant"
+        fact = f"its weights {name!r} are computed" if position == 1 else f"its bias {name!r} is computed"
+        return CompileError(operator, fact, expected="a constant")
     if position == 1 and graph.tensors[source].quantization is None:
-        return f"its weights {name!r} are float; expected quantised ones, behind DequantizeLinear"
-    return ""
+        fact = f"its weights {name!r} are float"
+        return CompileError(operator, fact, expected="quantised ones, behind DequantizeLinear")
+    return None
 
 
-def _activation(name: str, graph: Graph) -> str:
+def _activation_fault(operator: Operator, position: int, graph: Graph) -> CompileError | None:
     """What is wrong with an operand that must be a quantised activation."""
+    name = operator.inputs[position]
     producer = graph.producers.get(name)
     source = producer.inputs[0] if producer is not None and producer.kind == "dequantize" else name
     if source in graph.constants:
-        return f"its operand {name!r} is constant; expected an activation"
+        return CompileError(operator, f"its operand {name!r} is constant", expected="an activation")
     if graph.tensors[source].quantization is not None:
-        return ""
+        return None
     where = "a float input of the model" if producer is None else f"the float result of node {producer.name!r}"
-    return f"its operand {name!r} is {where}; expected QuantizeLinear and DequantizeLinear between them"
+    fact = f"its operand {name!r} is {where}"
+    return CompileError(operator, fact, expected="QuantizeLinear and DequantizeLinear between them")
 
 
-def _unknown(operator: Operator, graph: Graph) -> str:
+def _unknown(operator: Operator, graph: Graph) -> CompileError:
     kind = operator.kind.removeprefix("onnx.")
     if kind in ("QuantizeLinear", "DequantizeLinear"):
-        return unread_reason(operator, graph)
+        return unread_quantizer(operator, graph)
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
-        return f"operator {kind} has no lowering to the machine; those that have: {known}"
+        return CompileError(
+            operator, f"operator {kind} has no lowering to the machine", known=f"those that have: {known}"
+        )
     shapes = ", ".join(str(list(graph.tensors[name].shape)) for name in operator.inputs if name)
-    return (
-        f"{kind} of these operands ({shapes}) has no lowering; expected constant weights for products, and equal "
-        "shapes or one number for each channel otherwise"
+    return CompileError(
+        operator,
+        f"{kind} of these operands ({shapes}) has no lowering",
+        expected="constant weights for products, and equal shapes or one number for each channel otherwise",
     )

@@ -14,8 +14,7 @@ from math import prod
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe
-from tilewright.compiler.nest.nest import BATCH
+from tilewright.compiler.graph.graph import BATCH, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name, joined
@@ -31,8 +30,9 @@ def computed_matmul(operator: Operator, view: View) -> Replacement | None:
     shapes = view.type(a).shape, view.type(b).shape
     if not all(2 <= len(shape) <= 4 for shape in shapes):
         raise CompileError(
-            f"{describe(operator)}: multiplies {list(shapes[0])} by {list(shapes[1])}; expected matrices of two to "
-            "four dimensions"
+            operator,
+            f"multiplies {list(shapes[0])} by {list(shapes[1])}",
+            expected="matrices of two to four dimensions",
         )
     with attributes_of(operator):
         pass
@@ -49,11 +49,12 @@ def computed_gemm(operator: Operator, view: View) -> Replacement | None:
         turned = [attributes.integer(name, 0) for name in ("transA", "transB")]
     if any(bias) and beta != 0:
         raise CompileError(
-            f"{describe(operator)}: a product of two computed operands with a bias; expected an Add after it, with "
-            "QuantizeLinear and DequantizeLinear between"
+            operator,
+            "a product of two computed operands with a bias",
+            expected="an Add after it, with QuantizeLinear and DequantizeLinear between",
         )
     if alpha <= 0:
-        raise CompileError(f"{describe(operator)}: alpha = {alpha}; expected a positive number")
+        raise CompileError(operator, f"alpha = {alpha}", expected="a positive number")
     return _ProductChain(operator, view).matmul(alpha, *map(bool, turned))
 
 

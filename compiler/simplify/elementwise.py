@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe
-from tilewright.compiler.nest.nest import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
@@ -30,7 +29,7 @@ def clip(operator: Operator, view: View) -> Replacement | None:
         if name:
             bound = constant_weights(name, view)
             if bound is None:
-                raise CompileError(f"{describe(operator)}: its bounds are computed; expected constants")
+                raise CompileError(operator, "its bounds are computed", expected="constants")
             bounds[position] = float(bound.real.reshape(()))
     return _clamp(operator, bounds[0], bounds[1])
 
@@ -98,7 +97,7 @@ def batch_normalization(operator: Operator, view: View) -> Replacement | None:
         attributes.ignore("momentum")
     found = [constant_weights(name, view) for name in operator.inputs[1:5]]
     if len(operator.outputs) > 1 or any(constant is None for constant in found):
-        raise CompileError(f"{describe(operator)}: expected constant scale, bias, mean and variance, and one result")
+        raise CompileError(operator, expected="constant scale, bias, mean and variance, and one result")
     gamma, beta, mean, variance = (constant.real for constant in found if constant is not None)
     scale = gamma / np.sqrt(variance + epsilon)
     return affine(operator, operator.inputs[0], scale, beta - mean * scale, view)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, TensorType, describe
+from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
 from tilewright.compiler.simplify.quantizers import INTEGERS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
@@ -32,15 +32,15 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
         return None
     of = view.type(x)
     if of.dtype not in INTEGERS or weights.dtype.name not in INTEGERS:
-        raise CompileError(f"{describe(operator)}: multiplies {of.dtype} by {weights.dtype}; expected int8 or uint8")
+        raise CompileError(operator, f"multiplies {of.dtype} by {weights.dtype}", expected="int8 or uint8")
     x_zeros = _zero_points(operator, zeros[0], "input", view)
     w_zeros = _zero_points(operator, zeros[1], "weights", view)
     if len(x_zeros) > 1:
-        raise CompileError(f"{describe(operator)}: {len(x_zeros)} zero points for its input; expected one")
+        raise CompileError(operator, f"{len(x_zeros)} zero points for its input", expected="one")
     if len(w_zeros) > 1 and (view.type(w).shape[axis] != len(w_zeros) or weights.ndim < 2):
         raise CompileError(
-            f"{describe(operator)}: {len(w_zeros)} zero points do not fit dimension {axis} of its weights, which are "
-            f"{list(weights.shape)}"
+            operator,
+            f"{len(w_zeros)} zero points do not fit dimension {axis} of its weights, which are {list(weights.shape)}",
         )
     meaning = _meaning_of_input(operator, of, x_zeros[0], view)
     if meaning is None:
@@ -73,14 +73,13 @@ def _zero_points(operator: Operator, name: str, what: str, view: View) -> tuple[
         return (0,)
     values = view.constant(name)
     if values is None:
-        raise CompileError(f"{describe(operator)}: the zero point of its {what} is computed; expected a constant")
+        raise CompileError(operator, f"the zero point of its {what} is computed", expected="a constant")
     distinct = np.unique(values)
     if len(distinct) == 1:
         return (int(distinct[0]),)
     if values.ndim != 1:
         raise CompileError(
-            f"{describe(operator)}: the zero points of its {what} are {list(values.shape)}; expected one, or one for "
-            "each output"
+            operator, f"the zero points of its {what} are {list(values.shape)}", expected="one, or one for each output"
         )
     return tuple(int(value) for value in values)
 
@@ -93,6 +92,6 @@ def _meaning_of_input(operator: Operator, tensor_type: TensorType, zero: int, vi
     if tensor_type.quantization.axis is not None or tensor_type.quantization.zero_point != zero:
         made = list(tensor_type.quantization.zero_points)
         raise CompileError(
-            f"{describe(operator)}: the zero point of its input is {zero}, {x!r} is made with {made}; expected the same"
+            operator, f"the zero point of its input is {zero}, {x!r} is made with {made}", expected="the same"
         )
     return tensor_type.quantization

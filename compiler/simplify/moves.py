@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, describe, stored_axis, stored_shape
+from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, stored_axis, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
@@ -47,14 +47,15 @@ def slice_(operator: Operator, view: View) -> Replacement | None:
         pass
     starts, ends, axes, steps = (_integers(operator, position, view) for position in (1, 2, 3, 4))
     if starts is None or ends is None:
-        raise CompileError(f"{describe(operator)}: its starts or ends are left out; expected constants")
+        raise CompileError(operator, "its starts or ends are left out", expected="constants")
     shape = view.type(operator.inputs[0]).shape
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise CompileError(
-            f"{describe(operator)}: starts {starts}, ends {ends}, axes {axes}, steps {steps}; expected as many of "
-            "each, and no step 0"
+            operator,
+            f"starts {starts}, ends {ends}, axes {axes}, steps {steps}",
+            expected="as many of each, and no step 0",
         )
     taken = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -74,7 +75,7 @@ def split(operator: Operator, view: View) -> Replacement | None:
     change, first = Replacement(), 0
     for position, result in enumerate(operator.outputs):
         if not result:
-            raise CompileError(f"{describe(operator)}: its result {position} is left out; expected a name for each")
+            raise CompileError(operator, f"its result {position} is left out", expected="a name for each")
         size = view.type(result).shape[axis]
         piece = replace(operator, name=f"{operator.name}.{position}")
         change = joined(change, take(piece, source, result, {axis: range(first, first + size)}, view))
@@ -91,14 +92,12 @@ def gather(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
     if indices is None or indices.ndim > 1:
-        raise CompileError(f"{describe(operator)}: its indices are computed or a matrix; expected a constant list")
+        raise CompileError(operator, "its indices are computed or a matrix", expected="a constant list")
     shape = view.type(source).shape
     axis %= len(shape)
     outside = [int(index) for index in indices.ravel() if not -shape[axis] <= index < shape[axis]]
     if outside:
-        raise CompileError(
-            f"{describe(operator)}: index {outside[0]} is outside of axis {axis}, which has {shape[axis]} elements"
-        )
+        raise CompileError(operator, f"index {outside[0]} is outside of axis {axis}, which has {shape[axis]} elements")
     taken = [int(index) % shape[axis] for index in indices.ravel()]
     if indices.ndim == 1:
         return take(operator, source, result, {axis: taken}, view)
@@ -136,7 +135,7 @@ def take(
     rank = len(view.type(source).shape) if rank is None else rank
     for axis, indices in taken.items():
         if not len(indices):
-            raise CompileError(f"{describe(operator)}: nothing is left of axis {axis}; expected at least one element")
+            raise CompileError(operator, f"nothing is left of axis {axis}", expected="at least one element")
     attributes = taken_attributes({_axis(operator, axis, rank): tuple(map(int, i)) for axis, i in taken.items()})
     made = Operator(operator.name, "take", (source,), (result,), attributes, operator.nodes)
     return Replacement((made,))
@@ -149,7 +148,7 @@ def taken_attributes(taken: Mapping[int, tuple[int, ...]]) -> dict[str, tuple[in
 
 def _axis(operator: Operator, axis: int, rank: int) -> int:
     if not 1 <= rank <= 4:
-        raise CompileError(f"{describe(operator)}: its operand has {rank} dimensions; expected 1 to 4: [N, C, H, W]")
+        raise CompileError(operator, f"its operand has {rank} dimensions", expected="1 to 4: [N, C, H, W]")
     return stored_axis(axis % rank, rank)
 
 
@@ -164,7 +163,7 @@ def _integers(operator: Operator, position: int, view: View) -> list[int] | None
         return None
     value = view.constant(name)
     if value is None:
-        raise CompileError(f"{describe(operator)}: {name!r} is computed; expected a constant")
+        raise CompileError(operator, f"{name!r} is computed", expected="a constant")
     return [int(item) for item in value.ravel()]
 
 

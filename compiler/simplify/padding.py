@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_axis
-from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, TensorType, stored_axis
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
@@ -38,19 +37,17 @@ def pad(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         mode = attributes.text("mode", "constant")
     if mode not in ("constant", *REPEATING):
-        raise CompileError(
-            f"{describe(operator)}: mode = {mode!r} has no lowering; expected {', '.join(('constant', *REPEATING))}"
-        )
+        raise CompileError(operator, f"mode = {mode!r} has no lowering", expected=", ".join(("constant", *REPEATING)))
     rank = len(view.type(source).shape)
     around = _pads(operator, rank, view)
     given = _constant(operator, 2, view)
     value = 0.0 if given is None else float(given.reshape(-1)[0])
     if math.isnan(value):
-        raise CompileError(f"{describe(operator)}: pads with NaN; expected a number")
+        raise CompileError(operator, "pads with NaN", expected="a number")
     if not around.any():
         return Replacement(aliases={result: source})
     if not 1 <= rank <= 4:
-        raise CompileError(f"{describe(operator)}: its operand has {rank} dimensions; expected up to 4: [N, C, H, W]")
+        raise CompileError(operator, f"its operand has {rank} dimensions", expected="up to 4: [N, C, H, W]")
     _require_possible(operator, around, mode, view.type(source).shape)
     chain = _Chain(operator, view)
     repeated = np.minimum(around, 0) if mode == "constant" else around
@@ -70,8 +67,9 @@ def _require_possible(operator: Operator, around: NDArray[np.int64], mode: str, 
     most = {"reflect": kept - 1, "wrap": kept}.get(mode, np.full(len(shape), np.iinfo(np.int64).max))
     if kept.min() < 1 or (around > most).any():
         raise CompileError(
-            f"{describe(operator)}: pads = {around.ravel().tolist()} do not fit {list(shape)}; expected something "
-            "left, and repetitions no longer than it"
+            operator,
+            f"pads = {around.ravel().tolist()} do not fit {list(shape)}",
+            expected="something left, and repetitions no longer than it",
         )
 
 
@@ -157,7 +155,7 @@ def _constant(operator: Operator, position: int, view: View) -> NDArray[np.float
         return None
     found = constant_weights(name, view)
     if found is None:
-        raise CompileError(f"{describe(operator)}: {name!r} is computed; expected constant pads and a constant value")
+        raise CompileError(operator, f"{name!r} is computed", expected="constant pads and a constant value")
     return found.real
 
 

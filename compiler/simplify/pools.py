@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe, stored_shape
-from tilewright.compiler.nest.nest import ROW
+from tilewright.compiler.graph.graph import ROW, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import Window, read_window
@@ -16,7 +15,7 @@ def pool(operator: Operator, view: View) -> Replacement | None:
     source, result = view.type(operator.inputs[0]), view.type(operator.outputs[0])
     is_max = operator.kind == "onnx.MaxPool"
     if any(name in view.outputs or view.users(name) for name in filter(None, operator.outputs[1:])):
-        raise CompileError(f"{describe(operator)}: its second result (Indices) is used; it has no lowering")
+        raise CompileError(operator, "its second result (Indices) is used; it has no lowering")
     with attributes_of(operator) as attributes:
         kernel = attributes.integers("kernel_shape") or ()
         window = read_window(attributes, kernel, source, result)
@@ -36,13 +35,14 @@ def _require_begun_windows(operator: Operator, window: Window, source: TensorTyp
     for size, count, stride, before in zip(sizes, counts, window.strides, window.pads[:2], strict=True):
         if (count - 1) * stride >= size + before:
             raise CompileError(
-                f"{describe(operator)}: its last window begins in the padding after the image; expected ceil_mode = 0 "
-                "or less padding"
+                operator,
+                "its last window begins in the padding after the image",
+                expected="ceil_mode = 0 or less padding",
             )
 
 
 def global_pool(operator: Operator, view: View) -> Replacement | None:
-    _, _, height, width = stored_shape(view.type(operator.inputs[0]).shape, describe(operator))
+    _, _, height, width = stored_shape(view.type(operator.inputs[0]).shape, operator)
     with attributes_of(operator):
         pass
     window = Window((height, width), (1, 1), (0,) * 4, (1, 1))

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.nest.nest import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 

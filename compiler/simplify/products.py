@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -28,9 +28,7 @@ def conv(operator: Operator, view: View) -> Replacement | None:
         kernel = attributes.integers("kernel_shape") or weights.values.shape[2:]
         window = read_window(attributes, kernel, source, result)
     if kernel != weights.values.shape[2:]:
-        raise CompileError(
-            f"{describe(operator)}: kernel_shape = {list(kernel)}, the weights have {list(weights.values.shape)}"
-        )
+        raise CompileError(operator, f"kernel_shape = {list(kernel)}, the weights have {list(weights.values.shape)}")
     return _convolution(operator, weights, window, group, operator.inputs[2:3], view)
 
 
@@ -45,14 +43,14 @@ def gemm(operator: Operator, view: View) -> Replacement | None:
         is_transposed = bool(attributes.integer("transB", 0))
         alpha, beta = attributes.number("alpha", 1.0), attributes.number("beta", 1.0)
     if alpha <= 0:
-        raise CompileError(f"{describe(operator)}: alpha = {alpha}; expected a positive number")
+        raise CompileError(operator, f"alpha = {alpha}", expected="a positive number")
     matrix = _scaled(_as_kernel(weights, is_transposed), alpha)
     bias = tuple(filter(None, operator.inputs[2:3]))
     change = Replacement()
     if bias:
         constant = constant_weights(bias[0], view)
         if constant is None:
-            raise CompileError(f"{describe(operator)}: its bias is computed; expected a constant")
+            raise CompileError(operator, "its bias is computed", expected="a constant")
         if constant.values.shape != (matrix.values.shape[0],) or beta != 1:
             real = _bias_row(operator, constant.real * beta, matrix.values.shape[0])
             name, change = stored_weights(Weights(real, None), f"{operator.name}.bias", view)
@@ -181,8 +179,9 @@ def _bias_row(operator: Operator, bias: NDArray[np.float64], outputs: int) -> ND
         bias = bias[0]
     if bias.ndim > 1 or bias.size not in (1, outputs):
         raise CompileError(
-            f"{describe(operator)}: its bias has the shape {list(bias.shape)}; expected one number for each of the "
-            f"{outputs} columns"
+            operator,
+            f"its bias has the shape {list(bias.shape)}",
+            expected=f"one number for each of the {outputs} columns",
         )
     return np.array(np.broadcast_to(bias.ravel(), (outputs,)))
 

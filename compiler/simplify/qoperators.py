@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, TensorType, describe
+from tilewright.compiler.graph.graph import Operator, TensorType
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 
 
@@ -45,10 +45,10 @@ def take_apart(operator: Operator, view: View) -> Replacement | None:
     inputs = (*operator.inputs, *("",) * 9)
     required = [first + offset for first in form.operands for offset in range(3)] + [form.result, form.result + 1]
     if not all(inputs[position] for position in required):
-        raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
+        raise CompileError(operator, "an operand, scale or zero point is left out", expected="all of them")
     attributes = dict(operator.attributes)
     if attributes.pop("channels_last", 0):
-        raise CompileError(f"{describe(operator)}: channels_last = 1 has no lowering; expected 0: [N, C, H, W]")
+        raise CompileError(operator, "channels_last = 1 has no lowering", expected="0: [N, C, H, W]")
     change = Replacement()
     reals: list[str] = []
     for position, first in enumerate(form.operands):
@@ -75,7 +75,7 @@ def _take_concat_apart(operator: Operator, view: View) -> Replacement | None:
     """QLinearConcat(scale, zero, a, …) → QuantizeLinear(Concat(DequantizeLinear(a), …))."""
     scale, operands = operator.inputs[:2], operator.inputs[2:]
     if len(operator.inputs) < 5 or len(operands) % 3 or not all(operator.inputs):
-        raise CompileError(f"{describe(operator)}: an operand, scale or zero point is left out; expected all of them")
+        raise CompileError(operator, "an operand, scale or zero point is left out", expected="all of them")
     change = Replacement()
     reals: list[str] = []
     for first in range(0, len(operands), 3):
@@ -109,7 +109,7 @@ def _dequantized_bias(operator: Operator, form: Form, bias: str, view: View) -> 
     """A DequantizeLinear whose scale is the product of the operands' scales, exact in float64."""
     scales = [view.constant(operator.inputs[first + 1]) for first in form.operands]
     if scales[0] is None or scales[1] is None or scales[0].size != 1:
-        raise CompileError(f"{describe(operator)}: expected constant scales, and one for its input")
+        raise CompileError(operator, expected="constant scales, and one for its input")
     alpha = np.float64(operator.attributes.get("alpha", 1.0))
     unit = alpha * scales[0].astype(np.float64).reshape(()) * scales[1].astype(np.float64).reshape(-1)
     name = view.fresh(f"{operator.name}.{bias}.scale")

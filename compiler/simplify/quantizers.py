@@ -10,8 +10,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, DamagedModel
-from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType, describe, spread_scales
-from tilewright.compiler.nest.nest import CHANNEL
+from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, Quantization, TensorType, spread_scales
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -38,7 +37,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     source, output = operator.inputs[0], operator.outputs[0]
     of = view.type(output)
     if of.dtype not in (*INTEGERS, *ENDS):
-        raise CompileError(f"{describe(operator)}: quantises to {of.dtype}; expected integers")
+        raise CompileError(operator, f"quantises to {of.dtype}", expected="integers")
     quantization = _quantization(operator, axis, block, view)
     of = replace(of, quantization=quantization)
     low, high = of.limits
@@ -67,7 +66,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
     if value is not None:
         return _dequantize_constant(operator, value, _quantization(operator, axis, block, view), view)
     if of.dtype not in (*INTEGERS, *ENDS):
-        raise CompileError(f"{describe(operator)}: dequantises {of.dtype}; expected integers")
+        raise CompileError(operator, f"dequantises {of.dtype}", expected="integers")
     meant = replace(of, quantization=_quantization(operator, axis, block, view))
     _require_positive(operator, meant.quantization)
     if only_at_an_end(meant):
@@ -76,7 +75,7 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
             return None
     if of.quantization is not None and of != meant:
         raise CompileError(
-            f"{describe(operator)}: {source!r} has another scale or zero point where it is made; expected the same"
+            operator, f"{source!r} has another scale or zero point where it is made", expected="the same"
         )
     made = Operator(operator.name, "dequantize", (source,), (result,), {}, operator.nodes)
     return Replacement((made,), {source: meant})
@@ -89,13 +88,9 @@ def _dequantize_constant(
     source = operator.inputs[0]
     of = view.type(source)
     if of.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
-        raise CompileError(
-            f"{describe(operator)}: dequantises {of.dtype}; expected int8 or uint8 (or an int32 constant)"
-        )
+        raise CompileError(operator, f"dequantises {of.dtype}", expected="int8 or uint8 (or an int32 constant)")
     if quantization.block:
-        raise CompileError(
-            f"{describe(operator)}: block_size = {quantization.block} has no lowering for constants; expected 0"
-        )
+        raise CompileError(operator, f"block_size = {quantization.block} has no lowering for constants", expected="0")
     meant = replace(of, quantization=quantization)
     made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
     if of.dtype not in NARROW_DTYPES and of.quantization in (None, quantization):
@@ -106,14 +101,10 @@ def _dequantize_constant(
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 
 
-def only_at_an_end(tensor_type: TensorType) -> str:
-    """Why a quantised tensor may only be an input or output of the model; empty if operators take it too."""
-    if tensor_type.dtype in ENDS:
-        return f"an activation is {tensor_type.dtype}; expected int8 or uint8"
-    if tensor_type.quantization is None or tensor_type.quantization.axis is None:
-        return ""
-    owner = "block" if tensor_type.quantization.block else "channel"
-    return f"an activation has a scale for each {owner}; expected one scale"
+def only_at_an_end(tensor_type: TensorType) -> bool:
+    """Whether a quantised tensor may only be an input or output of the model, as no operator takes it."""
+    quantization = tensor_type.quantization
+    return tensor_type.dtype in ENDS or (quantization is not None and quantization.axis is not None)
 
 
 def _is_of_channels(tensor_type: TensorType) -> bool:
@@ -136,20 +127,22 @@ def _is_only_dequantized(name: str, view: View) -> bool:
     return all(user.kind in DEQUANTIZERS for user in view.users(name))
 
 
-def unread_reason(operator: Operator, graph: Graph) -> str:
+def unread_quantizer(operator: Operator, graph: Graph) -> CompileError:
     """Why a QuantizeLinear or DequantizeLinear of an activation was left as it is."""
     is_quantize = operator.kind == "onnx.QuantizeLinear"
     tensor_type = graph.tensors[operator.outputs[0] if is_quantize else operator.inputs[0]]
     scale = graph.constants.get(operator.inputs[1])
     if scale is None:
-        return "its scale is computed; expected a constant"
+        return CompileError(operator, "its scale is computed", expected="a constant")
     block = operator.attributes.get("block_size", 0)
-    quantization = Quantization(tuple(map(float, scale.ravel())), (), 0 if scale.size > 1 else None, block)
-    tensor_type = replace(tensor_type, quantization=quantization)
-    reason = only_at_an_end(tensor_type)
+    fact, expected = f"an activation has a scale for each {'block' if block else 'channel'}", "one scale"
+    if tensor_type.dtype in ENDS:
+        fact, expected = f"an activation is {tensor_type.dtype}", "int8 or uint8"
     if tensor_type.dtype in INTEGERS and not block:
-        return f"{reason}, or a Conv before it and an output of the model after it, and one zero point"
-    return f"{reason}; others only go from an input of the model to an output"
+        expected += ", or a Conv before it and an output of the model after it, and one zero point"
+    else:
+        expected += "; others only go from an input of the model to an output"
+    return CompileError(operator, fact, expected=expected)
 
 
 def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quantization:
@@ -158,12 +151,12 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
     has_zero = len(operator.inputs) > 2 and operator.inputs[2] != ""
     zero = view.constant(operator.inputs[2]) if has_zero else np.zeros(() if scale is None else scale.shape, np.int64)
     if scale is None or zero is None:
-        raise CompileError(f"{describe(operator)}: its scale or zero point is computed; expected constants")
+        raise CompileError(operator, "its scale or zero point is computed", expected="constants")
     if not np.all(np.isfinite(scale)) or np.any(scale < 0):
-        raise DamagedModel(f"{describe(operator)}: its scale is {scale.min()}; expected positive numbers")
+        raise DamagedModel(operator, f"its scale is {scale.min()}", expected="positive numbers")
     scales, zeros = tuple(map(float, scale.ravel())), tuple(map(int, zero.ravel()))
     if len(zeros) != len(scales):
-        raise CompileError(f"{describe(operator)}: {len(scales)} scales and {len(zeros)} zero points; expected as many")
+        raise CompileError(operator, f"{len(scales)} scales and {len(zeros)} zero points", expected="as many")
     if len(set(scales)) == 1 and len(set(zeros)) == 1:
         return Quantization(scales[:1], zeros[:1])
     shape = view.type(operator.inputs[0]).shape
@@ -171,8 +164,7 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
     if not -rank <= axis < rank or scale.shape != _shape_of_scales(shape, axis % rank, block):
         of_blocks = f" in blocks of {block}" if block else ""
         raise CompileError(
-            f"{describe(operator)}: {len(scales)} scales do not fit axis {axis} of its input, which is "
-            f"{list(shape)}{of_blocks}"
+            operator, f"{len(scales)} scales do not fit axis {axis} of its input, which is {list(shape)}{of_blocks}"
         )
     return Quantization(scales, zeros, 0 if block == 1 else axis % rank, block)  # blocks of 1 are along every axis
 
@@ -186,4 +178,4 @@ def _shape_of_scales(shape: tuple[int, ...], axis: int, block: int) -> tuple[int
 
 def _require_positive(operator: Operator, quantization: Quantization | None) -> None:
     if quantization is not None and min(quantization.scales) <= 0:
-        raise DamagedModel(f"{describe(operator)}: its scale is {min(quantization.scales)}; expected a positive number")
+        raise DamagedModel(operator, f"its scale is {min(quantization.scales)}", expected="a positive number")

@@ -10,8 +10,16 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, describe, stored_axis, stored_shape
-from tilewright.compiler.nest.nest import BATCH, CHANNEL, COLUMN, ROW
+from tilewright.compiler.graph.graph import (
+    BATCH,
+    CHANNEL,
+    COLUMN,
+    ROW,
+    Operator,
+    Quantization,
+    stored_axis,
+    stored_shape,
+)
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.pools import pooled
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
@@ -28,14 +36,15 @@ def reduction(operator: Operator, view: View) -> Replacement | None:
     if axes is None:
         return Replacement(aliases={operator.outputs[0]: operator.inputs[0]})
     if not 1 <= len(source.shape) <= 4:
-        raise CompileError(f"{describe(operator)}: its operand is {list(source.shape)}; expected up to 4 dimensions")
+        raise CompileError(operator, f"its operand is {list(source.shape)}", expected="up to 4 dimensions")
     along = {stored_axis(axis, len(source.shape)) for axis in axes}
     sizes = stored_shape(source.shape)
     along = {axis for axis in along if sizes[axis] > 1}
     if BATCH in along:
         raise CompileError(
-            f"{describe(operator)}: reduces the dimensions {sorted(axes)} of {list(source.shape)}; expected channels, "
-            "height and width"
+            operator,
+            f"reduces the dimensions {sorted(axes)} of {list(source.shape)}",
+            expected="channels, height and width",
         )
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
     output = operator.outputs[0] if kept == result.shape else view.fresh(f"{operator.outputs[0]}.kept")
@@ -55,7 +64,7 @@ def _axes(operator: Operator, rank: int, view: View) -> set[int] | None:
         attributes.ignore("keepdims")  # shapes tell it
         is_noop = bool(attributes.integer("noop_with_empty_axes", 0))
     if named and constant is None:
-        raise CompileError(f"{describe(operator)}: its axes {named!r} are computed; expected constants")
+        raise CompileError(operator, f"its axes {named!r} are computed", expected="constants")
     if constant is not None:
         given = tuple(map(int, constant.ravel()))
     if not given:

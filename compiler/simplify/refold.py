@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.compiler.graph.graph import Graph, Operator, stored_shape
-from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING
 
 FREE = (*QUANTIZING, "reshape")

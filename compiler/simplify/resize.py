@@ -14,8 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, describe, stored_axis, stored_shape
-from tilewright.compiler.nest.nest import COLUMN, ROW
+from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, stored_axis, stored_shape
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -43,7 +42,7 @@ def resize(operator: Operator, view: View) -> Replacement | None:
         return None
     rank = len(source.shape)
     if rank not in (3, 4):
-        raise CompileError(f"{describe(operator)}: its input has the shape {list(source.shape)}; expected [N, C, H, W]")
+        raise CompileError(operator, f"its input has the shape {list(source.shape)}", expected="[N, C, H, W]")
     with attributes_of(operator) as attributes:
         mode = attributes.text("mode", "nearest")
         nearest = attributes.text("nearest_mode", "round_prefer_floor")
@@ -54,7 +53,7 @@ def resize(operator: Operator, view: View) -> Replacement | None:
         attributes.only("exclude_outside", 0)
         attributes.ignore("cubic_coeff_a", "extrapolation_value")  # of modes that are refused
     if mode not in ("nearest", "linear"):
-        raise CompileError(f"{describe(operator)}: mode = {mode!r} has no lowering; expected 'nearest' or 'linear'")
+        raise CompileError(operator, f"mode = {mode!r} has no lowering", expected="'nearest' or 'linear'")
     transform = _entry(operator, "coordinate_transformation_mode", coordinates, COORDINATES)
     dimensions = _dimensions(operator, source.shape, result.shape, [axis % rank for axis in axes], view)
     places = {axis: _places(transform, dimensions[axis]) for axis in range(SPATIAL, rank)}
@@ -86,9 +85,7 @@ def _entry(
     operator: Operator, attribute: str, name: str, table: Mapping[str, Callable[..., np.float32]]
 ) -> Callable[..., np.float32]:
     if name not in table:
-        raise CompileError(
-            f"{describe(operator)}: {attribute} = {name!r} has no lowering; expected {', '.join(map(repr, table))}"
-        )
+        raise CompileError(operator, f"{attribute} = {name!r} has no lowering", expected=", ".join(map(repr, table)))
     return table[name]
 
 
@@ -102,9 +99,9 @@ def _dimensions(
         for axis, (size, resized) in enumerate(zip(before, after, strict=True))
     ]
     if any(d.resized < 1 or not d.scale > 0 for d in dimensions):
-        raise CompileError(f"{describe(operator)}: resizes to {list(after)}; expected positive sizes and scales")
+        raise CompileError(operator, f"resizes to {list(after)}", expected="positive sizes and scales")
     if any(d.size != d.resized or d.scale != 1 for d in dimensions[:SPATIAL]):
-        raise CompileError(f"{describe(operator)}: resizes batches or channels; expected height and width")
+        raise CompileError(operator, "resizes batches or channels", expected="height and width")
     return dimensions
 
 
@@ -115,9 +112,9 @@ def _scales(operator: Operator, axes: Sequence[int], view: View) -> dict[int, fl
         return {}
     value = view.constant(name)
     if value is None:
-        raise CompileError(f"{describe(operator)}: its scales {name!r} are computed; expected constants")
+        raise CompileError(operator, f"its scales {name!r} are computed", expected="constants")
     if value.size not in (0, len(axes)):
-        raise CompileError(f"{describe(operator)}: {value.size} scales for {len(axes)} dimensions; expected one each")
+        raise CompileError(operator, f"{value.size} scales for {len(axes)} dimensions", expected="one each")
     return dict(zip(axes, map(float, value.ravel()), strict=False))
 
 
@@ -185,8 +182,9 @@ def _weights(operator: Operator, places: Sequence[np.float32], size: int) -> tup
         beyond = Fraction(inside - first).limit_denominator(LARGEST_DENOMINATOR)
         if abs(float(beyond) - (inside - first)) > WEIGHT_TOLERANCE:
             raise CompileError(
-                f"{describe(operator)}: a weight of {inside - first:g} is no fraction of small whole numbers; expected "
-                "a resize by whole factors"
+                operator,
+                f"a weight of {inside - first:g} is no fraction of small whole numbers",
+                expected="a resize by whole factors",
             )
         found += (first, beyond.denominator - beyond.numerator, beyond.numerator)
     return tuple(found)

@@ -109,7 +109,7 @@ def rewrite(graph: Graph, rules: Rules, blame: Blame = RAISING) -> Graph:
         if changed is None:
             return graph
         graph = changed
-    raise CompileError(f"{graph.name}: simplification does not come to an end")
+    raise CompileError(graph.name, "simplification does not come to an end")
 
 
 def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:

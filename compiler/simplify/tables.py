@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
-from tilewright.compiler.nest.nest import CHANNEL
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import Operator, Quantization, describe
+from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
@@ -35,9 +35,9 @@ def conv_transpose(operator: Operator, view: View) -> Replacement | None:
     source, result = view.type(operator.inputs[0]).shape, view.type(operator.outputs[0]).shape
     rank = weights.values.ndim - 2
     if rank not in (1, 2) or len(source) != rank + 2:
-        raise CompileError(f"{describe(operator)}: its input has the shape {list(source)}; expected [N, C, H, W]")
+        raise CompileError(operator, f"its input has the shape {list(source)}", expected="[N, C, H, W]")
     if len(result) != len(source):
-        raise CompileError(f"{describe(operator)}: its result is {list(result)}; expected an output_shape that fits")
+        raise CompileError(operator, f"its result is {list(result)}", expected="an output_shape that fits")
     spread = _read(operator, weights.values.shape, source, result)
     name, change = stored_weights(_as_kernels(operator, weights, spread.group, rank), f"{operator.name}.weight", view)
     attributes = {
@@ -64,24 +64,23 @@ def _read(operator: Operator, weights: tuple[int, ...], source: tuple[int, ...],
         auto_pad = attributes.text("auto_pad", "NOTSET")
         extra = attributes.integers("output_padding") or (0,) * rank
         shape = attributes.integers("output_shape")
-    who = describe(operator)
     if given != kernel:
-        raise CompileError(f"{who}: kernel_shape = {list(given)}, the weights have {list(weights)}")
+        raise CompileError(operator, f"kernel_shape = {list(given)}, the weights have {list(weights)}")
     if min(*strides, *dilations) < 1 or (len(strides), len(dilations), len(pads)) != (rank, rank, 2 * rank):
-        raise CompileError(f"{who}: strides, dilations or pads do not fit {rank} spatial dimensions")
+        raise CompileError(operator, f"strides, dilations or pads do not fit {rank} spatial dimensions")
     if group < 1 or source[1] != weights[0] or source[1] % group:
-        raise CompileError(f"{who}: {source[1]} channels in {group} groups do not fit its weights, {list(weights)}")
+        raise CompileError(operator, f"{source[1]} channels in {group} groups do not fit its weights, {list(weights)}")
     if len(extra) != rank or not all(0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
-        raise CompileError(f"{who}: output_padding = {list(extra)}; expected less than the stride or the dilation")
+        raise CompileError(operator, f"output_padding = {list(extra)}", expected="less than the stride or the dilation")
     if auto_pad not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
-        raise CompileError(f"{who}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID")
+        raise CompileError(operator, f"auto_pad = {auto_pad!r}", expected="NOTSET, SAME_UPPER, SAME_LOWER, VALID")
     crops = (0,) * rank if auto_pad == "VALID" else pads[:rank]
     if shape is not None or auto_pad.startswith("SAME"):
         sizes = zip(source[SPATIAL:], result[SPATIAL:], kernel, strides, dilations, extra, strict=True)
         totals = [max(0, (i - 1) * s + e + (k - 1) * d + 1 - o) for i, o, k, s, d, e in sizes]
         crops = tuple(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals)
     if min(crops) < 0:
-        raise CompileError(f"{who}: pads = {list(pads)}; expected no negative padding")
+        raise CompileError(operator, f"pads = {list(pads)}", expected="no negative padding")
     return _Spread(group, strides, dilations, crops)
 
 
@@ -100,6 +99,4 @@ def _as_kernels(operator: Operator, weights: Weights, group: int, rank: int) -> 
         scales = tuple(scale for scale in quantization.scales for _ in range(outputs))
         zeros = tuple(zero for zero in quantization.zero_points for _ in range(outputs))
         return Weights(values, replace(quantization, scales=scales, zero_points=zeros))
-    raise CompileError(
-        f"{describe(operator)}: its weights have scales along another dimension than the output channels, axis 1"
-    )
+    raise CompileError(operator, "its weights have scales along another dimension than the output channels, axis 1")

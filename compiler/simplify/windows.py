@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TensorType, describe
+from tilewright.compiler.graph.graph import TensorType
 from tilewright.compiler.simplify.attributes import Attributes
 
 SPATIAL = 2
@@ -31,24 +31,22 @@ def read_window(attributes: Attributes, kernel: tuple[int, ...], source: TensorT
     """The window of a Conv or pool from its attributes; one spatial dimension is taken as the width."""
     operator, rank = attributes.operator, len(kernel)
     if rank not in (1, 2) or len(source.shape) != rank + 2:
-        raise CompileError(f"{describe(operator)}: its input has the shape {list(source.shape)}; expected [N, C, H, W]")
+        raise CompileError(operator, f"its input has the shape {list(source.shape)}", expected="[N, C, H, W]")
     ones = (1,) * rank
     strides = attributes.integers("strides") or ones
     dilations = attributes.integers("dilations") or ones
     pads = attributes.integers("pads") or (0,) * (2 * rank)
     auto_pad = attributes.text("auto_pad", "NOTSET")
     if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank or min(*strides, *dilations) < 1:
-        raise CompileError(f"{describe(operator)}: strides, dilations or pads do not fit {rank} spatial dimensions")
+        raise CompileError(operator, f"strides, dilations or pads do not fit {rank} spatial dimensions")
     if min(pads) < 0:
-        raise CompileError(f"{describe(operator)}: pads = {list(pads)}; expected no negative padding")
+        raise CompileError(operator, f"pads = {list(pads)}", expected="no negative padding")
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         pads = _same_pads(auto_pad, kernel, strides, dilations, source.shape[SPATIAL:], result.shape[SPATIAL:])
     elif auto_pad == "VALID":
         pads = (0,) * (2 * rank)
     elif auto_pad != "NOTSET":
-        raise CompileError(
-            f"{describe(operator)}: auto_pad = {auto_pad!r}; expected NOTSET, SAME_UPPER, SAME_LOWER, VALID"
-        )
+        raise CompileError(operator, f"auto_pad = {auto_pad!r}", expected="NOTSET, SAME_UPPER, SAME_LOWER, VALID")
     height = (1,) * (2 - rank)
     no_pad = (0,) * (2 - rank)
     begin, end = no_pad + pads[:rank], no_pad + pads[rank:]

@@ -19,10 +19,10 @@ def attribute(operation: Operation, name: str, kind: type) -> Any:
 
 def entry(values: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     if name not in values:
-        raise CompileError(f"{where}: attribute {name} is missing")
+        raise CompileError(where, f"attribute {name} is missing")
     value = values[name]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
-        raise CompileError(f"{where}: attribute {name} is {value!r}; expected {kind.__name__}")
+        raise CompileError(where, f"attribute {name} is {value!r}", expected=f"{kind.__name__}")
     return value
 
 
@@ -31,7 +31,7 @@ def strings(operation: Operation, name: str) -> tuple[str, ...]:
     values = attribute(operation, name, tuple)
     for value in values:
         if not isinstance(value, str):
-            raise CompileError(f"{operation.name}: attribute {name} holds {value!r}; expected strings")
+            raise CompileError(operation.name, f"attribute {name} holds {value!r}", expected="strings")
     return tuple(values)
 
 
@@ -55,24 +55,24 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
 
 def parse_tensor(value: Any) -> Tensor:
     if not isinstance(value, Mapping):
-        raise CompileError(f"tensor: came {value!r}; expected a dictionary")
+        raise CompileError("tensor", f"came {value!r}", expected="a dictionary")
 
-    def part(name: str, kind: type) -> Any:
+    def read(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")
 
-    windows, scales = part("windows", tuple), part("scales", dict)
+    windows, scales = read("windows", tuple), read("scales", dict)
     return Tensor(
-        name=part("name", str),
-        shape=part("shape", tuple),
-        stored=part("stored", tuple),
-        dtype=part("dtype", str),
-        scale=part("scale", float),
-        zero_point=part("zero_point", int),
-        offset=part("offset", int),
-        lanes=part("lanes", int),
-        axes=part("axes", tuple),
+        name=read("name", str),
+        shape=read("shape", tuple),
+        stored=read("stored", tuple),
+        dtype=read("dtype", str),
+        scale=read("scale", float),
+        zero_point=read("zero_point", int),
+        offset=read("offset", int),
+        lanes=read("lanes", int),
+        axes=read("axes", tuple),
         windows=Windows.from_numbers(windows) if windows else None,
-        integers=part("integers", str),
+        integers=read("integers", str),
         scales=_parse_scales(scales) if scales else None,
     )
 
@@ -82,5 +82,4 @@ def _scales_attribute(scales: Scales) -> dict[str, Any]:
 
 
 def _parse_scales(value: Mapping[str, Any]) -> Scales:
-    parts = {name: entry(value, name, tuple, "scales") for name in ("box", "values", "zero_points")}
-    return Scales(**parts)
+    return Scales(**{name: entry(value, name, tuple, "scales") for name in ("box", "values", "zero_points")})

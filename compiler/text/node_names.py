@@ -32,5 +32,5 @@ def print_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
 
 def parse_nodes(texts: Iterable[str]) -> tuple[str, ...]:
     """What `print_nodes` printed."""
-    parts = (text.partition(" ") for text in texts)
-    return tuple(OnnxNode(name, op_type) if op_type else name for op_type, _, name in parts)
+    words = (text.partition(" ") for text in texts)
+    return tuple(OnnxNode(name, op_type) if op_type else name for op_type, _, name in words)

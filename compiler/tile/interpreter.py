@@ -61,8 +61,9 @@ def _storage(program: TileProgram, buffer: TileBuffer, regions: Mapping[str, Byt
     region = regions[buffer.place][buffer.offset : buffer.offset + buffer.size]
     if len(region) != buffer.size:
         raise CompileError(
-            f"buffer {buffer.name}: bytes {buffer.offset} to {buffer.offset + buffer.size} of {buffer.place}, "
-            f"which has {len(regions[buffer.place])}"
+            f"buffer {buffer.name}",
+            f"bytes {buffer.offset} to {buffer.offset + buffer.size} of {buffer.place}, which has "
+            f"{len(regions[buffer.place])}",
         )
     return region
 
@@ -115,8 +116,9 @@ class _Run:
         size = len(self.buffers[base.buffer])
         if int(words.min()) < 0 or int(words.max()) >= size:
             raise CompileError(
-                f"{self.where}: {operand.name} touches words {int(words.min())} to {int(words.max())} "
-                f"of {base.buffer}, which has {size}"
+                self.where,
+                f"{operand.name} touches words {int(words.min())} to {int(words.max())} of {base.buffer}, which has "
+                f"{size}",
             )
         return words
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
-from tilewright.compiler.text.mlir import Block, Operation, parse_operation, print_operation, shaped_type
+from tilewright.compiler.text.mlir import Block, Operation, shaped_type
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer
@@ -51,10 +53,10 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
     """
     whole = parse_operation(text)
     if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
         name = attribute(whole, "machine", str)
-        raise CompileError(f"the text is for machine {name}, whose description differs from {machine.name}'s")
+        raise CompileError(fact=f"the text is for machine {name}, whose description differs from {machine.name}'s")
     inside = whole.region.operations
     buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
     operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
@@ -105,7 +107,7 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
 
 def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
     if len(operation.results) != 1:
-        raise CompileError(f"{BUFFER} gives {len(operation.results)} values; expected one")
+        raise CompileError(fact=f"{BUFFER} gives {len(operation.results)} values", expected="one")
     name = operation.results[0]
     offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
     size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
@@ -118,7 +120,7 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     names = attribute(operation, "operands", tuple)
     offsets = attribute(operation, "offsets", tuple)
     if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
-        raise CompileError(f"{operation.name}: operands are {', '.join(names)}; expected {', '.join(expected)}")
+        raise CompileError(operation.name, f"operands are {', '.join(names)}", expected=", ".join(expected))
     bases = {
         name: BufferAddress(buffer, offset)
         for name, buffer, offset in zip(names, operation.operands, offsets, strict=True)

@@ -155,7 +155,7 @@ class _Lowering:
         room = self._room(shape, residency.words[position])
         if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
             if room[home].free < self._machine.memories[home].depth // 2:
-                raise CompileError(f"{describe(nest)}: tensors on chip leave less than half of {home} to tiles")
+                raise CompileError(describe(nest), f"tensors on chip leave less than half of {home} to tiles")
         return choose_tile(shape, self._machine, room, self._options)
 
     def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:

@@ -185,8 +185,10 @@ def _unroll(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
     if not candidates:
         trips = " × ".join(str(loop.trip) for loop in loops)
         raise CompileError(
-            f"{of.mnemonic}: a reduction over {trips} words does not fit its reduce loops "
-            f"({', '.join(f'{own.name}: {1 << own.bits}' for own in of.loops if own.is_reduce)}); give them more bits"
+            of.mnemonic,
+            f"a reduction over {trips} words does not fit its reduce loops "
+            f"({', '.join(f'{own.name}: {1 << own.bits}' for own in of.loops if own.is_reduce)})",
+            remedy="give them more bits",
         )
     position = min(candidates, key=lambda p: (loops[p].is_reduce, loops[p].trip))
     rest = _pack(of, _simplify((*loops[:position], *loops[position + 1 :])))

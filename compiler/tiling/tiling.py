@@ -410,8 +410,8 @@ def _too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], wor
         for name, wanted in wants.items()
     ]
     changes = " ".join(f"--set {larger_memory(machine, name, depth)}" for name, depth in depths.items())
-    fact = f"{describe(shape.cover.nest)}: its smallest tile needs {', and '.join(parts)}"
-    return TooSmall(fact, depths, f"try {changes}")
+    fact = f"its smallest tile needs {', and '.join(parts)}"
+    return TooSmall(describe(shape.cover.nest), fact, depths, f"try {changes}")
 
 
 def _depth_for(memory: Memory, room: Room, wanted: int) -> int:

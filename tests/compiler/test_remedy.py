@@ -51,7 +51,7 @@ def test_enlarges_each_memory_until_all_steps_pass_and_no_further() -> None:
     def attempt(machine: Machine) -> None:
         for name, least, asks in needs:
             if machine.memories[name].depth < least:
-                raise TooSmall(f"{name} is too small", {name: asks}, "no remedy")
+                raise TooSmall(name, "is too small", {name: asks}, "no remedy")
 
     small = small_tiny8({"act": 5, "wgt": 8, "acc": 2})
     with pytest.raises(TooSmall) as failure:
@@ -63,10 +63,10 @@ def test_enlarges_each_memory_until_all_steps_pass_and_no_further() -> None:
 
 def test_what_no_memory_makes_up_for_is_not_answered_with_one() -> None:
     def attempt(machine: Machine) -> None:
-        raise TooSmall("act is too small", {"act": machine.memories["act"].depth + 1}, "no remedy")
+        raise TooSmall("act", "is too small", {"act": machine.memories["act"].depth + 1}, "no remedy")
 
     with pytest.raises(CompileError):
-        enough(small_tiny8({"act": 5}), TooSmall("act is too small", {"act": 6}, "no remedy"), attempt)
+        enough(small_tiny8({"act": 5}), TooSmall("act", "is too small", {"act": 6}, "no remedy"), attempt)
 
 
 def block(machine: Machine, memory: str) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.compiler.models import random_inputs, rescaled, run_onnx
 from tilewright.api import compile
-from tilewright.compiler.partition.probes import RESULT_SCALE, Probe, probe_model
+from tilewright.compiler.partition.probe_model import RESULT_SCALE, Probe, probe_model
 from tilewright.compiler.partition.support import Support, probe_of
 from tilewright.isa.machine.machine import Machine
 

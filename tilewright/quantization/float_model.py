@@ -11,15 +11,14 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.importers.input_shapes import Shapes, dimensions
-from tilewright.compiler.importers.onnx_import import opset_of
+from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights
-from tilewright.quantization.reason import first_line
 
 Model = str | Path | bytes | onnx.ModelProto
 """A file's path, its content, or the model in it."""
@@ -92,13 +91,16 @@ def is_quantized(model: onnx.ModelProto) -> bool:
 
 def _require_float(model: onnx.ModelProto, name: str) -> None:
     if is_quantized(model):
-        raise CompileError(f"{name}: is quantised already; expected a float model. Compile it as it is")
+        raise CompileError(name, "is quantised already", expected="a float model", remedy="Compile it as it is")
     types = [(tensor.name, tensor.data_type) for tensor in model.graph.initializer]
     types += [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
     for tensor, element in types:
         if element in WIDER_FLOATS:
             raise CompileError(
-                f"{name}: tensor {tensor!r} is {WIDER_FLOATS[element]}; expected float32. Export the model in float32"
+                name,
+                f"tensor {tensor!r} is {WIDER_FLOATS[element]}",
+                expected="float32",
+                remedy="Export the model in float32",
             )
 
 
@@ -124,8 +126,9 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
             model = onnx.version_converter.convert_version(model, wanted)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
             raise CompileError(
-                f"{name}: cannot be converted from opset {opset} to {wanted}: {first_line(error)}; expected a model "
-                f"of opset {OLDEST_OPSET} to {NEWEST_OPSET}"
+                name,
+                f"cannot be converted from opset {opset} to {wanted}: {first_line(error)}",
+                expected=f"a model of opset {OLDEST_OPSET} to {NEWEST_OPSET}",
             ) from error
     return model
 
@@ -142,7 +145,7 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise CompileError(f"{name}: shapes do not fit: {first_line(error)}") from error
+        raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
 def _input(value: onnx.ValueInfoProto) -> Input:

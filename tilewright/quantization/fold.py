@@ -16,8 +16,7 @@ from onnx_ir.passes.common import IdentityEliminationPass
 from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
-from tilewright.compiler.errors import CompileError
-from tilewright.quantization.reason import first_line
+from tilewright.compiler.errors import CompileError, first_line
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""
@@ -32,7 +31,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         IdentityEliminationPass()(folded)
         result: onnx.ModelProto = ir.to_proto(folded)
     except Exception as error:  # whatever its rules raise
-        raise CompileError(f"{name}: cannot be prepared for quantising: {first_line(error)}") from error
+        raise CompileError(name, f"cannot be prepared for quantising: {first_line(error)}") from error
     _restore_names(result, model)
     return result
 

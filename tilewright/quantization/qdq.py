@@ -18,14 +18,13 @@ import onnx_ir as ir
 from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
 from tilewright.quantization.ranges import Range
-from tilewright.quantization.reason import first_line
 
 ACTIVATIONS = ("int8", "uint8")
 
@@ -62,7 +61,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     quantized = [node for node in model.graph.node if _is_quantized(node, constants)]
     if not quantized:
-        raise CompileError(f"{name}: nothing in it can be quantised; the operators that can: {_listed()}")
+        raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
@@ -96,7 +95,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
             quantizer.quantize_model()
             return _finished(quantizer.model.model)
         except Exception as error:  # whatever its operators' quantisers raise
-            raise CompileError(f"{name}: ONNX Runtime cannot quantise it: {first_line(error)}") from error
+            raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
 
 
 def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) -> dict[str, str]:

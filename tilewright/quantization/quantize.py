@@ -99,6 +99,8 @@ def _require_same_function(model: FloatModel, samples: Samples) -> None:
     ]
     if wrong:
         raise CompileError(
-            f"{model.name}: preparing it for quantising changes its output {wrong[0]!r}; expected the same results. "
-            "Simplify the model before, for example with onnxscript.optimizer.optimize"
+            model.name,
+            f"preparing it for quantising changes its output {wrong[0]!r}",
+            expected="the same results",
+            remedy="Simplify the model before, for example with onnxscript.optimizer.optimize",
         )

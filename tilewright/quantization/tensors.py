@@ -8,9 +8,8 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import CompileError, first_line
 from tilewright.errors import InputError
-from tilewright.quantization.reason import first_line
 from tilewright.quantization.samples import Feed
 
 
@@ -48,7 +47,7 @@ def _session(model: onnx.ModelProto, name: str) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise CompileError(f"{name}: ONNX Runtime cannot run it: {first_line(error)}") from error
+        raise CompileError(name, f"ONNX Runtime cannot run it: {first_line(error)}") from error
 
 
 def _with_outputs(model: onnx.ModelProto, wanted: Sequence[str]) -> onnx.ModelProto:

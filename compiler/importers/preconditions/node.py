@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tilewright.compiler.errors import DamagedModel
+from tilewright.compiler.errors import DamagedModel, NodeName
 
 Shape = tuple[int, ...]
 
@@ -51,7 +51,7 @@ class Node:
             self.refuse(fact, expected)
 
     def refuse(self, fact: str, expected: str) -> NoReturn:
-        error = DamagedModel(f"node {self.name!r} ({self.operator}): {fact}; expected {expected}")
+        error = DamagedModel(NodeName(self.name, self.operator), fact, expected=expected)
         error.nodes = (self.name,)
         raise error
 

@@ -80,7 +80,7 @@ def softmax(operation: Operation) -> None:
     layout, beta = writer.layout_of(source), operation.number("beta")
     value, rank = writer.real(source, layout), len(operation.shape(source))
     if rank == 0 or not beta > 0:
-        raise operation.error(f"of {rank} dimensions with beta = {beta} has no lowering; expected beta > 0")
+        raise operation.error(f"of {rank} dimensions with beta = {beta} has no lowering", expected="beta > 0")
     if beta != 1:
         value = writer.node("Mul", value, writer.number(beta))
     operation.write(writer.node("Softmax", value, axis=to_file(rank, layout)[-1]), layout)

@@ -24,12 +24,12 @@ def try_fold(operation: Operation) -> bool:
         values: list[NDArray[Any]] = [np.array(operation.shape(operation.input(0)), np.int64)]
     elif all(index in writer.constants for index in indices):
         values = [writer.constants[index] for index in operation.inputs]
-        if kind in OF_INTEGERS and any(value.dtype.name not in INTEGERS for value in values):
+        if kind in ON_INDICES and any(value.dtype.name not in INDEX_TYPES for value in values):
             return False
     else:
         return False
     output = operation.tensor(operation.output)
-    if kind != "DEQUANTIZE" and output.dtype.name not in INTEGERS:
+    if kind != "DEQUANTIZE" and output.dtype.name not in INDEX_TYPES:
         return False
     try:
         folded = rule(values, operation)
@@ -73,10 +73,10 @@ def _strided_slice(values: Values, operation: Operation) -> NDArray[Any]:
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)
-    starts, ends, shrinks = (operation.integer(f"{of}_mask") for of in ("begin", "end", "shrink_axis"))
+    starts, ends, shrinks = (operation.integer(f"{name}_mask") for name in ("begin", "end", "shrink_axis"))
     value, *indices = values
     index: list[Any] = []
-    for axis, (first, last, step) in enumerate(zip(*(map(int, of) for of in indices), strict=True)):
+    for axis, (first, last, step) in enumerate(zip(*(map(int, numbers) for numbers in indices), strict=True)):
         if shrinks >> axis & 1:
             index.append(first)
         else:
@@ -105,18 +105,18 @@ def _product(values: Values, operation: Operation) -> NDArray[Any]:
 
 
 def _dequantize(values: Values, operation: Operation) -> NDArray[Any]:
-    """Of float16, or of integers with their scales."""
+    """The real values of float16 numbers, or of integers with their scales."""
     value, by = values[0], operation.tensor(operation.input(0)).quantized
     if by is None:
         return value.astype(np.float32)
     shape = [1] * value.ndim
     if by.axis is not None:
         shape[by.axis] = len(by.scales)
-    scales, zeros = (np.array(of, np.float32).reshape(shape) for of in (by.scales, by.zero_points))
+    scales, zeros = (np.array(numbers, np.float32).reshape(shape) for numbers in (by.scales, by.zero_points))
     return ((value.astype(np.float32) - zeros) * scales).reshape(value.shape)
 
 
-INTEGERS = ("int32", "int64")
+INDEX_TYPES = ("int32", "int64")
 """Element types of shapes, axes and the like."""
 
 RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
@@ -139,7 +139,7 @@ RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
 }
 """Operator → how it is computed of constants, the file's elements in the file's order."""
 
-OF_INTEGERS = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
+ON_INDICES = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
 
 FOLDED_ONLY = {
     "SHAPE": "ShapeOptions",

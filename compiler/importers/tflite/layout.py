@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 Item = TypeVar("Item")
 
@@ -17,6 +17,16 @@ class Layout(Enum):
 
     LAST = "channels last"
     FIRST = "channels first"
+
+    @property
+    def other(self) -> Layout:
+        match self:
+            case Layout.LAST:
+                return Layout.FIRST
+            case Layout.FIRST:
+                return Layout.LAST
+            case _:
+                assert_never(self)
 
 
 def to_stored(rank: int, layout: Layout) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ def squeeze(operation: Operation) -> None:
     axes = {operation.axis(axis, len(shape)) for axis in operation.list_of_integers("squeeze_dims")}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
     expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    _require_result(operation, expected)
+    require_result(operation, expected)
     _reshape(operation)
 
 
@@ -39,9 +39,9 @@ def expand_dims(operation: Operation) -> None:
     shape = operation.shape(operation.input(0))
     axes = operation.writer.integers(operation.input(1), "the axis")
     if len(axes) != 1:
-        raise operation.error(f"names {len(axes)} axes; expected 1")
+        raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape) + 1)
-    _require_result(operation, (*shape[:axis], 1, *shape[axis:]))
+    require_result(operation, (*shape[:axis], 1, *shape[axis:]))
     _reshape(operation)
 
 
@@ -65,7 +65,7 @@ def transpose(operation: Operation) -> None:
     shape, rank = operation.shape(source), len(operation.shape(source))
     permutation = operation.writer.integers(operation.input(1), "a permutation")
     if sorted(permutation) != list(range(rank)):
-        raise operation.error(f"its permutation is {list(permutation)}; expected each of {rank} dimensions once")
+        raise operation.error(f"its permutation is {list(permutation)}", expected=f"each of {rank} dimensions once")
     before = writer.layout_of(source)
     there = stored(shape, before)
     orders = {
@@ -86,13 +86,13 @@ def _fits(listed: Sequence[int], shape: Sequence[int]) -> bool:
     return len(listed) == len(shape) and all(a in (-1, b) for a, b in zip(listed, shape, strict=True))
 
 
-def _require_result(operation: Operation, expected: tuple[int, ...]) -> None:
+def require_result(operation: Operation, expected: tuple[int, ...]) -> None:
     result = operation.shape(operation.output)
     if result != expected:
         raise operation.error(f"gives {list(expected)}; its result is {list(result)} in the file")
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
+# -- pieces ------------------------------------------------------------------------------------------------------------
 
 
 def slice_(operation: Operation) -> None:
@@ -102,19 +102,20 @@ def slice_(operation: Operation) -> None:
     sizes = operation.writer.integers(operation.input(2), "the sizes")
     if len(first) != len(shape) or len(sizes) != len(shape):
         raise operation.error(f"has {len(first)} first indices and {len(sizes)} sizes for {len(shape)} dimensions")
-    last = tuple(of if size == -1 else begin + size for of, begin, size in zip(shape, first, sizes, strict=True))
-    for of, begin, end in zip(shape, first, last, strict=True):
-        if not 0 <= begin < end <= of:
-            raise operation.error(f"takes {begin} … {end} of a dimension of {of}")
+    spans = zip(shape, first, sizes, strict=True)
+    last = tuple(length if size == -1 else begin + size for length, begin, size in spans)
+    for length, begin, end in zip(shape, first, last, strict=True):
+        if not 0 <= begin < end <= length:
+            raise operation.error(f"takes {begin} … {end} of a dimension of {length}")
     _slice(operation, [range(begin, end) for begin, end in zip(first, last, strict=True)])
 
 
 def strided_slice(operation: Operation) -> None:
-    """Inputs: elements, first and last index and step of each dimension; a bit of a mask is of one dimension."""
+    """Inputs: elements, first and last index and step of each dimension; each bit of a mask stands for a dimension."""
     operation.only("ellipsis_mask", 0)
     operation.only("new_axis_mask", 0)
     operation.only("offset", False)
-    starts, ends, shrinks = (operation.integer(f"{of}_mask") for of in ("begin", "end", "shrink_axis"))
+    starts, ends, shrinks = (operation.integer(f"{name}_mask") for name in ("begin", "end", "shrink_axis"))
     shape = operation.shape(operation.input(0))
     first, last, steps = (operation.writer.integers(operation.input(i), "the indices") for i in (1, 2, 3))
     if not len(first) == len(last) == len(steps) <= len(shape) or 0 in steps:
@@ -141,8 +142,8 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
     """The elements at these indices; the dimensions `gone` have one index each and vanish."""
     writer, source, gone = operation.writer, operation.input(0), gone or set()
     rank = len(ranges)
-    expected = tuple(len(of) for axis, of in enumerate(ranges) if axis not in gone)
-    _require_result(operation, expected)
+    expected = tuple(len(indices) for axis, indices in enumerate(ranges) if axis not in gone)
+    require_result(operation, expected)
     layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
     value = writer.real(source, layout)
     shape = operation.shape(source)
@@ -162,7 +163,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
 
 
 def split(operation: Operation) -> None:
-    """Inputs: an axis, elements. Equal parts."""
+    """Inputs: an axis, elements. Equal pieces."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     axis, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
     if count != len(outputs):
@@ -171,7 +172,7 @@ def split(operation: Operation) -> None:
 
 
 def split_v(operation: Operation) -> None:
-    """Inputs: elements, the sizes of the parts, an axis."""
+    """Inputs: elements, the sizes of the pieces, an axis."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
     sizes = operation.writer.integers(operation.input(1), "the sizes")
     if not count == len(outputs) == len(sizes):
@@ -182,16 +183,16 @@ def split_v(operation: Operation) -> None:
 def _split(operation: Operation, source: int, axes: tuple[int, ...]) -> None:
     writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
     if len(axes) != 1:
-        raise operation.error(f"names {len(axes)} axes; expected 1")
+        raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape))
     shapes = [operation.shape(output) for output in outputs]
-    if any(len(of) != len(shape) for of in shapes) or sum(of[axis] for of in shapes) != shape[axis]:
+    if any(len(piece) != len(shape) for piece in shapes) or sum(piece[axis] for piece in shapes) != shape[axis]:
         raise operation.error(
-            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(of)) for of in shapes)}"
+            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(piece)) for piece in shapes)}"
         )
     layout = writer.layout_of(source)
     stored_axis = to_file(len(shape), layout)[axis]
-    sizes = writer.int64([of[axis] for of in shapes])
+    sizes = writer.int64([piece[axis] for piece in shapes])
     base = operation.tensor(source).name
     values = writer.nodes_outputs("Split", (writer.real(source, layout), sizes), len(outputs), base, axis=stored_axis)
     for output, value in zip(outputs, values, strict=True):
@@ -221,7 +222,7 @@ def pad_v2(operation: Operation) -> None:
     index, writer = operation.input(2), operation.writer
     value = writer.value_of(index, "a padding value")
     if value.size != 1:
-        raise operation.error(f"is {list(value.shape)}; expected one value", index)
+        raise operation.error(f"is {list(value.shape)}", index, expected="one value")
     number = float(value.ravel()[0])
     if not writer.is_real(index):
         by = operation.tensor(index).quantized
@@ -235,82 +236,20 @@ def _pad(operation: Operation, value: float) -> None:
     rank = len(operation.shape(source))
     pads = writer.value_of(operation.input(1), "padding")
     if pads.shape != (rank, 2) or pads.dtype.kind != "i" or pads.min(initial=0) < 0:
-        raise operation.error(f"its padding is {pads.tolist()}; expected two numbers of 0 or more for each dimension")
+        raise operation.error(f"its padding is {pads.tolist()}", expected="two numbers of 0 or more for each dimension")
     layout = writer.layout_of(source)
-    before, after = (stored([int(of) for of in pads[:, side]], layout) for side in (0, 1))
+    before, after = (stored([int(count) for count in pads[:, side]], layout) for side in (0, 1))
     padded = writer.node("Pad", writer.real(source, layout), writer.int64([*before, *after]), writer.number(value))
     operation.write(padded, layout)
 
 
-# -- images ------------------------------------------------------------------------------------------------------------
-
-
-def space_to_depth(operation: Operation) -> None:
-    _blocks(operation, "SpaceToDepth")
-
-
-def depth_to_space(operation: Operation) -> None:
-    """Channels are [block row, block column, channel], as in ONNX's mode DCR."""
-    _blocks(operation, "DepthToSpace")
-
-
-def _blocks(operation: Operation, op_type: str) -> None:
-    operation.require_rank(operation.input(0), 4)
-    size = operation.positive("block_size")
-    image = operation.writer.real(operation.input(0), Layout.FIRST)
-    operation.write(operation.writer.node(op_type, image, blocksize=size), Layout.FIRST)
-
-
-def resize_nearest_neighbor(operation: Operation) -> None:
-    """Source index: floor(i · scale), with corners aligned round(i · scale), of pixel centres floor((i + ½) · scale).
-
-    ONNX's coordinate of a centre is (i + ½) · scale - ½, which rounded with ties up is the last of these.
-    """
-    nearest = {"asymmetric": "floor", "align_corners": "round_prefer_ceil", "half_pixel": "round_prefer_ceil"}
-    mode = _coordinates(operation)
-    _resize(operation, "nearest", mode, nearest_mode=nearest[mode])
-
-
-def resize_bilinear(operation: Operation) -> None:
-    _resize(operation, "linear", _coordinates(operation))
-
-
-def _coordinates(operation: Operation) -> str:
-    """ONNX's name of how results' coordinates map to the image's."""
-    is_aligned, has_centres = operation.flag("align_corners"), operation.flag("half_pixel_centers")
-    if is_aligned and has_centres:
-        raise operation.error("align_corners and half_pixel_centers are both set; expected one of them")
-    return "align_corners" if is_aligned else "half_pixel" if has_centres else "asymmetric"
-
-
-def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str) -> None:
-    """Inputs: image, the result's height and width."""
-    writer, image = operation.writer, operation.input(0)
-    batch, _, _, channels = operation.require_rank(image, 4)
-    size = writer.integers(operation.input(1), "the size")
-    if len(size) != 2 or min(size) < 1:
-        raise operation.error(f"its size is {list(size)}; expected height and width")
-    _require_result(operation, (batch, *size, channels))
-    value = writer.node(
-        "Resize",
-        writer.real(image, Layout.FIRST),
-        "",
-        "",
-        writer.int64([batch, channels, *size]),
-        mode=mode,
-        coordinate_transformation_mode=coordinates,
-        **attributes,
-    )
-    operation.write(value, Layout.FIRST)
-
-
-MOVES = {
+REARRANGEMENTS = {
     # shapes
     "RESHAPE": Row(reshape, "ReshapeOptions", (1, 2), keeps_scale=True),
     "SQUEEZE": Row(squeeze, "SqueezeOptions", keeps_scale=True),
     "EXPAND_DIMS": Row(expand_dims, "ExpandDimsOptions", (2, 2), keeps_scale=True),
     "TRANSPOSE": Row(transpose, "TransposeOptions", (2, 2), keeps_scale=True),
-    # parts
+    # pieces
     "SLICE": Row(slice_, "SliceOptions", (3, 3), keeps_scale=True),
     "STRIDED_SLICE": Row(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
     "SPLIT": Row(split, "SplitOptions", (2, 2), keeps_scale=True),
@@ -319,9 +258,4 @@ MOVES = {
     # padding
     "PAD": Row(pad, "PadOptions", (2, 2), keeps_scale=True),
     "PADV2": Row(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),
-    # images
-    "SPACE_TO_DEPTH": Row(space_to_depth, "SpaceToDepthOptions", keeps_scale=True),
-    "DEPTH_TO_SPACE": Row(depth_to_space, "DepthToSpaceOptions", keeps_scale=True),
-    "RESIZE_NEAREST_NEIGHBOR": Row(resize_nearest_neighbor, "ResizeNearestNeighborOptions", (2, 2), keeps_scale=True),
-    "RESIZE_BILINEAR": Row(resize_bilinear, "ResizeBilinearOptions", (2, 2), keeps_scale=True),
 }

@@ -14,8 +14,8 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.layout import Layout
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo
-from tilewright.compiler.importers.tflite.read import enumerators
-from tilewright.compiler.importers.tflite.writer import INTEGERS, Writer
+from tilewright.compiler.importers.tflite.schema import enumerators
+from tilewright.compiler.importers.tflite.writer import QUANTIZED_TYPES, Writer
 
 Kind = TypeVar("Kind", int, float, bool)
 
@@ -23,7 +23,7 @@ LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1"
 """The range of each fused activation; None: no limit."""
 
 SCALE_TOLERANCE = 1e-5
-"""Relative, of scales that the file means to be the same."""
+"""The relative difference up to which two scales of a file count as the same."""
 
 UNUSED = None
 """An input that the file leaves out."""
@@ -51,16 +51,16 @@ class Operation:
         self._left: dict[str, Option] = dict(operator.options)
         table = self._left.pop("table")
         if table not in ("NONE", row.options):
-            raise self.error(f"has options of the kind {table}; expected {row.options}")
+            raise self.error(f"has options of the kind {table}", expected=row.options)
         least, most = row.inputs
         if not least <= len(operator.inputs) <= most:
             expected = str(least) if least == most else f"{least} to {most}"
-            raise self.error(f"has {len(operator.inputs)} inputs; expected {expected}")
+            raise self.error(f"has {len(operator.inputs)} inputs", expected=expected)
         if row.keeps_scale:
             self._check_scales()
 
-    def error(self, what: str, index: int | None = None) -> CompileError:
-        return self.writer.error(what, index)
+    def error(self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "") -> CompileError:
+        return self.writer.error(fact, index, expected=expected, remedy=remedy)
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Operation:
         """A tensor's index; raises CompileError if the file leaves it out."""
         index = self.optional(position)
         if index is UNUSED:
-            raise self.error(f"leaves out its input {position}; expected a tensor")
+            raise self.error(f"leaves out its input {position}", expected="a tensor")
         return index
 
     def optional(self, position: int) -> int | None:
@@ -84,7 +84,7 @@ class Operation:
     def output(self) -> int:
         """The one output."""
         if len(self.operator.outputs) != 1:
-            raise self.error(f"has {len(self.operator.outputs)} outputs; expected 1")
+            raise self.error(f"has {len(self.operator.outputs)} outputs", expected="1")
         return self.operator.outputs[0]
 
     def tensor(self, index: int) -> TensorInfo:
@@ -97,7 +97,7 @@ class Operation:
         """A tensor's shape; raises CompileError for another rank."""
         shape = self.shape(index)
         if len(shape) != rank:
-            raise self.error(f"is {list(shape)}; expected {rank} dimensions", index)
+            raise self.error(f"is {list(shape)}", index, expected=f"{rank} dimensions")
         return shape
 
     def axis(self, axis: int, rank: int) -> int:
@@ -121,7 +121,7 @@ class Operation:
         """An integer that must be 1 or more; raises CompileError."""
         value = self.integer(name, default)
         if not 1 <= value < 2**31:
-            raise self.error(f"{name} = {value}; expected a positive number")
+            raise self.error(f"{name} = {value}", expected="a positive number")
         return value
 
     def list_of_integers(self, name: str) -> tuple[int, ...]:
@@ -132,14 +132,14 @@ class Operation:
         """The value of an option that is one of the schema's enumerations; raises CompileError for an unknown one."""
         value, known = self.integer(name, default), enumerators(enumeration)
         if value not in known:
-            raise self.error(f"{name} = {value}; expected {' or '.join(known.values())}")
+            raise self.error(f"{name} = {value}", expected=" or ".join(known.values()))
         return known[value]
 
     def only(self, name: str, *allowed: Option) -> None:
         """An option that may have these values; raises CompileError for others."""
         value = self._left.pop(name, allowed[0])
         if value not in allowed:
-            raise self.error(f"{name} = {value} has no lowering; expected {' or '.join(map(str, allowed))}")
+            raise self.error(f"{name} = {value} has no lowering", expected=" or ".join(map(str, allowed)))
 
     def ignore(self, *names: str) -> None:
         """Options that do not change what the operator computes on 8-bit tensors."""
@@ -151,14 +151,14 @@ class Operation:
             raise self.error(f"option {name} = {value} has no lowering")
 
     def _check_scales(self) -> None:
-        """Of all 8-bit operands and results."""
+        """All 8-bit operands and results have one scale and zero point."""
         operands = [index for index in self.operator.inputs if index is not None]
-        first, *others = [i for i in (*operands, *self.operator.outputs) if self.tensor(i).dtype.name in INTEGERS] or [
-            0
-        ]
-        for index in others:
-            if not _is_same(self.tensor(first).quantized, self.tensor(index).quantized):
-                raise self.error(f"has another scale or zero point than {self.tensor(first)}", index)
+        indices = (*operands, *self.operator.outputs)
+        quantized = [index for index in indices if self.tensor(index).dtype.name in QUANTIZED_TYPES]
+        for index in quantized[1:]:
+            first = self.tensor(quantized[0])
+            if not _is_same(first.quantized, self.tensor(index).quantized):
+                raise self.error(f"has another scale or zero point than {first}", index)
 
     def _read(self, name: str, default: Kind) -> Kind:
         value = self._left.pop(name, default)
@@ -178,7 +178,7 @@ class Operation:
     def limited(self, value: str, activation: str) -> str:
         """A value behind an activation that is a limit."""
         if activation not in LIMITS:
-            raise self.error(f"the fused activation {activation} has no lowering; expected {' or '.join(LIMITS)}")
+            raise self.error(f"the fused activation {activation} has no lowering", expected=" or ".join(LIMITS))
         limits = LIMITS[activation]
         if limits is None:
             return value

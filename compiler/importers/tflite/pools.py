@@ -37,7 +37,7 @@ def _pool(operation: Operation, op_type: str, **attributes: Any) -> None:
 
 
 def reduce(operation: Operation, op_type: str) -> None:
-    """Inputs: elements, constant axes. Without keep_dims the axes go, and with them what the layouts differ in."""
+    """Inputs: elements, constant axes. Without keep_dims the axes vanish, and the layouts' difference with them."""
     source = operation.input(0)
     rank = len(operation.shape(source))
     axes = {operation.axis(axis, rank) for axis in operation.writer.integers(operation.input(1), "the axes")}

@@ -86,7 +86,7 @@ def transpose_conv(operation: Operation) -> None:
     if inputs != channels:
         raise operation.error(f"has weights {list(operation.shape(kernel))} for {channels} channels", kernel)
     if len(size) != 4 or size[3] != outputs or size[0] != operation.shape(image)[0]:
-        raise operation.error(f"its result's shape is {list(size)}; expected 4 sizes, the last of them {outputs}")
+        raise operation.error(f"its result's shape is {list(size)}", expected=f"4 sizes, the last of them {outputs}")
     operation.only("quantized_bias_type", *BIAS_TYPES)
     strides = operation.positive("stride_h"), operation.positive("stride_w")
     is_same = operation.name_of("padding", "Padding") == "SAME"
@@ -122,12 +122,12 @@ def fully_connected(operation: Operation) -> None:
     operation.ignore("asymmetric_quantize_inputs")  # of float inputs only
     weights_format = operation.name_of("weights_format", "FullyConnectedOptionsWeightsFormat")
     if weights_format != "DEFAULT":
-        raise operation.error(f"weights_format = {weights_format} has no lowering; expected DEFAULT")
+        raise operation.error(f"weights_format = {weights_format} has no lowering", expected="DEFAULT")
     shape = operation.shape(source)
     if prod(shape) % inputs:
-        raise operation.error(f"is {list(shape)}; expected rows of {inputs} elements", source)
+        raise operation.error(f"is {list(shape)}", source, expected=f"rows of {inputs} elements")
     if operation.flag("keep_num_dims") and (not shape or shape[-1] != inputs):
-        raise operation.error(f"is {list(shape)}; expected a last dimension of {inputs}", source)
+        raise operation.error(f"is {list(shape)}", source, expected=f"a last dimension of {inputs}")
     writer, result = operation.writer, operation.shape(operation.output)
     rows = writer.real(source, Layout.LAST)
     matrix = (prod(shape) // inputs, inputs)
@@ -150,7 +150,7 @@ def batch_matmul(operation: Operation) -> None:
     for index, is_adjoint in zip(operation.inputs, (operation.flag("adj_x"), operation.flag("adj_y")), strict=True):
         rank = len(operation.shape(index))
         if rank < 2:
-            raise operation.error(f"is {list(operation.shape(index))}; expected at least 2 dimensions", index)
+            raise operation.error(f"is {list(operation.shape(index))}", index, expected="at least 2 dimensions")
         factor = writer.real(index, Layout.LAST)
         if is_adjoint:
             factor = writer.node("Transpose", factor, perm=(*range(rank - 2), rank - 1, rank - 2))
@@ -163,28 +163,31 @@ def batch_matmul(operation: Operation) -> None:
 
 def _weights(operation: Operation, source: int, index: int, order: tuple[int, ...], axis: int) -> _Weights:
     """Constant weights transposed to `order`; scales may go along the file's `axis`."""
-    writer, of = operation.writer, operation.tensor(index)
+    writer, info = operation.writer, operation.tensor(index)
     values = np.ascontiguousarray(writer.value_of(index, "weights").transpose(order))
     if writer.is_real(index) != writer.is_real(source):
         raise operation.error(
-            f"is {values.dtype.name}, but the input {operation.tensor(source).dtype.name}: computing with float inputs "
-            "and integer weights has no lowering; quantise the activations too",
+            f"is {values.dtype.name}, but the input {operation.tensor(source).dtype.name}: computing with float "
+            "inputs and integer weights has no lowering",
             index,
+            remedy="quantise the activations too",
         )
-    name = writer.constant(of.name, values)
+    name = writer.constant(info.name, values)
     if writer.is_real(index):
         return _Weights(name, None)
-    assert of.quantized is not None
-    if of.quantized.axis not in (None, axis):
-        raise operation.error(f"has scales along dimension {of.quantized.axis}; expected {axis}, the results'", index)
-    along = None if of.quantized.axis is None else order.index(axis)
-    real = writer.dequantize(name, of.quantized, of.dtype, along, of.name)
-    return _Weights(real, np.array(of.quantized.scales, np.float32))
+    assert info.quantized is not None
+    if info.quantized.axis not in (None, axis):
+        raise operation.error(
+            f"has scales along dimension {info.quantized.axis}", index, expected=f"{axis}, the results'"
+        )
+    along = None if info.quantized.axis is None else order.index(axis)
+    real = writer.dequantize(name, info.quantized, info.dtype, along, info.name)
+    return _Weights(real, np.array(info.quantized.scales, np.float32))
 
 
 def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
-    of = operation.tensor(index).quantized
-    return None if of is None else np.array([of.scale], np.float32)
+    quantized = operation.tensor(index).quantized
+    return None if quantized is None else np.array([quantized.scale], np.float32)
 
 
 def _bias(operation: Operation, source: int, weights: _Weights, position: int, outputs: int) -> tuple[str, ...]:
@@ -192,16 +195,16 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
     index = operation.optional(position)
     if index is None:
         return ()
-    writer, of = operation.writer, operation.tensor(index)
+    writer, info = operation.writer, operation.tensor(index)
     values = writer.value_of(index, "a bias")
     if values.size != outputs:
-        raise operation.error(f"is {list(of.shape)}; expected {outputs} numbers", index)
+        raise operation.error(f"is {list(info.shape)}", index, expected=f"{outputs} numbers")
     is_float = weights.scales is None
     if values.dtype != (np.float32 if is_float else np.int32):
         raise operation.error(
-            f"is {values.dtype.name}; expected {'float32' if is_float else 'int32'} for a bias", index
+            f"is {values.dtype.name}", index, expected=f"{'float32' if is_float else 'int32'} for a bias"
         )
-    name = writer.constant(of.name, values.reshape(outputs))
+    name = writer.constant(info.name, values.reshape(outputs))
     if weights.scales is None:
         return (name,)
     scale = operation.tensor(source).quantized
@@ -209,24 +212,28 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
     scales = np.float32(scale.scale) * weights.scales
     _check_bias(operation, index, scales)
     quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
-    return (writer.dequantize(name, quantized, of.dtype, 0 if len(scales) > 1 else None, of.name),)
+    return (writer.dequantize(name, quantized, info.dtype, 0 if len(scales) > 1 else None, info.name),)
 
 
 def _check_bias(operation: Operation, index: int, scales: NDArray[np.float32]) -> None:
-    of: Quantized | None = operation.tensor(index).quantized
-    if of is None:
+    quantized: Quantized | None = operation.tensor(index).quantized
+    if quantized is None:
         return
-    if any(of.zero_points):
-        raise operation.error(f"is a bias with the zero point {max(of.zero_points)}; expected 0", index)
-    if len(of.scales) not in (1, len(scales)) or not np.allclose(of.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0):
+    if any(quantized.zero_points):
+        raise operation.error(f"is a bias with the zero point {max(quantized.zero_points)}", index, expected="0")
+    is_close = len(quantized.scales) in (1, len(scales)) and np.allclose(
+        quantized.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0
+    )
+    if not is_close:
         raise operation.error(
-            f"is a bias with the scale {of.scales[0]:.6g}; expected input scale times weight scale, {scales[0]:.6g}",
+            f"is a bias with the scale {quantized.scales[0]:.6g}",
             index,
+            expected=f"input scale times weight scale, {scales[0]:.6g}",
         )
 
 
 BIAS_TYPES: tuple[Any, ...] = (0, 2)
-"""Not given (FLOAT32), and INT32; others are of 16-bit activations."""
+"""FLOAT32, which stands for none, and INT32; others belong to 16-bit activations."""
 
 PRODUCTS = {
     "CONV_2D": Row(conv_2d, "Conv2DOptions", (2, 3)),

@@ -1,20 +1,13 @@
 """Reads a TFLite file into frozen values; everything about the container is checked here.
 
 The container is a flatbuffer (schema: tensorflow/compiler/mlir/lite/schema/schema.fbs); the `tflite` package knows its
-fields. Offsets in a damaged file point anywhere: whatever its reader then raises becomes one error of ours, and a
-budget bounds what the reader may be made to copy.
+fields.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -22,27 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.tflite.content import Content
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Option, Quantized, TensorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.schema import LIST, count_slots, enumerator, fields_of
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file."""
 
 VERSION = 3
-"""Of the schema; the only one that is in use."""
+"""The schema's version; no other is in use."""
 
 MAX_ELEMENTS = 2**31 - 1
-"""Of a tensor; TFLite itself counts with int32."""
+"""The most elements of a tensor: TFLite itself counts with int32."""
 
 MAX_RANK = 8
 """TFLite's kernels stop at six dimensions; more are mistakes."""
-
-READ_PER_BYTE = 16
-"""How many bytes of lists the reader may take from a file for each byte that it has. Honest files take about one."""
-
-DAMAGE = (
-    struct.error, IndexError, ValueError, TypeError, KeyError, OverflowError, AttributeError, MemoryError, BufferError
-)  # fmt: skip
-"""What reading at a wrong offset raises."""
 
 DTYPES = {
     "FLOAT32": np.float32,
@@ -72,93 +59,64 @@ def read_tflite(content: bytes, name: str) -> TfliteModel:
     Raises CompileError for a damaged file, and for what no int8 network needs: several subgraphs, variables, sparse
     tensors, element types below a byte.
     """
-    if not is_tflite(content):
-        raise CompileError(f"{name}: not a TFLite file ({len(content)} bytes): bytes 4 to 8 are not {IDENTIFIER!r}")
-    return _Reader(content, name).model()
+    try:
+        if not is_tflite(content):
+            raise CompileError(fact=f"not a TFLite file ({len(content)} bytes): bytes 4 to 8 are not {IDENTIFIER!r}")
+        return _Reader(Content(content)).model()
+    except CompileError as error:
+        raise error.inside(name) from error
 
 
 class _Reader:
-    """One file's content, and how much of it may still be read."""
+    """One file's content, and what its buffers hold."""
 
-    def __init__(self, content: bytes, name: str) -> None:
+    def __init__(self, content: Content) -> None:
         self._content = content
-        self._name = name
-        self._left = READ_PER_BYTE * len(content)
         self._buffers: dict[int, bytes | None] = {}
 
     def model(self) -> TfliteModel:
         import tflite
 
-        with self._guarded("its header"):
-            root = tflite.Model.GetRootAs(self._content, 0)
+        with self._content.guarded("its header"):
+            root = tflite.Model.GetRootAs(self._content.data, 0)
             version, subgraphs = root.Version(), root.SubgraphsLength()
         if version != VERSION:
-            raise CompileError(f"{self._name}: uses version {version} of the TFLite schema; expected {VERSION}")
+            raise CompileError(fact=f"uses version {version} of the TFLite schema", expected=str(VERSION))
         if subgraphs != 1:
-            raise CompileError(f"{self._name}: holds {subgraphs} subgraphs; expected one, without control flow")
-        with self._guarded("its graph"):
+            raise CompileError(fact=f"holds {subgraphs} subgraphs", expected="one, without control flow")
+        with self._content.guarded("its graph"):
             graph = root.Subgraphs(0)
-            name = self._text(root.Description() or b"")
-            inputs, outputs = self._indices(graph.InputsAsNumpy()), self._indices(graph.OutputsAsNumpy())
+            name = self._content.text(root.Description() or b"")
+            inputs = self._content.indices(graph.InputsAsNumpy())
+            outputs = self._content.indices(graph.OutputsAsNumpy())
             tensor_count, operator_count = graph.TensorsLength(), graph.OperatorsLength()
-            self._take(4 * (tensor_count + operator_count))
+            self._content.take(4 * (tensor_count + operator_count))
         tensors = []
         for index in range(tensor_count):
-            with self._guarded(f"tensor {index}"):
+            with self._content.guarded(f"tensor {index}"):
                 tensors.append(self._tensor(root, graph.Tensors(index), index))
         operators = []
         for index in range(operator_count):
-            with self._guarded(f"operator {index}"):
+            with self._content.guarded(f"operator {index}"):
                 operators.append(self._operator(root, graph.Operators(index), index))
         model = TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
         self._check_indices(model)
         return model
 
-    @contextmanager
-    def _guarded(self, where: str) -> Iterator[None]:
-        """Turns what reading at a wrong offset raises into an error of ours."""
-        try:
-            yield
-        except DAMAGE as error:
-            raise CompileError(
-                f"{self._name}: a truncated or damaged TFLite file ({len(self._content)} bytes): {where} cannot be read"
-            ) from error
-
-    def _take(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise ValueError("lists overlap")
-
-    def _text(self, text: bytes) -> str:
-        self._take(len(text))
-        return text.decode()
-
-    def _list(self, values: Any) -> list[Any]:
-        """A vector of numbers; the reader gives 0 for none."""
-        if not isinstance(values, np.ndarray):
-            return []
-        self._take(values.nbytes)
-        return list(values.tolist())
-
-    def _indices(self, values: Any) -> tuple[int, ...]:
-        return tuple(int(value) for value in self._list(values))
-
     # -- tensors -------------------------------------------------------------------------------------------------------
 
     def _tensor(self, root: Any, tensor: Any, index: int) -> TensorInfo:
-        kind = _enumerator("TensorType", tensor.Type())
-        info = TensorInfo(index, self._text(tensor.Name() or b"") or f"tensor_{index}", (), np.dtype(np.int8))
+        kind = enumerator("TensorType", tensor.Type())
+        info = TensorInfo(index, self._content.text(tensor.Name() or b"") or f"tensor_{index}", (), np.dtype(np.int8))
         if kind not in DTYPES:
-            raise CompileError(f"{self._name}: {info}: element type {kind} has no lowering; expected INT8 or UINT8")
+            raise CompileError(str(info), f"element type {kind} has no lowering", expected="INT8 or UINT8")
         if tensor.IsVariable():
-            raise CompileError(f"{self._name}: {info}: is a variable, kept from run to run; expected a network without")
+            raise CompileError(str(info), "is a variable, kept from run to run", expected="a network without")
         if tensor.Sparsity() is not None:
-            raise CompileError(f"{self._name}: {info}: is sparse; convert the network with dense weights")
-        shape = self._indices(tensor.ShapeAsNumpy())
+            raise CompileError(str(info), "is sparse", remedy="convert the network with dense weights")
+        shape = self._content.indices(tensor.ShapeAsNumpy())
         if len(shape) > MAX_RANK or any(size < 1 for size in shape) or prod(shape) > MAX_ELEMENTS:
-            raise CompileError(
-                f"{self._name}: {info}: has the shape {list(shape)[:MAX_RANK]}; expected fixed, positive sizes"
-            )
+            raise CompileError(str(info), f"has the shape {list(shape)[:MAX_RANK]}", expected="fixed, positive sizes")
         info = replace(info, shape=shape, dtype=np.dtype(DTYPES[kind]))
         quantized = self._quantized(tensor.Quantization(), info)
         return replace(info, quantized=quantized, value=self._value(root, tensor.Buffer(), info))
@@ -166,29 +124,30 @@ class _Reader:
     def _quantized(self, quantization: Any, info: TensorInfo) -> Quantized | None:
         if quantization is None:
             return None
-        scales = tuple(float(scale) for scale in self._list(quantization.ScaleAsNumpy()))
-        zeros = self._indices(quantization.ZeroPointAsNumpy()) or (0,) * len(scales)
+        scales = tuple(float(scale) for scale in self._content.numbers(quantization.ScaleAsNumpy()))
+        zeros = self._content.indices(quantization.ZeroPointAsNumpy()) or (0,) * len(scales)
         if not scales:
             return None
         if quantization.DetailsType() != 0:
-            raise CompileError(f"{self._name}: {info}: has a custom quantisation; expected scales and zero points")
+            raise CompileError(str(info), "has a custom quantisation", expected="scales and zero points")
         if not all(np.isfinite(scale) and scale > 0 for scale in scales):
-            raise CompileError(f"{self._name}: {info}: has the scale {min(scales)}; expected positive numbers")
+            raise CompileError(str(info), f"has the scale {min(scales)}", expected="positive numbers")
         if len(zeros) == 1:
             zeros *= len(scales)
         if info.dtype.kind in "iu":
             limits = np.iinfo(info.dtype)
             if not all(limits.min <= zero <= limits.max for zero in zeros):
                 raise CompileError(
-                    f"{self._name}: {info}: has a zero point outside {limits.min} … {limits.max}, the range of "
-                    f"{info.dtype.name}"
+                    str(info),
+                    f"has a zero point outside {limits.min} … {limits.max}, the range of {info.dtype.name}",
                 )
         axis = quantization.QuantizedDimension()
         is_along_axis = len(scales) == 1 or (0 <= axis < len(info.shape) and info.shape[axis] == len(scales))
         if len(zeros) != len(scales) or not is_along_axis:
             raise CompileError(
-                f"{self._name}: {info}: has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} "
-                f"of {list(info.shape)}; expected one of each, or one for each index of that dimension"
+                str(info),
+                f"has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} of {list(info.shape)}",
+                expected="one of each, or one for each index of that dimension",
             )
         return Quantized(scales, zeros, axis if len(scales) > 1 else None)
 
@@ -206,8 +165,8 @@ class _Reader:
         expected = prod(info.shape) * info.dtype.itemsize
         if len(data) != expected:
             raise CompileError(
-                f"{self._name}: {info}: holds {len(data)} bytes of data; {list(info.shape)} of {info.dtype.name} needs "
-                f"{expected}"
+                str(info),
+                f"holds {len(data)} bytes of data; {list(info.shape)} of {info.dtype.name} needs {expected}",
             )
         return np.frombuffer(data, info.dtype.newbyteorder("<")).astype(info.dtype).reshape(info.shape)
 
@@ -215,30 +174,29 @@ class _Reader:
         """Of a buffer in the flatbuffer or, in files too large for one, behind it."""
         values = buffer.DataAsNumpy()
         if isinstance(values, np.ndarray) and values.size:
-            self._take(values.nbytes)
+            self._content.take(values.nbytes)
             return values.tobytes()
         first, size = buffer.Offset(), buffer.Size()
         if first <= 1 or size == 0:
             return None
-        if first + size > len(self._content):
-            raise IndexError(f"data at {first}")
-        self._take(size)
-        return self._content[first : first + size]
+        return self._content.stretch(first, size)
 
     # -- operators -----------------------------------------------------------------------------------------------------
 
     def _operator(self, root: Any, operator: Any, index: int) -> OperatorInfo:
         kind = self._kind(root, operator.OpcodeIndex(), index)
-        where = f"{self._name}: operator {index} ({kind})"
-        inputs = tuple(None if i == -1 else i for i in self._indices(operator.InputsAsNumpy()))
-        outputs = self._indices(operator.OutputsAsNumpy())
-        if any(self._list(operator.MutatingVariableInputsAsNumpy())) or operator.IntermediatesLength():
-            raise CompileError(f"{where}: keeps state from run to run; expected a network without")
+        where = f"operator {index} ({kind})"
+        inputs = tuple(None if i == -1 else i for i in self._content.indices(operator.InputsAsNumpy()))
+        outputs = self._content.indices(operator.OutputsAsNumpy())
+        if any(self._content.numbers(operator.MutatingVariableInputsAsNumpy())) or operator.IntermediatesLength():
+            raise CompileError(where, "keeps state from run to run", expected="a network without")
         if kind.startswith("custom ") or operator.CustomOptionsLength() or operator.LargeCustomOptionsSize():
-            raise CompileError(f"{where}: an operator outside TFLite's own has no lowering; remove it from the network")
+            raise CompileError(
+                where, "an operator outside TFLite's own has no lowering", remedy="remove it from the network"
+            )
         if operator.BuiltinOptions2Type() != 0:
             raise CompileError(
-                f"{where}: StableHLO options have no lowering; convert the network to TFLite's operators"
+                where, "StableHLO options have no lowering", remedy="convert the network to TFLite's operators"
             )
         return OperatorInfo(index, kind, inputs, outputs, self._options(operator, where))
 
@@ -248,42 +206,44 @@ class _Reader:
         code = root.OperatorCodes(opcode)
         # Codes above 127 are in the newer field only; files from before it have the older one only.
         builtin = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
-        kind = _enumerator("BuiltinOperator", builtin)
+        kind = enumerator("BuiltinOperator", builtin)
         if kind == "CUSTOM":
-            return f"custom {self._text(code.CustomCode() or b'?')}"
+            return f"custom {self._content.text(code.CustomCode() or b'?')}"
         return kind
 
     def _options(self, operator: Any, where: str) -> dict[str, Option]:
         """Every field of the operator's options table, and `table`, the table's name."""
         import tflite
 
-        table = _enumerator("BuiltinOptions", operator.BuiltinOptionsType())
+        table = enumerator("BuiltinOptions", operator.BuiltinOptionsType())
         union = operator.BuiltinOptions()
         if table == "NONE" or union is None:
             return {"table": "NONE"}
         options = getattr(tflite, table)()
         options.Init(union.Bytes, union.Pos)
         kind: Any = type(options)
-        fields = _fields(kind)
+        fields = fields_of(kind)
         self._check_table(union, kind, where)
         found: dict[str, Option] = {"table": table}
         for name, method in fields.items():
             value = method(options)
-            found[name] = tuple(self._list(value)) if name.endswith(LIST) else value
+            found[name] = tuple(self._content.numbers(value)) if name.endswith(LIST) else value
         return {name.removesuffix(LIST): value for name, value in found.items()}
 
     def _check_table(self, union: Any, options: Any, where: str) -> None:
         """Fields that a newer schema added would be overlooked."""
-        vtable = union.Pos - struct.unpack_from("<i", self._content, union.Pos)[0]
+        vtable = union.Pos - struct.unpack_from("<i", self._content.data, union.Pos)[0]
         if vtable < 0:
             raise IndexError("vtable")
-        slots = struct.unpack_from("<H", self._content, vtable)[0] // 2 - 2
-        known = _slots(options)
+        slots = struct.unpack_from("<H", self._content.data, vtable)[0] // 2 - 2
+        known = count_slots(options)
         for slot in range(known, slots):
-            if struct.unpack_from("<H", self._content, vtable + 4 + 2 * slot)[0]:
+            if struct.unpack_from("<H", self._content.data, vtable + 4 + 2 * slot)[0]:
                 raise CompileError(
-                    f"{where}: its options have {slots} fields; expected the {known} of {options.__name__}. "
-                    "Convert the network with an older converter"
+                    where,
+                    f"its options have {slots} fields",
+                    expected=f"the {known} of {options.__name__}",
+                    remedy="Convert the network with an older converter",
                 )
 
     # -- all together --------------------------------------------------------------------------------------------------
@@ -296,65 +256,6 @@ class _Reader:
         for where, indices in lists:
             for index in indices:
                 if not 0 <= index < count:
-                    raise CompileError(f"{self._name}: {where}: names tensor {index}; there are {count}")
+                    raise CompileError(where, f"names tensor {index}; there are {count}")
         if not model.operators or not model.outputs:
-            raise CompileError(f"{self._name}: an empty TFLite file: it holds no operators, or no outputs")
-
-
-# -- the schema's tables -----------------------------------------------------------------------------------------------
-
-
-LIST = "AsNumpy"
-"""How the reader's names of fields that are lists of numbers end."""
-
-
-@cache
-def enumerators(name: str) -> dict[int, str]:
-    """Value → name, of one of the schema's enumerations."""
-    import tflite
-
-    return {value: key for key, value in vars(getattr(tflite, name)).items() if isinstance(value, int)}
-
-
-def _enumerator(name: str, value: int) -> str:
-    """The name of a value of one of the schema's enumerations; raises KeyError for none."""
-    return enumerators(name)[value]
-
-
-@cache
-def _fields(options: type) -> dict[str, Callable[[Any], Any]]:
-    """The readers of a table's fields, by the schema's names: `stride_w`; those of lists end on `LIST`."""
-    methods = {
-        name: method
-        for name, method in vars(options).items()
-        if inspect.isfunction(method) and name != "Init" and not name.endswith(("Length", "IsNone"))
-    }
-    lists = {name.removesuffix(LIST) for name in methods if name.endswith(LIST)}
-    found: dict[str, Callable[[Any], Any]] = {}
-    for name, method in methods.items():
-        if name in lists:
-            continue  # the same, element by element
-        suffix = LIST if name.endswith(LIST) else ""
-        found[_snake_case(name.removesuffix(LIST)) + suffix] = method
-    return found
-
-
-def _snake_case(name: str) -> str:
-    """`StrideW` → `stride_w`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-@cache
-def _slots(options: type) -> int:
-    """How many fields the schema gives a table."""
-
-    class Counter:
-        slots = 0
-
-        def StartObject(self, slots: int) -> None:
-            self.slots = slots
-
-    counter = Counter()
-    module = importlib.import_module(f"tflite.{options.__name__}")
-    getattr(module, f"{options.__name__}Start")(counter)
-    return counter.slots
+            raise CompileError(fact="an empty TFLite file: it holds no operators, or no outputs")

@@ -12,8 +12,9 @@ import onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
+from tilewright.compiler.importers.tflite.images import IMAGES
 from tilewright.compiler.importers.tflite.model import TfliteModel
-from tilewright.compiler.importers.tflite.moves import MOVES
+from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.pools import POOLS
 from tilewright.compiler.importers.tflite.products import PRODUCTS
@@ -29,7 +30,8 @@ ROWS: dict[str, Row] = {
     **PRODUCTS,
     **POOLS,
     **ELEMENTWISE,
-    **MOVES,
+    **REARRANGEMENTS,
+    **IMAGES,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""
@@ -44,7 +46,7 @@ def translate_tflite(content: bytes, name: str) -> onnx.ModelProto:
     try:
         return _translate(model)
     except CompileError as error:
-        raise CompileError(f"{name}: {error}") from error
+        raise error.inside(name) from error
 
 
 def _translate(model: TfliteModel) -> onnx.ModelProto:
@@ -52,7 +54,7 @@ def _translate(model: TfliteModel) -> onnx.ModelProto:
     for operator in model.operators:
         writer.begin(operator)
         if operator.kind not in ROWS:
-            raise writer.error(f"has no lowering; those that have: {', '.join(sorted(ROWS))}")
+            raise writer.error("has no lowering", known=f"those that have: {', '.join(sorted(ROWS))}")
         operation = Operation(operator, ROWS[operator.kind], writer)
         if not try_fold(operation):
             ROWS[operator.kind].translate(operation)
@@ -66,14 +68,12 @@ def _check_shapes(model: onnx.ModelProto, checkpoints: list[Checkpoint]) -> None
     """Every tensor must have the shape that the file says; raises CompileError for the first that has not."""
     shapes, fault = _inferred_shapes(model)
     for checkpoint in checkpoints:
-        found = shapes.get(checkpoint.value)
+        place, found = f"{checkpoint.operator}: {checkpoint.tensor}", shapes.get(checkpoint.value)
         if found is None:
-            raise CompileError(f"{checkpoint.operator}: {checkpoint.tensor}: its operands do not fit: {fault}")
+            raise CompileError(place, f"its operands do not fit: {fault}")
         if found != checkpoint.shape:
-            raise CompileError(
-                f"{checkpoint.operator}: {checkpoint.tensor}: its operands give {list(found)}, channels after the "
-                f"batch; the file says {list(checkpoint.shape)}"
-            )
+            gives = f"its operands give {list(found)}, channels after the batch"
+            raise CompileError(place, f"{gives}; the file says {list(checkpoint.shape)}")
 
 
 def _inferred_shapes(model: onnx.ModelProto) -> tuple[dict[str, tuple[int, ...]], str]:

@@ -35,8 +35,8 @@ def read_windows(operation: Operation, image: tuple[int, int], kernel: tuple[int
     totals = [0, 0]
     if operation.name_of("padding", "Padding") == "SAME":
         totals = [
-            same_padding(size, of, stride, dilation)
-            for size, of, stride, dilation in zip(image, kernel, strides, dilations, strict=True)
+            same_padding(size, taps, stride, dilation)
+            for size, taps, stride, dilation in zip(image, kernel, strides, dilations, strict=True)
         ]
     before = totals[0] // 2, totals[1] // 2
     return Windows(strides, dilations, before, (totals[0] - before[0], totals[1] - before[1]))

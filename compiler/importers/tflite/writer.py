@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
 
-OPSET = 21
-"""Of the ONNX model."""
-
-IR_VERSION = 10
-"""Of the ONNX model."""
-
-INTEGERS = ("int8", "uint8")
+QUANTIZED_TYPES = ("int8", "uint8")
 """Element types of quantised activations and weights."""
 
 
@@ -65,10 +60,13 @@ class Writer:
         """From here on, nodes belong to this operator."""
         self._operator = operator
 
-    def error(self, what: str, index: int | None = None) -> CompileError:
+    def error(
+        self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "", known: str = ""
+    ) -> CompileError:
         """An error of the present operator and, if given, one of its tensors."""
-        tensor = "" if index is None else f"{self.model.tensors[index]}: "
-        return CompileError(f"{self._operator or 'the graph'}: {tensor}{what}")
+        operator = str(self._operator or "the graph")
+        place = operator if index is None else f"{operator}: {self.model.tensors[index]}"
+        return CompileError(place, fact, expected=expected, remedy=remedy, known=known)
 
     def tensor(self, index: int) -> TensorInfo:
         return self.model.tensors[index]
@@ -87,15 +85,15 @@ class Writer:
         """A tensor's real values in a layout."""
         layout = self._normal(index, layout)
         if (index, layout) not in self._real:
-            of, other = self.tensor(index), _other(layout)
+            info, other = self.tensor(index), layout.other
             if index in self.constants:
-                order = to_stored(len(of.shape), layout)
-                value = self.constant(of.name, np.ascontiguousarray(self.constants[index].transpose(order)))
-                self._real[index, layout] = self._dequantized(value, of, layout)
+                order = to_stored(len(info.shape), layout)
+                value = self.constant(info.name, np.ascontiguousarray(self.constants[index].transpose(order)))
+                self._real[index, layout] = self._dequantized(value, info, layout)
             elif (index, layout) in self._stored:
-                self._real[index, layout] = self._dequantized(self._stored[index, layout], of, layout)
+                self._real[index, layout] = self._dequantized(self._stored[index, layout], info, layout)
             elif (index, other) in self._stored:
-                self._real[index, layout] = self._moved(self.real(index, other), of, layout)
+                self._real[index, layout] = self._moved(self.real(index, other), info, layout)
             else:
                 raise self.error("is read before any operator has computed it", index)
         return self._real[index, layout]
@@ -103,48 +101,50 @@ class Writer:
     def value_of(self, index: int, what: str) -> NDArray[Any]:
         """A constant's elements in the file's order; raises CompileError, calling it `what`, for a computed tensor."""
         if index not in self.constants:
-            raise self.error(f"{what} computed at run time has no lowering; expected a constant", index)
+            raise self.error(f"{what} computed at run time has no lowering", index, expected="a constant")
         return self.constants[index]
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
         """A constant list of integers, such as axes; a number is a list of one."""
         value = self.value_of(index, what)
         if value.dtype.kind not in "iu" or value.ndim > 1:
-            raise self.error(f"{what} is {value.dtype.name} of {list(value.shape)}; expected a list of integers", index)
+            raise self.error(
+                f"{what} is {value.dtype.name} of {list(value.shape)}", index, expected="a list of integers"
+            )
         return tuple(int(item) for item in value.ravel())
 
     def is_real(self, index: int) -> bool:
-        """Whether a tensor holds floats; raises CompileError unless it is that or quantised to 8 bits."""
-        of = self.tensor(index)
-        if of.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
+        """Whether a tensor holds floats; raises CompileError if these are neither floats nor quantised to 8 bits."""
+        info = self.tensor(index)
+        if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
-        if of.dtype.name not in INTEGERS:
-            raise self.error(f"is {of.dtype.name}; expected int8 or uint8 (or float32)", index)
-        if of.quantized is None:
-            raise self.error(f"is {of.dtype.name} without a scale; expected a quantised tensor", index)
+        if info.dtype.name not in QUANTIZED_TYPES:
+            raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
+        if info.quantized is None:
+            raise self.error(f"is {info.dtype.name} without a scale", index, expected="a quantised tensor")
         return False
 
     def _normal(self, index: int, layout: Layout) -> Layout:
         return layout if len(self.tensor(index).shape) >= 3 else Layout.LAST
 
-    def _moved(self, value: str, of: TensorInfo, layout: Layout) -> str:
+    def _moved(self, value: str, info: TensorInfo, layout: Layout) -> str:
         """What is stored in the other layout; a reshape where all elements stay in order."""
-        rank = len(of.shape)
+        rank = len(info.shape)
         order = to_stored(rank, Layout.FIRST) if layout is Layout.FIRST else to_file(rank, Layout.FIRST)
-        if keeps_order(stored(of.shape, _other(layout)), order):
-            return self.reshape(value, stored(of.shape, layout), of.name)
-        return self.node("Transpose", value, perm=order, base=of.name)
+        if keeps_order(stored(info.shape, layout.other), order):
+            return self.reshape(value, stored(info.shape, layout), info.name)
+        return self.node("Transpose", value, perm=order, base=info.name)
 
-    def _dequantized(self, value: str, of: TensorInfo, layout: Layout) -> str:
-        if self.is_real(of.index):
+    def _dequantized(self, value: str, info: TensorInfo, layout: Layout) -> str:
+        if self.is_real(info.index):
             return value
-        assert of.quantized is not None
-        if of.quantized.axis is None:
-            return self.dequantize(value, of.quantized, of.dtype, None, of.name)
-        if of.index not in self.constants:
-            raise self.error("has several scales; expected one for an activation", of.index)
-        axis = to_file(len(of.shape), layout)[of.quantized.axis]
-        return self.dequantize(value, of.quantized, of.dtype, axis, of.name)
+        assert info.quantized is not None
+        if info.quantized.axis is None:
+            return self.dequantize(value, info.quantized, info.dtype, None, info.name)
+        if info.index not in self.constants:
+            raise self.error("has several scales", info.index, expected="one for an activation")
+        axis = to_file(len(info.shape), layout)[info.quantized.axis]
+        return self.dequantize(value, info.quantized, info.dtype, axis, info.name)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -182,25 +182,25 @@ class Writer:
 
     def write(self, index: int, value: str, layout: Layout) -> None:
         """A tensor of the file is these real values, rounded to its integers; they are in this layout."""
-        of, layout = self.tensor(index), self._normal(index, layout)
+        info, layout = self.tensor(index), self._normal(index, layout)
         self._check_is_new(index)
         assert self._operator is not None
-        self.checkpoints.append(Checkpoint(value, stored(of.shape, layout), str(self._operator), str(of)))
+        self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
         if not self.is_real(index):
-            assert of.quantized is not None
-            if of.quantized.axis is not None:
-                raise self.error("has several scales; expected one for an activation", index)
-            scales = self._scales(of.quantized, of.dtype, None, of.name)
-            value = self.node("QuantizeLinear", value, *scales, base=of.name)
+            assert info.quantized is not None
+            if info.quantized.axis is not None:
+                raise self.error("has several scales", index, expected="one for an activation")
+            scales = self._scales(info.quantized, info.dtype, None, info.name)
+            value = self.node("QuantizeLinear", value, *scales, base=info.name)
         self._stored[index, layout] = value
         self._made_in[index] = layout
 
     def fold(self, index: int, value: NDArray[Any]) -> None:
         """A tensor of the file is this constant."""
-        of = self.tensor(index)
+        info = self.tensor(index)
         self._check_is_new(index)
-        if value.shape != of.shape:
-            raise self.error(f"is {list(of.shape)} in the file, but {list(value.shape)} is computed", index)
+        if value.shape != info.shape:
+            raise self.error(f"is {list(info.shape)} in the file, but {list(value.shape)} is computed", index)
         self.constants[index] = value
 
     def finish(self) -> onnx.ModelProto:
@@ -222,7 +222,9 @@ class Writer:
             [_value_info(model.tensors[i]) for i in model.outputs],
             list(self.initializers.values()),
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
+        )
 
     def _in_file_layout(self, index: int) -> str:
         """An output's integers (or floats, if it has those), channels last."""
@@ -233,14 +235,14 @@ class Writer:
         return self._moved(self._stored[index, Layout.FIRST], self.tensor(index), Layout.LAST)
 
     def _scales(self, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> tuple[str, ...]:
-        """The constants of a scale and a zero point. ONNX lets no zero point of an int32 be other than 0: none then."""
+        """The constants of a scale and a zero point. ONNX allows an int32 no zero point but 0, so it gets none."""
         scales, zeros = np.array(by.scales, np.float32), np.array(by.zero_points, dtype)
         if axis is None:
             scales, zeros = scales[0], zeros[0]
         key = base, by, dtype.name
         if key not in self._scale_names:
             names = [self.constant(f"{base}:scale", np.asarray(scales))]
-            if dtype.name in INTEGERS:
+            if dtype.name in QUANTIZED_TYPES:
                 names.append(self.constant(f"{base}:zero_point", np.asarray(zeros)))
             self._scale_names[key] = tuple(names)
         return self._scale_names[key]
@@ -253,13 +255,13 @@ class Writer:
         names = [self.model.tensors[i].name for i in (*self.model.inputs, *self.model.outputs)]
         for name in names:
             if names.count(name) > 1:
-                raise CompileError(f"the graph: {name!r} names several inputs or outputs; expected different names")
+                raise CompileError("the graph", f"{name!r} names several inputs or outputs", expected="different names")
         for index in self.model.inputs:
             if index in self.constants:
                 raise self.error("is an input of the graph, but constant", index)
         for index in self.model.outputs:
             if index in self.constants:
-                raise self.error("is an output of the graph, but constant; expected a computed one", index)
+                raise self.error("is an output of the graph, but constant", index, expected="a computed one")
 
     def _rename(self, value: str, name: str) -> None:
         for node in self.nodes:
@@ -275,8 +277,8 @@ class Writer:
                 self._stored[key] = name
 
     def _node_name(self, op_type: str) -> str:
-        of = self._operator
-        name = base = f"{of.kind}_{of.index}/{op_type}" if of is not None else op_type
+        operator = self._operator
+        name = base = f"{operator.kind}_{operator.index}/{op_type}" if operator is not None else op_type
         count = 1
         while name in self._node_names:
             count += 1
@@ -293,13 +295,9 @@ class Writer:
         return name
 
 
-def _other(layout: Layout) -> Layout:
-    return Layout.FIRST if layout is Layout.LAST else Layout.LAST
-
-
 def _axis(axis: int | None) -> dict[str, int]:
     return {} if axis is None else {"axis": axis}
 
 
-def _value_info(of: TensorInfo) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(of.name, helper.np_dtype_to_tensor_dtype(of.dtype), of.shape)
+def _value_info(info: TensorInfo) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(info.name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)

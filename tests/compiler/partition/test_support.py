@@ -7,7 +7,8 @@ import pytest
 from tests.compiler.pipelines import base16
 from tests.operators.measure import Exactness, measured
 from tests.operators.page import PAGE, page, page_now, places
-from tilewright.compiler.partition.probes import Activation, Numbers, Probe, plain_probes
+from tilewright.compiler.partition.probe_model import Activation, Numbers, Probe
+from tilewright.compiler.partition.probes import plain_probes
 from tilewright.compiler.partition.support import Support, support_table, unasked_operators, why_not
 
 

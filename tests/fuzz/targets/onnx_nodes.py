@@ -21,10 +21,8 @@ from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simulated
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.partition.probes import (
-    IR_VERSION,
-    OPSET,
-    PROBES,
+from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
+from tilewright.compiler.partition.probe_model import (
     RESULT_SCALE,
     SCALE,
     Activation,
@@ -34,6 +32,7 @@ from tilewright.compiler.partition.probes import (
     Probe,
     Weights,
 )
+from tilewright.compiler.partition.probes import PROBES
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
@@ -64,7 +63,7 @@ def _changes(probe: Probe) -> SearchStrategy[Probe]:
 
 
 def _attributes(operator: str) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
-    return onnx.defs.get_schema(operator, OPSET).attributes  # type: ignore[no-any-return]
+    return onnx.defs.get_schema(operator, WRITTEN_OPSET).attributes  # type: ignore[no-any-return]
 
 
 @strategies.composite
@@ -199,7 +198,8 @@ def model_of(probe: Probe) -> onnx.ModelProto:
     nodes.append(node)
     outputs = [convert("QuantizeLinear", name, RESULT_SCALE) for name in results] if probe.is_quantised else results
     graph = helper.make_graph(nodes, "node", inputs, [], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    opsets = [helper.make_opsetid("", WRITTEN_OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=WRITTEN_IR_VERSION)
     model.graph.output.extend(_declared(model, name) for name in outputs)
     return model
 

@@ -1,0 +1,58 @@
+"""Versions of ONNX's operators: which are read, how older ones become one of these, and which we write."""
+
+from __future__ import annotations
+
+import onnx
+
+from tilewright.compiler.errors import CompileError, first_line
+
+OLDEST_OPSET = 7
+"""What the onnx package's converter starts from."""
+
+OLDEST_READ_OPSET = 11
+"""The oldest whose operators have the form that is read here; models before it are converted."""
+
+CONVERTED_OPSET = 15
+"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+
+WRITTEN_OPSET = 21
+"""Of models that we make."""
+
+WRITTEN_IR_VERSION = 10
+"""Of the file format that belongs to it."""
+
+NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators that a model uses."""
+    version: int = next(o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN)
+    return version
+
+
+def check_opset(model: onnx.ModelProto, name: str) -> None:
+    """Raise CompileError for a model of several versions, or one that is too old or too new."""
+    newest = onnx.defs.onnx_opset_version()
+    versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
+    if len(versions) != 1:
+        raise CompileError(name, f"expected one version of the ONNX operator set, came {versions or 'none'}")
+    if not OLDEST_OPSET <= versions[0] <= newest:
+        raise CompileError(
+            name,
+            f"uses opset {versions[0]}",
+            expected=f"{OLDEST_OPSET} to {newest}",
+            remedy="Export the model anew with one of these",
+        )
+
+
+def convert(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The model in CONVERTED_OPSET."""
+    try:
+        return onnx.version_converter.convert_version(model, CONVERTED_OPSET)
+    except (
+        onnx.version_converter.ConvertError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        raise CompileError(name, f"cannot be converted to opset {CONVERTED_OPSET}: {first_line(error)}") from error

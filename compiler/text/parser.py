@@ -1,0 +1,222 @@
+"""Reads operations in MLIR's generic syntax."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.text.mlir import NUMPY_NAMES, Attribute, Block, Operation, split_shaped_type, value_name
+
+_TOKEN = re.compile(
+    r"""
+    (?:\s|//[^\n]*)*
+    (?:
+      (?P<string>"(?:[^"\\]|\\[0-9A-Fa-f]{2}|\\["\\nt])*")
+    | (?P<value>%[A-Za-z0-9_.$\-]+)
+    | (?P<block>\^[A-Za-z0-9_.$\-]+)
+    | (?P<arrow>->)
+    | (?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))
+    | (?P<word>[A-Za-z_!][A-Za-z0-9_$.]*)
+    | (?P<mark>[()\[\]{}<>,:=])
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+
+
+def parse_operation(text: str) -> Operation:
+    """Read one operation and nothing after it; raises CompileError with the line at fault."""
+    parser = _Parser(text)
+    operation = parser.operation()
+    parser.expect("", "the end of the text")
+    return operation
+
+
+class _Parser:
+    """Recursive descent over the text; `kind` and `token` are the next token."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.kind = self.token = ""
+        self.start = 0
+        self.advance()
+
+    def advance(self) -> str:
+        taken = self.token
+        match = _TOKEN.match(self.text, self.position)
+        if match is None:
+            self.start = self.position
+            raise self.fault("a token")
+        self.kind = match.lastgroup or ""
+        self.token = match[self.kind]
+        self.start, self.position = match.start(self.kind), match.end()
+        return taken
+
+    def fault(self, expected: str) -> CompileError:
+        line = self.text.count("\n", 0, self.start) + 1
+        rest = self.text[self.start : self.start + 20].splitlines()
+        return CompileError(f"line {line}", f"expected {expected}, came {rest[0] if rest else 'the end'!r}")
+
+    def expect(self, token: str, described: str = "") -> None:
+        if self.token != token or (token and self.kind == "string"):
+            raise self.fault(described or repr(token))
+        if token:
+            self.advance()
+
+    def take(self, kind: str, described: str) -> str:
+        if self.kind != kind:
+            raise self.fault(described)
+        return self.advance()
+
+    def separated(self, close: str, item: Callable[[], Any]) -> Iterator[Any]:
+        """Items between commas up to the closing mark, which is consumed."""
+        while self.token != close:
+            yield item()
+            if self.token != close:
+                self.expect(",")
+        self.advance()
+
+    def operation(self) -> Operation:
+        results: list[str] = []
+        while self.kind == "value":
+            results.append(value_name(self.advance()))
+            if self.token == ",":
+                self.advance()
+        if results:
+            self.expect("=")
+        name = _unquote(self.take("string", "an operation's name in quotes"))
+        self.expect("(")
+        operands = tuple(self.separated(")", lambda: value_name(self.take("value", "a value"))))
+        region = None
+        if self.token == "(":
+            self.advance()
+            region = self.block()
+            self.expect(")")
+        attributes = self.dictionary() if self.token == "{" else {}
+        self.expect(":")
+        self.expect("(")
+        operand_types = tuple(self.separated(")", self.type_text))
+        self.expect("->")
+        if self.token == "(":
+            self.advance()
+            result_types = tuple(self.separated(")", self.type_text))
+        else:
+            result_types = (self.type_text(),)
+        if (len(operands), len(results)) != (len(operand_types), len(result_types)):
+            raise self.fault(f"before it, a type for each of {len(operands)} operands and {len(results)} results")
+        return Operation(name, operands, tuple(results), attributes, operand_types, result_types, region)
+
+    def block(self) -> Block:
+        self.expect("{")
+        arguments: tuple[tuple[str, str], ...] = ()
+        if self.kind == "block":
+            self.advance()
+            self.expect("(")
+            arguments = tuple(self.separated(")", self.argument))
+            self.expect(":")
+        operations = []
+        while self.token != "}":
+            operations.append(self.operation())
+        self.advance()
+        return Block(arguments, tuple(operations))
+
+    def argument(self) -> tuple[str, str]:
+        name = value_name(self.take("value", "a value"))
+        self.expect(":")
+        return name, self.type_text()
+
+    def type_text(self) -> str:
+        """A type as written: a word, and what stands between its angle brackets."""
+        if self.kind != "word":
+            raise self.fault("a type")
+        start = self.start
+        end = self.position
+        if end < len(self.text) and self.text[end] == "<":
+            depth, end = 1, end + 1
+            while depth:
+                step = re.compile(r"[^<>]*(->|[<>])").match(self.text, end)
+                if step is None:
+                    raise self.fault("a type with its brackets closed")
+                depth += {"<": 1, ">": -1, "->": 0}[step[1]]
+                end = step.end()
+        self.position = end
+        self.advance()
+        return self.text[start:end]
+
+    def dictionary(self) -> dict[str, Attribute]:
+        self.expect("{")
+        return dict(self.separated("}", self.entry))
+
+    def entry(self) -> tuple[str, Attribute]:
+        if self.kind not in ("word", "string"):
+            raise self.fault("an attribute's name")
+        key = _unquote(self.advance()) if self.kind == "string" else self.advance()
+        self.expect("=")
+        return key, self.attribute()
+
+    def attribute(self) -> Attribute:
+        match self.kind, self.token:
+            case "string", _:
+                return _unquote(self.advance())
+            case "number", _:
+                return self.number()
+            case _, "[":
+                self.advance()
+                return tuple(self.separated("]", self.attribute))
+            case _, "{":
+                return self.dictionary()
+            case _, "true" | "false":
+                return self.advance() == "true"
+            case _, "dense":
+                return self.dense()
+        raise self.fault("an attribute")
+
+    def number(self) -> int | float:
+        text = self.advance()
+        is_hex = text.startswith("0x")
+        if self.token == ":":
+            self.advance()
+            type_text = self.type_text()
+            if is_hex and type_text == "f64":
+                return float(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
+        if is_hex:
+            return int(text, 16)
+        return float(text) if re.search(r"[.eE]", text) else int(text)
+
+    def dense(self) -> NDArray[Any]:
+        self.expect("dense")
+        self.expect("<")
+        text = _unquote(self.advance()) if self.kind == "string" else "0x"
+        self.expect(">")
+        self.expect(":")
+        start = self.start
+        _, shape, element = split_shaped_type(self.type_text())
+        if element not in NUMPY_NAMES:
+            raise CompileError(fact=f"unknown element {element!r}: expected one of {', '.join(NUMPY_NAMES)}")
+        name = NUMPY_NAMES[element]
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
+        try:
+            data = bytes.fromhex(text.removeprefix("0x"))
+        except ValueError:
+            data = b"?"
+        if len(data) != math.prod(shape) * dtype.itemsize:
+            self.start = start
+            raise self.fault(f"{math.prod(shape) * dtype.itemsize} bytes of hexadecimal digits for this type")
+        return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+def _unquote(text: str) -> str:
+    def unescape(match: re.Match[bytes]) -> bytes:
+        named = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+        return named.get(match[1]) or bytes.fromhex(match[1].decode())
+
+    return re.sub(rb'\\([0-9A-Fa-f]{2}|[nt"\\])', unescape, text[1:-1].encode()).decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType
@@ -120,6 +121,11 @@ class InstructionFormat:
         last = self.fields[-1]
         return last.low_bit + last.type.bits
 
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position in `fields` of each field, by its name."""
+        return {field.name: position for position, field in enumerate(self.fields)}
+
     def operand(self, name: str) -> Operand:
         for operand in self.operands:
             if operand.name == name:
@@ -127,9 +133,8 @@ class InstructionFormat:
         raise IsaError(f"{self.mnemonic} has no operand {name!r}; it has: {', '.join(o.name for o in self.operands)}")
 
     def field(self, name: str) -> InstructionField:
-        for field in self.fields:
-            if field.name == name:
-                return field
+        if name in self.positions:
+            return self.fields[self.positions[name]]
         raise IsaError(f"{self.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in self.fields)}")
 
 
@@ -181,7 +186,7 @@ class Instruction:
     values: tuple[int, ...]  # parallel to format.fields
 
     def __getitem__(self, field: str) -> int:
-        return self.values[_positions(self.format)[field]]
+        return self.values[self.format.positions[field]]
 
     @property
     def mnemonic(self) -> str:
@@ -222,24 +227,13 @@ class Instruction:
         return make_instruction(self.format, {**named, **changes})
 
 
-_POSITIONS: dict[int, tuple[InstructionFormat, dict[str, int]]] = {}
-
-
-def _positions(of: InstructionFormat) -> dict[str, int]:
-    """Position by field name; remembered per format, which is kept alive so that its identity stays its own."""
-    known = _POSITIONS.get(id(of))
-    if known is None:
-        known = _POSITIONS[id(of)] = (of, {field.name: i for i, field in enumerate(of.fields)})
-    return known[1]
-
-
 def make_instruction(of: InstructionFormat, values: Mapping[str, int]) -> Instruction:
     """An instruction from values by field name; what is not named takes its field's default.
 
     Raises IsaError for an unknown name or a value that its field cannot hold.
     """
     for name in values:
-        if name not in _positions(of) or name == OPCODE:
+        if name not in of.positions or name == OPCODE:
             raise IsaError(f"{of.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in of.fields[1:])}")
     full = []
     for field in of.fields:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program
 from tilewright.isa.timing import vec_write
@@ -75,12 +76,14 @@ def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.
     for index, instruction in enumerate(program.instructions):
         _fill_nest(rows, index, instruction)
         match machine.engines[instruction.engine].template:
-            case "dma":
+            case Template.DMA:
                 _fill_move(rows, index, instruction, machine, first_words, regions)
-            case "systolic":
+            case Template.SYSTOLIC:
                 _fill_products(rows, index, instruction, first_words)
-            case _:
+            case Template.VECTOR:
                 _fill_lanes(rows, index, instruction, machine, first_words)
+            case unknown:
+                assert_never(unknown)
     return rows.table
 
 

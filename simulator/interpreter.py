@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from tilewright.isa.engines.templates import is_transposing, systolic_activation
 from tilewright.isa.language.numeric import IntegerType, round_shift, wrap
 from tilewright.isa.language.statement import ACROSS_LANES, Expr, Op, walk
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
@@ -52,12 +53,14 @@ def interpret_instruction(
 ) -> None:
     """Change `state` as one instruction does; `index` is what a fault names. Raises ADDRESS and REGION faults."""
     match machine.engines[instruction.engine].template:
-        case "dma":
+        case Template.DMA:
             _move(machine, instruction, state, regions, index)
-        case "systolic":
+        case Template.SYSTOLIC:
             _multiply(machine, instruction, state, index)
-        case "vector":
+        case Template.VECTOR:
             _evaluate_lanes(machine, instruction, state, index)
+        case unknown:
+            assert_never(unknown)
 
 
 # -- vector ------------------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
@@ -69,13 +69,15 @@ def _work(machine: Machine, instruction: Instruction) -> Work:
     trips = tuple(instruction.trips.values())
     fetched = machine.instruction_bytes // machine.dram.bus_bytes
     match machine.engines[instruction.engine].template:
-        case "systolic":
+        case Template.SYSTOLIC:
             tiles = prod(trips[: tile_loops(instruction.format)])
             return Work(vectors=prod(trips), weight_rows=tiles * machine.rows, read_beats=fetched)
-        case "vector":
+        case Template.VECTOR:
             return Work(iterations=prod(trips), read_beats=fetched)
-        case _:
+        case Template.DMA:
             return _move_work(machine, instruction, fetched)
+        case unknown:
+            assert_never(unknown)
 
 
 def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work:

@@ -7,7 +7,7 @@ its memory, and every fault is found. A run is then a handful of numpy calls an 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.numeric import IntegerType, wrap
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.machine import Template
 from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
@@ -83,12 +84,14 @@ class PreparedProgram:
 
     def _prepare(self, instruction: Instruction) -> Step:
         match self._machine.engines[instruction.engine].template:
-            case "dma":
+            case Template.DMA:
                 return self._prepare_move(instruction)
-            case "systolic":
+            case Template.SYSTOLIC:
                 return self._prepare_product(instruction)
-            case _:
+            case Template.VECTOR:
                 return self._prepare_lanes(instruction)
+            case unknown:
+                assert_never(unknown)
 
     def _one_by_one(self, instruction: Instruction) -> Step:
         """For an instruction whose iterations depend on each other (the checker refuses it): the meaning itself."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
 from tilewright.isa.language.statement import REDUCTIONS, Expr, Op, walk
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.machine import Template
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.timing import operator_starts
 
@@ -45,18 +47,18 @@ def _matrix(dot: Expr) -> Expr:
 
 
 def violations(
-    of: InstructionFormat, template: str, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
+    of: InstructionFormat, template: Template, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
 ) -> Iterator[str]:
     """Why a template cannot run an instruction: nothing if it can."""
     match template:
-        case "dma":
+        case Template.DMA:
             yield from _dma(of)
-        case "systolic":
+        case Template.SYSTOLIC:
             yield from _systolic(of, memories, rows, cols)
-        case "vector":
+        case Template.VECTOR:
             yield from _vector(of, memories, lanes)
         case _:
-            raise AssertionError(template)
+            assert_never(template)
 
 
 def _dma(of: InstructionFormat) -> Iterator[str]:

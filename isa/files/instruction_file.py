@@ -16,7 +16,7 @@ from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding
 from tilewright.isa.language.statement import Expr, Op, Scope, Statement, did_you_mean, parse_statement
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS, InstructionFormat, Loop, Operand, lay_out_fields
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Engine
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Engine, Template
 from tilewright.isa.machine.memory import DRAM, REGIONS, Dram, Memory, integer_element, storage_bits
 
 MAX_INSTRUCTION_BITS = 2048
@@ -333,7 +333,7 @@ class InstructionReader:
         text = self._reader.word(tree, path)
         if not isinstance(tree.value, str):
             return None
-        if TEMPLATES[engine] == "dma":
+        if TEMPLATES[engine] is Template.DMA:
             return self._read_move(tree, path, text, sources, destination)
         if destination.element.type is None:
             self._reader.complain(

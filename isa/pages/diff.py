@@ -10,7 +10,7 @@ from itertools import groupby
 from tilewright.isa import timing
 from tilewright.isa.language.statement import Op, walk
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
 from tilewright.isa.timing import statement_stages
@@ -249,7 +249,7 @@ def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
     of = machine.formats[name]
     widths = tuple(machine.memories[o.memory].width for o in of.operands if o.memory != DRAM)
     loops = tuple((loop.name, loop.is_reduce) for loop in of.loops)
-    array = (machine.rows, machine.cols) if machine.engines[of.engine].template == "systolic" else ()
+    array = (machine.rows, machine.cols) if machine.engines[of.engine].template is Template.SYSTOLIC else ()
     nodes = tuple(
         (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
         for n in walk(of.statement.expr)

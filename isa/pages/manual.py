@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from tilewright.isa.assembly.line import quoted
 from tilewright.isa.engines.datapath_schedule import bind, schedule
@@ -16,7 +17,7 @@ from tilewright.isa.files.loader import load_machine, shipped_machines
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.language.statement import Op, walk
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, REGIONS, Element
 from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.program.faults import FaultCode
@@ -183,7 +184,7 @@ def _instruction(of: InstructionFormat, machine: Machine) -> Iterator[str]:
     yield ""
     yield f"Timing: {_timing(of, machine)}"
     yield ""
-    if machine.engines[of.engine].template == "vector":
+    if machine.engines[of.engine].template is Template.VECTOR:
         yield from _datapath(of, machine)
     yield from _table(["bits", "field", "type", "values", "meaning"], [_field_row(f, of) for f in of.fields])
 
@@ -207,9 +208,9 @@ def _meaning(of: InstructionFormat, machine: Machine) -> Iterator[str]:
     kept = [loop.name for loop in of.loops if not loop.is_reduce]
     yield f"for all {', '.join(f'{name} < trip.{name}' for name in kept)}:"
     match machine.engines[of.engine].template:
-        case "dma":
+        case Template.DMA:
             yield f"    {of.destination.name} ← {of.sources[0].name}, byte for byte"
-        case "systolic":
+        case Template.SYSTOLIC:
             a, w = systolic_activations(of).name, systolic_weights(of).name
             element = "col, row" if is_transposing(of) else "row, col"
             old = f"{of.destination.name}[col] · accumulate + " if of.has_accumulate else ""
@@ -219,9 +220,11 @@ def _meaning(of: InstructionFormat, machine: Machine) -> Iterator[str]:
                 f"    {of.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(of.reduce_loops)}, "
                 f"row < {machine.rows}] {a}[row] · {w}[{element}])"
             )
-        case "vector":
+        case Template.VECTOR:
             yield f"  in each of {machine.lanes} lanes:"
             yield f"    {statement_mathematics(of)}"
+        case unknown:
+            assert_never(unknown)
     yield "where"
     for operand in of.operands:
         yield f"    {operand.name} = {_address_text(operand)}{_block_text(operand, of, machine)}"
@@ -243,7 +246,7 @@ def _block_text(operand: Operand, of: InstructionFormat, machine: Machine) -> st
         return f", {machine.memories[on_chip.memory].word_bytes} bytes"
     if operand.block == 1:
         return ""
-    if machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of):
+    if machine.engines[of.engine].template is Template.SYSTOLIC and operand is systolic_weights(of):
         side = "column" if is_transposing(of) else "row"
         return f" and the {operand.block - 1} words after it, one for each {side} of the array"
     return f" and the {operand.block - 1} words after it" if operand.block > 2 else " and the word after it"
@@ -268,13 +271,13 @@ def _moved_text(operand: Operand, of: InstructionFormat, machine: Machine) -> st
 
 def _timing(of: InstructionFormat, machine: Machine) -> str:
     match machine.engines[of.engine].template:
-        case "vector":
+        case Template.VECTOR:
             return (
                 "N iterations (the product of the trip counts) occupy the engine for N cycles. The datapath has "
                 f"{statement_stages(of.statement.expr)} stages for this statement; without port conflicts the "
                 f"instruction completes N + {vec_write(of) + 1} cycles after its start."
             )
-        case "systolic":
+        case Template.SYSTOLIC:
             count = tile_loops(of)
             tiles = "·".join(f"trip.{loop.name}" for loop in of.loops[:count]) or "1"
             vectors = "·".join(f"trip.{loop.name}" for loop in of.loops[count:]) or "1"
@@ -285,10 +288,10 @@ def _timing(of: InstructionFormat, machine: Machine) -> str:
                 "streams without bubbles. Without port conflicts the instruction completes "
                 f"(T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after its start."
             )
-        case "dma":
+        case Template.DMA:
             on_chip = next(o for o in of.operands if o.memory != DRAM)
             word = machine.memories[on_chip.memory].word_bytes
-            contexts = LOAD_CONTEXTS if of.engine == "load" else STORE_CONTEXTS
+            contexts = {"load": LOAD_CONTEXTS, "store": STORE_CONTEXTS}[of.engine]
             return (
                 f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) a cycle. "
                 "Iterations whose "
@@ -297,7 +300,8 @@ def _timing(of: InstructionFormat, machine: Machine) -> str:
                 f"first beat comes at least {machine.dram.latency_cycles} cycles after its request; up to {contexts} "
                 "instructions are under way at a time."
             )
-    raise AssertionError(of.engine)
+        case unknown:
+            assert_never(unknown)
 
 
 def _field_row(field: InstructionField, of: InstructionFormat) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from tilewright.simulator.kernel.layout import (
     LOAD_OWNER,
     MMA,
     MMA_ASKS,
+    STORE,
     STUCK,
     VEC,
     WAIT,
@@ -101,7 +102,7 @@ def start_instructions(p, s, code, q, t):
             start_mma(p, s, code, q, i)
         elif e == VEC:
             start_vec(p, s, code, q, i)
-        else:
+        elif e == STORE:
             start_store(p, s, code, q, i)
 
 

@@ -11,8 +11,9 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import BURST_QUEUE, LOAD_CONTEXTS
 from tilewright.rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, WriteSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import (
     BeatCursor,
     BurstBytes,
@@ -39,7 +40,7 @@ class LoadEngine(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("load")
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(dict.fromkeys(f.destination.memory for f in self.formats))
+        self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
         self.widest = max(machine.memories[name].word_bytes for name in self.memories)
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
         super().__init__(
@@ -48,7 +49,7 @@ class LoadEngine(wiring.Component):
                 "regions": In(RegionTable(machine)),
                 "request": Out(stream.Signature(BurstRequest())),
                 "beat": In(ReadBeatSignature(self.bus_bytes)),
-                **{f"write_{name}": Out(WriteSignature(machine.memories[name])) for name in self.memories},
+                **write_members(machine, "load"),
             }
         )
 
@@ -224,12 +225,11 @@ class Writer(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("load")
-        memories = dict.fromkeys(f.destination.memory for f in self.formats)
         super().__init__(
             {
                 "halt": In(1),
                 "word": In(stream.Signature(LoadedWord(machine))),
-                **{f"write_{name}": Out(WriteSignature(machine.memories[name])) for name in memories},
+                **write_members(machine, "load"),
                 "is_refused": Out(1),
                 "retire": Out(1),
             }

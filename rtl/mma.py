@@ -14,9 +14,10 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.delay import delayed
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, engine_members
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.nest import NestWalker, Walk, is_outside
+from tilewright.rtl.ports import read_members, write_members
 from tilewright.rtl.systolic import SystolicArray
 
 
@@ -34,13 +35,7 @@ class MmaEngine(wiring.Component):
         if self.formats:
             of = self.formats[0]
             a, w, c = systolic_activations(of), systolic_weights(of), of.destination
-            memories = machine.memories
-            members |= {
-                "a": Out(ReadSignature(memories[a.memory], a.block)),
-                "w": Out(ReadSignature(memories[w.memory])),
-                "c_read": Out(ReadSignature(memories[c.memory], c.block)),
-                "c_write": Out(WriteSignature(memories[c.memory], c.block)),
-            }
+            members |= {**read_members(machine, "mma"), **write_members(machine, "mma")}
             self.activations, self.weights, self.sums = a, w, c
             self.can_transpose = any(map(is_transposing, self.formats))
             self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)

@@ -11,8 +11,9 @@ from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
 from tilewright.rtl.nest import NestWalker, Walk
+from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import (
     BeatCursor,
     BurstBytes,
@@ -42,7 +43,7 @@ class StoreEngine(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("store")
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(dict.fromkeys(chip_operand(f).memory for f in self.formats))
+        self.memories = tuple(port.memory for port in read_ports(machine) if port.engine == "store")
         self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine)
         bus = axi_signature(self.bus_bytes).members
         super().__init__(
@@ -50,7 +51,7 @@ class StoreEngine(wiring.Component):
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
                 **{name: of for name, of in bus.items() if name.startswith(("aw", "w", "b"))},
-                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in self.memories},
+                **read_members(machine, "store"),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),
             }
@@ -155,14 +156,13 @@ class Reader(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("store")
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
-        memories = dict.fromkeys(chip_operand(f).memory for f in self.formats)
         super().__init__(
             {
                 "halt": In(1),
                 "instruction": In(QueuedInstruction(machine)),
                 "start": In(1),
                 "is_free": Out(1),
-                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in memories},
+                **read_members(machine, "store"),
                 "word": Out(stream.Signature(StoredWord(machine))),
                 "moved": In(1),
                 "is_granted": Out(1),

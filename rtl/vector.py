@@ -26,12 +26,11 @@ from tilewright.rtl.interfaces import (
     INDEX_BITS,
     Activity,
     LookupSignature,
-    ReadSignature,
-    WriteSignature,
     engine_members,
 )
 from tilewright.rtl.layout import immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
+from tilewright.rtl.ports import read_members, vector_source_memories, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
 
 
@@ -45,26 +44,15 @@ class VectorEngine(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("vec")
-        self.slots = range(max((len(of.streams) for of in self.formats), default=0))
-        self.targets = _in_machine_order(machine, {of.destination.memory for of in self.formats})
-        memories = machine.memories
+        self.slots = range(machine.vector_sources)
+        self.targets = tuple(port.memory for port in write_ports(machine) if port.engine == "vec")
         super().__init__(
             {
                 **engine_members(machine),
-                **{
-                    f"source{slot}_{name}": Out(ReadSignature(memories[name]))
-                    for slot in self.slots
-                    for name in self.slot_memories(slot)
-                },
-                **{f"write_{name}": Out(WriteSignature(memories[name])) for name in self.targets},
-                **{f"lookup_{name}": Out(LookupSignature(memories[name])) for name in machine.table_memories},
+                **read_members(machine, "vec"),
+                **write_members(machine, "vec"),
+                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in machine.table_memories},
             }
-        )
-
-    def slot_memories(self, slot: int) -> tuple[str, ...]:
-        """The memories that some format reads as its source number `slot`."""
-        return _in_machine_order(
-            self.machine, {of.streams[slot].memory for of in self.formats if slot < len(of.streams)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -134,7 +122,7 @@ class VectorEngine(wiring.Component):
         """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
         readers = {
             name: [i for i, of in enumerate(self.formats) if slot < len(of.streams) and of.streams[slot].memory == name]
-            for name in self.slot_memories(slot)
+            for name in vector_source_memories(self.machine, slot)
         }
         is_kept = Signal(name=f"is_kept_{slot}")
         is_used, is_granted = Signal(name=f"is_used_{slot}"), Signal(name=f"is_granted_{slot}")
@@ -235,7 +223,3 @@ def _slot_name(slot: int) -> str:
 
 def _operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
     return {**{_slot_name(i): source for i, source in enumerate(sources)}, DESTINATION: destination}
-
-
-def _in_machine_order(machine: Machine, names: set[str]) -> tuple[str, ...]:
-    return tuple(name for name in machine.memories if name in names)

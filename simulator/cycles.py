@@ -20,7 +20,6 @@ from tilewright.simulator.instruction_table import (
     instruction_columns,
     instruction_table,
     nest_depth,
-    vec_sources,
 )
 from tilewright.simulator.kernel.layout import (
     BUSY,
@@ -130,8 +129,8 @@ def _figures(machine: Machine) -> dict[str, int]:
         "load_window": _widest_word(machine, "load") + machine.dram.bus_bytes,
         "store_window": _widest_word(machine, "store") + machine.dram.bus_bytes,
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
-        "vec_sources": vec_sources(machine),
-        "requesters": vec_sources(machine) + FIXED_REQUESTERS,
+        "vec_sources": machine.vector_sources,
+        "requesters": machine.vector_sources + FIXED_REQUESTERS,
         "loops": nest_depth(machine),
         "words": sum(memory.depth for memory in machine.memories.values()),
     }

@@ -39,18 +39,13 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.regions import Region, region, regions_of
 
 
-def vec_sources(machine: Machine) -> int:
-    """Read ports of the vector engine: the most streams that one of its instructions has."""
-    return max((len(of.streams) for of in machine.formats_of("vec")), default=0)
-
-
 def nest_depth(machine: Machine) -> int:
     return max(len(of.loops) for of in machine.formats.values())
 
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
     """Where the parts of a row begin whose width follows from the machine, and the row's `width`."""
-    loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, vec_sources(machine) + 1)
+    loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, machine.vector_sources + 1)
     is_reduce = FIXED + loops
     bases = is_reduce + loops
     steps = bases + operands
@@ -148,7 +143,7 @@ def _fill_lanes(
     of = instruction.format
     for column, source in enumerate(of.streams):
         _fill_operand(rows, index, column, instruction, source, first_words[source.memory])
-    destination = vec_sources(machine)
+    destination = machine.vector_sources
     _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
     rows.table[index, SOURCES] = len(of.streams)
     rows.table[index, TO_WRITE] = vec_write(of)

@@ -89,6 +89,11 @@ class Machine:
         looked_up = {table.memory for of in self.formats.values() for table in of.tables}
         return tuple(name for name in self.memories if name in looked_up)
 
+    @cached_property
+    def vector_sources(self) -> int:
+        """Sources of the vector engine that read a word an iteration: as many as any of its instructions has."""
+        return max((len(format.streams) for format in self.formats_of("vec")), default=0)
+
     @property
     def max_instructions_per_engine(self) -> int:
         return (1 << self.wait_bits) - 1

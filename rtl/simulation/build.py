@@ -77,7 +77,7 @@ def _hardware_sources() -> list[str]:
     while unread:
         path = unread.pop()
         read[path] = path.read_text()
-        imported = re.findall(r"^from tilewright\.(isa[\w.]*) import (\w+)", read[path], re.MULTILINE)
+        imported = re.findall(r"^from tilewright\.(isa[\w.]*) import \(?\s*(\w+)", read[path], re.MULTILINE)
         modules = [_package() / Path(*module.split(".")) for module, _ in imported]
         names = [name for _, name in imported]
         paths = [

@@ -238,8 +238,8 @@ class Writer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         is_held, held, granted = Signal(name="is_held"), Signal(LoadedWord(self.machine), name="held"), Signal()
-        for position, of in enumerate(self.formats):
-            port = getattr(self, f"write_{of.destination.memory}")
+        for position, format in enumerate(self.formats):
+            port = getattr(self, f"write_{format.destination.memory}")
             with m.If(is_held & (held.format == position)):
                 m.d.comb += [port.valid.eq(~self.halt), granted.eq(port.granted & ~self.halt)]
             m.d.comb += [port.address.eq(held.address), port.data.eq(held.data)]

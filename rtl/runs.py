@@ -107,13 +107,13 @@ class Bursts(wiring.Component):
         m.d.comb += [walker.bits.eq(bits), walker.start.eq(self.start)]
         run_bytes_next = Signal(self.run_bits)
         with m.Switch(instruction_view(self.formats[0], bits)[OPCODE]):
-            for of in self.formats:
-                with m.Case(of.opcode):
-                    view, operand = instruction_view(of, bits), dram_operand(of)
-                    word_bytes = dram_word_bytes(self.machine, of)
+            for format in self.formats:
+                with m.Case(format.opcode):
+                    view, operand = instruction_view(format, bits), dram_operand(format)
+                    word_bytes = dram_word_bytes(self.machine, format)
                     m.d.comb += run_bytes_next.eq(word_bytes)
-                    if of.loops and of.loops[-1].name in operand.loops:
-                        innermost = of.loops[-1].name
+                    if format.loops and format.loops[-1].name in operand.loops:
+                        innermost = format.loops[-1].name
                         with m.If(view[f"{operand.name}.{innermost}"] == word_bytes):
                             trips = view[f"trip.{innermost}"] + 1
                             m.d.comb += [walker.collapse.eq(1), run_bytes_next.eq(trips * word_bytes)]
@@ -257,18 +257,18 @@ class Window(wiring.Component):
         return m
 
 
-def dram_operand(of: InstructionFormat) -> Operand:
-    return next(operand for operand in of.operands if operand.memory == DRAM)
+def dram_operand(format: InstructionFormat) -> Operand:
+    return next(operand for operand in format.operands if operand.memory == DRAM)
 
 
-def chip_operand(of: InstructionFormat) -> Operand:
+def chip_operand(format: InstructionFormat) -> Operand:
     """The on-chip end of a DMA instruction."""
-    return next(operand for operand in of.operands if operand.memory != DRAM)
+    return next(operand for operand in format.operands if operand.memory != DRAM)
 
 
-def dram_word_bytes(machine: Machine, of: InstructionFormat) -> int:
+def dram_word_bytes(machine: Machine, format: InstructionFormat) -> int:
     """Bytes that one iteration of a DMA instruction moves: those of a word of the on-chip memory."""
-    return machine.memories[chip_operand(of).memory].word_bytes
+    return machine.memories[chip_operand(format).memory].word_bytes
 
 
 def masked_bytes(value: Value, count: Value) -> Value:

@@ -50,7 +50,7 @@ class StoreEngine(wiring.Component):
             {
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
-                **{name: of for name, of in bus.items() if name.startswith(("aw", "w", "b"))},
+                **{name: direction for name, direction in bus.items() if name.startswith(("aw", "w", "b"))},
                 **read_members(machine, "store"),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),
@@ -199,8 +199,8 @@ class Reader(wiring.Component):
             words.input.valid.eq(self.is_granted),  # the data of a read come a cycle after its grant
             format_granted.eq(walker.walk),
         ]
-        for position, of in enumerate(self.formats):
-            port = getattr(self, f"read_{chip_operand(of).memory}")
+        for position, format in enumerate(self.formats):
+            port = getattr(self, f"read_{chip_operand(format).memory}")
             m.d.comb += port.address.eq(walker.address["word"])
             with m.If(walker.walk == position):
                 m.d.comb += [port.valid.eq(asks & ~walker.fault), self.is_granted.eq(port.valid & port.granted)]

@@ -59,7 +59,7 @@ class VectorEngine(wiring.Component):
         m = Module()
         if not self.formats:
             return m
-        walks = [whole_walk(of, _operands_by_slot(of.sources, of.destination)) for of in self.formats]
+        walks = [whole_walk(format, _operands_by_slot(format.sources, format.destination)) for format in self.formats]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
         m.submodules.datapath = datapath = VectorDatapath(self.machine)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -94,10 +94,10 @@ class VectorEngine(wiring.Component):
         with m.If(starts):
             m.d.sync += [is_active.eq(1), index.eq(self.instruction.payload.index)]
             with m.Switch(instruction_view(self.formats[0], walker.bits)[OPCODE]):
-                for of in self.formats:
-                    view = instruction_view(of, walker.bits)
-                    with m.Case(of.opcode):
-                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(of).members))
+                for format in self.formats:
+                    view = instruction_view(format, walker.bits)
+                    with m.Case(format.opcode):
+                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(format).members))
         with m.Elif(issues & walker.last):
             m.d.sync += is_active.eq(0)
         return immediates
@@ -107,9 +107,9 @@ class VectorEngine(wiring.Component):
         stages = Signal(range(vec_stages(self.machine) + 1))
         to_newest = Signal.like(stages)  # cycles until the newest iteration is as far as one that issues now
         with m.Switch(walker.walk):
-            for position, of in enumerate(self.formats):
+            for position, format in enumerate(self.formats):
                 with m.Case(position):
-                    m.d.comb += stages.eq(statement_stages(of.statement.expr))
+                    m.d.comb += stages.eq(statement_stages(format.statement.expr))
         with m.If(issues):
             m.d.sync += to_newest.eq(stages)
         with m.Elif(to_newest != 0):
@@ -121,7 +121,11 @@ class VectorEngine(wiring.Component):
     ) -> Value:
         """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
         readers = {
-            name: [i for i, of in enumerate(self.formats) if slot < len(of.streams) and of.streams[slot].memory == name]
+            name: [
+                i
+                for i, format in enumerate(self.formats)
+                if slot < len(format.streams) and format.streams[slot].memory == name
+            ]
             for name in vector_source_memories(self.machine, slot)
         }
         is_kept = Signal(name=f"is_kept_{slot}")
@@ -207,7 +211,7 @@ class VectorEngine(wiring.Component):
         share = result_element_bits(self.machine)
         elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
-        writers = [i for i, of in enumerate(self.formats) if of.destination.memory == name]
+        writers = [i for i, format in enumerate(self.formats) if format.destination.memory == name]
         with m.Switch(queue.oldest.target.format), m.Case(*writers):
             m.d.comb += port.valid.eq(queue.valid & ~self.halt)
         return port.valid & port.granted

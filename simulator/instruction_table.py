@@ -40,7 +40,7 @@ from tilewright.simulator.regions import Region, region, regions_of
 
 
 def nest_depth(machine: Machine) -> int:
-    return max(len(of.loops) for of in machine.formats.values())
+    return max(len(format.loops) for format in machine.formats.values())
 
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
@@ -140,28 +140,28 @@ def _fill_operand(
 def _fill_lanes(
     rows: _Rows, index: int, instruction: Instruction, machine: Machine, first_words: Mapping[str, int]
 ) -> None:
-    of = instruction.format
-    for column, source in enumerate(of.streams):
+    format = instruction.format
+    for column, source in enumerate(format.streams):
         _fill_operand(rows, index, column, instruction, source, first_words[source.memory])
     destination = machine.vector_sources
-    _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
-    rows.table[index, SOURCES] = len(of.streams)
-    rows.table[index, TO_WRITE] = vec_write(of)
+    _fill_operand(rows, index, destination, instruction, format.destination, first_words[format.destination.memory])
+    rows.table[index, SOURCES] = len(format.streams)
+    rows.table[index, TO_WRITE] = vec_write(format)
     rows.table[index, ITERATIONS] = prod(instruction.trips.values())
-    rows.table[index, GROUP] = prod(instruction.trips[name] for name in of.reduce_loops)
+    rows.table[index, GROUP] = prod(instruction.trips[name] for name in format.reduce_loops)
 
 
 def _fill_products(rows: _Rows, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
-    of = instruction.format
-    outer, trips = tile_loops(of), tuple(instruction.trips.values())
-    a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+    format = instruction.format
+    outer, trips = tile_loops(format), tuple(instruction.trips.values())
+    a, w, c = systolic_activations(format), systolic_weights(format), format.destination
     _fill_operand(rows, index, MMA_A, instruction, a, first_words[a.memory])
     _fill_operand(rows, index, MMA_W, instruction, w, first_words[w.memory], outer)
     _fill_operand(rows, index, MMA_C, instruction, c, first_words[c.memory])
     rows.table[index, ITERATIONS] = prod(trips[outer:])
     rows.table[index, GROUP] = prod(trips[:outer])
     rows.table[index, FIRST_INNER] = rows.loops - len(trips) + outer
-    rows.table[index, ACCUMULATES] = of.has_accumulate and instruction[ACCUMULATE]
+    rows.table[index, ACCUMULATES] = format.has_accumulate and instruction[ACCUMULATE]
 
 
 def _fill_move(
@@ -172,8 +172,8 @@ def _fill_move(
     first_words: Mapping[str, int],
     regions: tuple[Region, ...],
 ) -> None:
-    of = instruction.format
-    source, destination = of.sources[0], of.destination
+    format = instruction.format
+    source, destination = format.sources[0], format.destination
     outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
     word_bytes = machine.memories[on_chip.memory].word_bytes
     trips = tuple(instruction.trips.values())

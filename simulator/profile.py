@@ -43,8 +43,8 @@ def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
         "dram_bytes": {"read": counters.dram_bytes_read, "written": counters.dram_bytes_written},
         "layers": layers,
         "engines": {
-            name: {"busy": of.busy, "wait": dict(of.wait), "stall": dict(of.stall), "idle": of.idle}
-            for name, of in counters.engines.items()
+            name: {"busy": own.busy, "wait": dict(own.wait), "stall": dict(own.stall), "idle": own.idle}
+            for name, own in counters.engines.items()
         },
         "host_nodes": [],
     }
@@ -82,16 +82,16 @@ def _work(machine: Machine, instruction: Instruction) -> Work:
 
 def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work:
     """Bursts are cut at beats, so a run takes the beats that it overlaps; regions begin at one."""
-    of = instruction.format
-    outer = next(operand for operand in of.operands if operand.memory == DRAM)
-    on_chip = next(operand for operand in of.operands if operand.memory != DRAM)
+    format = instruction.format
+    outer = next(operand for operand in format.operands if operand.memory == DRAM)
+    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
     word_bytes = machine.memories[on_chip.memory].word_bytes
     walk = walk_of(instruction, outer)
     words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
     runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides).addresses()
     bus_bytes = machine.dram.bus_bytes
     beats = int(np.sum(-(-(runs % bus_bytes + words * word_bytes) // bus_bytes)))
-    if of.destination is outer:
+    if format.destination is outer:
         return Work(read_beats=fetched, write_beats=beats, bytes_written=runs.size * words * word_bytes)
     return Work(read_beats=fetched + beats)
 

@@ -113,9 +113,9 @@ class PreparedProgram:
     # -- dma -----------------------------------------------------------------------------------------------------------
 
     def _prepare_move(self, instruction: Instruction) -> Step:
-        of = instruction.format
-        is_load = of.sources[0].memory == DRAM
-        outer, on_chip = (of.sources[0], of.destination) if is_load else (of.destination, of.sources[0])
+        format = instruction.format
+        is_load = format.sources[0].memory == DRAM
+        outer, on_chip = (format.sources[0], format.destination) if is_load else (format.destination, format.sources[0])
         size = self._machine.memories[on_chip.memory].word_bytes
         first = region(self._regions, instruction[f"{outer.name}.region"]).base
         in_dram, words = walk_of(instruction, outer, first), walk_of(instruction, on_chip)
@@ -137,25 +137,28 @@ class PreparedProgram:
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def _prepare_lanes(self, instruction: Instruction) -> Step:
-        of = instruction.format
+        format = instruction.format
         trips = tuple(instruction.trips.values())
-        kept = len(trips) - len(of.reduce_loops)
-        writes = walk_of(instruction, of.destination)
-        for source in of.sources:
-            if source.memory == of.destination.memory:
+        kept = len(trips) - len(format.reduce_loops)
+        writes = walk_of(instruction, format.destination)
+        for source in format.sources:
+            if source.memory == format.destination.memory:
                 if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
         shape = (*trips, self._machine.lanes)
-        statement = ArrayStatement(of.statement.expr, shape, tuple(range(kept, len(trips))))
+        statement = ArrayStatement(format.statement.expr, shape, tuple(range(kept, len(trips))))
         sources = {
-            leaf: (self._view(of.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)), element)
-            for leaf in sorted(leaves(of.statement.expr))
-            for element in [of.operand(leaf[0]).element]
+            leaf: (
+                self._view(format.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)),
+                element,
+            )
+            for leaf in sorted(leaves(format.statement.expr))
+            for element in [format.operand(leaf[0]).element]
         }
-        immediates = {name: instruction[name] for name in of.immediates}
+        immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
-            table: self._table_words(of.operand(table[0]), _source_walk(instruction, *table, kept))
-            for table in tables(of.statement.expr)
+            table: self._table_words(format.operand(table[0]), _source_walk(instruction, *table, kept))
+            for table in tables(format.statement.expr)
         }
 
         def result() -> NDArray[Any]:
@@ -167,10 +170,10 @@ class PreparedProgram:
         written = Walk(writes.base, trips[:kept], writes.strides[:kept])
         if written.is_distinct(1):
             reduced = Walk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
-            destination = self._view(of.destination.memory, reduced)
+            destination = self._view(format.destination.memory, reduced)
             return lambda: np.copyto(destination, result(), casting="unsafe")
         addresses, winners = last_writers(written.addresses().ravel())
-        stored, lanes = self._stored[of.destination.memory], self._machine.lanes
+        stored, lanes = self._stored[format.destination.memory], self._machine.lanes
         groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
 
         def write_last() -> None:
@@ -189,8 +192,8 @@ class PreparedProgram:
 
         Loops that move both the activations and a tile that is not reduced are a batch of products.
         """
-        of = instruction.format
-        a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+        format = instruction.format
+        a, w, c = systolic_activations(format), systolic_weights(format), format.destination
         walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
         sums = Walk(*_without_reduced(instruction, walks[c.name]))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
@@ -198,13 +201,13 @@ class PreparedProgram:
         reduced, batch, tiles, vectors = _roles(instruction, a, w)
         a_view = self._view(a.memory, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
-        if is_transposing(of):
+        if is_transposing(format):
             w_view = w_view.swapaxes(len(batch) + len(reduced), -1)
         c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
-        kind = of.statement.expr.type
+        kind = format.statement.expr.type
         assert kind is not None
         bound = _largest(a) * _largest(w) * self._machine.rows * _size(walks[a.name], reduced)
-        adds = of.has_accumulate and instruction[ACCUMULATE] == 1
+        adds = format.has_accumulate and instruction[ACCUMULATE] == 1
         elements = (a.element, w.element, c.element)
         return _Product(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run
 

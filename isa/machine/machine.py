@@ -86,7 +86,7 @@ class Machine:
     @cached_property
     def table_memories(self) -> tuple[str, ...]:
         """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
-        looked_up = {table.memory for of in self.formats.values() for table in of.tables}
+        looked_up = {table.memory for format in self.formats.values() for table in format.tables}
         return tuple(name for name in self.memories if name in looked_up)
 
     @cached_property

@@ -96,12 +96,12 @@ def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
     return goals
 
 
-def memory_ports(of: PortedMemory) -> Subject:
+def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
-    memory = dataclasses.replace(of.memory, element=integer_element(IntegerType(8, False)), width=1)
-    unit = BankedMemory(memory, of.reads, of.writes)
-    ports = _Ports(memory, of.reads, of.writes)
-    sides = {"reads": (of.reads, ports.read_goals), "writes": (of.writes, ports.write_goals)}
+    memory = dataclasses.replace(ported.memory, element=integer_element(IntegerType(8, False)), width=1)
+    unit = BankedMemory(memory, ported.reads, ported.writes)
+    ports = _Ports(memory, ported.reads, ported.writes)
+    sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
     banks = [f"bank{bank}" for bank in range(memory.banks)]
     return Subject(netlist(unit, without=banks), claims_of_whole(claims, INDUCTIVE))

@@ -52,7 +52,7 @@ class _Engine:
 
     def is_from(self, nets: Part, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""
-        positions = [position for position, of in enumerate(self.formats) if chip_operand(of).memory == memory]
+        positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
         return z3.Or(*(self.is_format(nets, name, position) for position in positions))
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -144,14 +144,14 @@ class _Engine:
 
     def word_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
         """All bytes of a word, with zeros above, and no more than there is room for."""
-        of, window = self.formats[position], nets.part("former.window")
-        size = dram_word_bytes(self.machine, of)
+        format, window = self.formats[position], nets.part("former.window")
+        size = dram_word_bytes(self.machine, format)
         word, joins = nets.at("reader.words.output__payload.data"), window.at("put_data")
         given = [moves, self.is_format(nets, "reader.words.output__payload.format", position)]
         low = z3.Extract(8 * size - 1, 0, joins) == z3.Extract(8 * size - 1, 0, word)
         above = z3.LShR(joins, 8 * size) == 0
         room = z3.ULE(number(size), window.natural("room"))
-        return Goal(f"word of {of.mnemonic}", given, z3.And(window.natural("put") == size, room, low, above))
+        return Goal(f"word of {format.mnemonic}", given, z3.And(window.natural("put") == size, room, low, above))
 
     def placed(self, nets: Part, first: z3.BitVecRef, size: z3.BitVecRef) -> list[z3.BoolRef]:
         """Byte first + i of a beat is byte i of the window and is enabled, for i below `size`; no other is."""

@@ -41,7 +41,6 @@ class LoadEngine(wiring.Component):
         self.formats = machine.formats_of("load")
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
-        self.widest = max(machine.memories[name].word_bytes for name in self.memories)
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
         super().__init__(
             {

@@ -18,7 +18,7 @@ from tilewright.isa.engines.datapath_schedule import Operation, Unit, bind, sche
 from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.language.statement import Op, walk
+from tilewright.isa.language.statement import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
@@ -91,12 +91,6 @@ def cells(component: wiring.Component, script: str) -> dict[str, int]:
     """Cells of each type, as Yosys counts them."""
     counts = json.loads(run_yosys(component, script))["design"]["num_cells_by_type"]
     return {str(cell): int(count) for cell, count in counts.items()}
-
-
-def most_multipliers(machine: Machine) -> int:
-    """Multiplications of the statement that has most of them."""
-    formats = machine.formats_of("vec")
-    return max(sum(node.op is Op.MUL for node in set(walk(format.statement.expr))) for format in formats)
 
 
 def table(title: str, rows: Sequence[Area]) -> str:

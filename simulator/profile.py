@@ -21,9 +21,6 @@ from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.nest import Walk, walk_of
 
-BOUNDS = ("compute", "dram", "vector", "weights")
-"""What may bound a program from below; of equal ones the first counts."""
-
 IN_FLIGHT_ORDER = ("mma", "vec", "load", "store")
 LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "store"}
 """A cycle without a vector of the layer is lost to the first of these engines that has an instruction in flight."""
@@ -97,6 +94,7 @@ def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work
 
 
 def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
+    """What may bound a program from below, in cycles; of equal ones the first counts."""
     return {
         "compute": sum(work.vectors for work in works),
         "dram": max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),

@@ -9,24 +9,14 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import BURST_QUEUE, LOAD_CONTEXTS
+from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
+from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import write_members, write_ports
-from tilewright.rtl.runs import (
-    BeatCursor,
-    BurstBytes,
-    Bursts,
-    FaultCause,
-    RegionTable,
-    Window,
-    build_dma_fault,
-    build_dma_start,
-    chip_operand,
-    dram_word_bytes,
-    masked_bytes,
-)
+from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
 
 
 class LoadEngine(wiring.Component):

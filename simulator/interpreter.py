@@ -2,7 +2,8 @@
 
 For every index of the loops, in order: read a block of words of each source at `base + Σ index·stride`, evaluate the
 statement in each lane with Python's integers, write the destination at its own `base + Σ index·stride`. Nothing here is
-fast, and nothing is shared with the fast simulator except the number rules of `isa.language.numeric`.
+fast. On purpose it shares nothing with the fast simulator but the number rules of `isa.language.numeric`: what a word
+of the statement language means is written here once more, so that a mistake in the one does not hide in the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bursts, BeatCursor and Window against nested loops over single bytes."""
+"""Runs, bursts and their faults against nested loops over single bytes."""
 
 import random
 from typing import Any

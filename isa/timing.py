@@ -37,6 +37,9 @@ BURST_QUEUE = 16
 STORE_WORDS = 4
 """Words of the store engine that are read or being read and not yet turned into beats."""
 
+STORE_READ = 2
+"""From the grant of a store's read to its word in the word buffer."""
+
 STORE_CONTEXTS = 4
 """Store instructions that may be started and not yet completed."""
 

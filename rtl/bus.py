@@ -40,7 +40,9 @@ def axi_signature(bus_bytes: int) -> Signature:
     read = {"id": In(1), "data": In(8 * bus_bytes), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}
     response = {"id": In(1), "resp": In(2), "valid": In(1), "ready": Out(1)}
     channels = {"ar": address, "r": read, "aw": address, "w": write, "b": response}
-    return Signature({f"{name}{member}": of for name, channel in channels.items() for member, of in channel.items()})
+    return Signature(
+        {f"{name}{member}": direction for name, channel in channels.items() for member, direction in channel.items()}
+    )
 
 
 def axi_lite_signature(address_bits: int) -> Signature:
@@ -119,7 +121,7 @@ class ReadChannel(wiring.Component):
         bus = axi_signature(self.bus_bytes).members
         super().__init__(
             {
-                **{name: of for name, of in bus.items() if name.startswith(("ar", "r"))},
+                **{name: direction for name, direction in bus.items() if name.startswith(("ar", "r"))},
                 **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in READ_CLIENTS},
                 **{f"{client}_beat": Out(ReadBeatSignature(self.bus_bytes)) for client in READ_CLIENTS},
                 "is_idle": Out(1),

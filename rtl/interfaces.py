@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Shape, signed, unsigned
+from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
@@ -47,11 +47,6 @@ class FaultSignature(Signature):
 
     def __init__(self) -> None:
         super().__init__({"valid": Out(1), "payload": Out(FAULT_LAYOUT)})
-
-
-def address_shape(memory: Memory) -> Shape:
-    """A word address that a nest can reach by one stride from a valid one: two bits more, signed."""
-    return signed(memory.address_bits + 2)
 
 
 class ReadSignature(Signature):

@@ -13,26 +13,26 @@ PLAIN = "value"
 """The name, in layouts, of the one integer of an element that is not a structure."""
 
 
-def integer_shape(of: IntegerType | Interval) -> Shape:
+def integer_shape(numbers: IntegerType | Interval) -> Shape:
     """The narrowest shape that holds every value of a type or an interval."""
-    return signed(of.bits) if of.is_signed else unsigned(of.bits)
+    return signed(numbers.bits) if numbers.is_signed else unsigned(numbers.bits)
 
 
-def instruction_layout(of: InstructionFormat, bits: int) -> data.FlexibleLayout:
+def instruction_layout(format: InstructionFormat, bits: int) -> data.FlexibleLayout:
     """A layout of `bits` bits in which every field of the format stands by its name, such as `trip.k` or `a.base`.
 
     A field holds what is stored: of a trip count, one less, which is the last index of its loop.
     """
-    fields = {field.name: data.Field(integer_shape(field.type), field.low_bit) for field in of.fields}
+    fields = {field.name: data.Field(integer_shape(field.type), field.low_bit) for field in format.fields}
     return data.FlexibleLayout(bits, fields)
 
 
-def instruction_view(of: InstructionFormat, bits: ValueLike) -> data.View:
+def instruction_view(format: InstructionFormat, bits: ValueLike) -> data.View:
     """An instruction's encoded bits with its fields by name: `instruction_view(mma, bits)["a.base"]`.
 
     Strides come signed. The fields `opcode` and `wait.<engine>` are at the same place in every format of a machine.
     """
-    return data.View(instruction_layout(of, len(bits)), bits)
+    return data.View(instruction_layout(format, len(bits)), bits)
 
 
 def element_layout(element: Element) -> data.FlexibleLayout:
@@ -54,6 +54,6 @@ def word_layout(memory: Memory, words: int = 1) -> data.ArrayLayout:
     return data.ArrayLayout(element_layout(memory.element), words * memory.width)
 
 
-def immediates_layout(of: InstructionFormat) -> data.StructLayout:
+def immediates_layout(format: InstructionFormat) -> data.StructLayout:
     """A layout of a format's immediates alone, packed in file order."""
-    return data.StructLayout({name: integer_shape(type_) for name, type_ in of.immediates.items()})
+    return data.StructLayout({name: integer_shape(type_) for name, type_ in format.immediates.items()})

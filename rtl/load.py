@@ -9,23 +9,14 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import BURST_QUEUE, LOAD_CONTEXTS
+from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
+from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, WriteSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
 from tilewright.rtl.nest import NestWalker, Walk
-from tilewright.rtl.runs import (
-    BeatCursor,
-    BurstBytes,
-    Bursts,
-    FaultCause,
-    RegionTable,
-    Window,
-    build_dma_fault,
-    build_dma_start,
-    chip_operand,
-    dram_word_bytes,
-    masked_bytes,
-)
+from tilewright.rtl.ports import write_members, write_ports
+from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
 
 
 class LoadEngine(wiring.Component):
@@ -39,8 +30,7 @@ class LoadEngine(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("load")
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(dict.fromkeys(f.destination.memory for f in self.formats))
-        self.widest = max(machine.memories[name].word_bytes for name in self.memories)
+        self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
         super().__init__(
             {
@@ -48,7 +38,7 @@ class LoadEngine(wiring.Component):
                 "regions": In(RegionTable(machine)),
                 "request": Out(stream.Signature(BurstRequest())),
                 "beat": In(ReadBeatSignature(self.bus_bytes)),
-                **{f"write_{name}": Out(WriteSignature(machine.memories[name])) for name in self.memories},
+                **write_members(machine, "load"),
             }
         )
 
@@ -224,12 +214,11 @@ class Writer(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("load")
-        memories = dict.fromkeys(f.destination.memory for f in self.formats)
         super().__init__(
             {
                 "halt": In(1),
                 "word": In(stream.Signature(LoadedWord(machine))),
-                **{f"write_{name}": Out(WriteSignature(machine.memories[name])) for name in memories},
+                **write_members(machine, "load"),
                 "is_refused": Out(1),
                 "retire": Out(1),
             }
@@ -238,8 +227,8 @@ class Writer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         is_held, held, granted = Signal(name="is_held"), Signal(LoadedWord(self.machine), name="held"), Signal()
-        for position, of in enumerate(self.formats):
-            port = getattr(self, f"write_{of.destination.memory}")
+        for position, format in enumerate(self.formats):
+            port = getattr(self, f"write_{format.destination.memory}")
             with m.If(is_held & (held.format == position)):
                 m.d.comb += [port.valid.eq(~self.halt), granted.eq(port.granted & ~self.halt)]
             m.d.comb += [port.address.eq(held.address), port.data.eq(held.data)]

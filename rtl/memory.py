@@ -60,12 +60,12 @@ class BankedMemory(wiring.Component):
         grants = self.build_arbiters(m, "read", self.reads, ports)
         for number, bank in enumerate(banks):
             m.d.comb += bank.read.eq(grants[number].any())
-            for requester, port in enumerate(ports):
-                with m.If(grants[number][requester]):
+            for position, port in enumerate(ports):
+                with m.If(grants[number][position]):
                     m.d.comb += bank.read_first.eq(self.place_in_bank(port.address, number))
-        for requester, (port, of) in enumerate(zip(ports, self.reads, strict=True)):
-            granted_banks = Cat(grant[requester] for grant in grants)
-            from_banks = Signal(self.memory.banks, name=f"{of.name}_from_banks", reset_less=True)
+        for position, (port, requester) in enumerate(zip(ports, self.reads, strict=True)):
+            granted_banks = Cat(grant[position] for grant in grants)
+            from_banks = Signal(self.memory.banks, name=f"{requester.name}_from_banks", reset_less=True)
             m.d.comb += port.granted.eq(granted_banks.any())
             m.d.sync += from_banks.eq(granted_banks)
             for number, bank in enumerate(banks):
@@ -76,15 +76,15 @@ class BankedMemory(wiring.Component):
         ports = [getattr(self, f"write_{r.name}") for r in self.writes]
         grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
-            for requester, (port, of) in enumerate(zip(ports, self.writes, strict=True)):
-                with m.If(grants[number][requester]):
+            for position, (port, requester) in enumerate(zip(ports, self.writes, strict=True)):
+                with m.If(grants[number][position]):
                     m.d.comb += [
                         bank.write_first.eq(self.place_in_bank(port.address, number)),
-                        bank.write_words.eq((1 << of.block) - 1),
+                        bank.write_words.eq((1 << requester.block) - 1),
                         bank.write_data.eq(port.data),
                     ]
-        for requester, port in enumerate(ports):
-            m.d.comb += port.granted.eq(Cat(grant[requester] for grant in grants).any())
+        for position, port in enumerate(ports):
+            m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
 
     def build_arbiters(
         self, m: Module, kind: str, requesters: Sequence[Requester], ports: Sequence[wiring.PureInterface]
@@ -94,9 +94,9 @@ class BankedMemory(wiring.Component):
         arbiters = [Arbiter(len(requesters), privileged) for _ in range(self.memory.banks)]
         for number, arbiter in enumerate(arbiters):
             m.submodules[f"{kind}_arbiter{number}"] = arbiter
-            for requester, port in enumerate(ports):
+            for position, port in enumerate(ports):
                 asks = port.valid & ~self.halt & self.is_in_bank(port.address, number)
-                m.d.comb += arbiter.requests[requester].eq(asks)
+                m.d.comb += arbiter.requests[position].eq(asks)
         return [arbiter.grants for arbiter in arbiters]
 
     def is_in_bank(self, address: Value, number: int) -> Value:
@@ -171,6 +171,6 @@ def _place_bits(memory: Memory) -> int:
 def ways_of(machine: Machine, memory: Memory) -> int:
     """Ways that a bank is interleaved over: the next power of two of the widest block of the array's `a` and `c`."""
     blocks = [1]
-    for of in machine.formats_of("mma"):
-        blocks += [o.block for o in (systolic_activations(of), of.destination) if o.memory == memory.name]
+    for format in machine.formats_of("mma"):
+        blocks += [o.block for o in (systolic_activations(format), format.destination) if o.memory == memory.name]
     return 1 << (max(blocks) - 1).bit_length()

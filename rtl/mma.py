@@ -14,9 +14,10 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.delay import delayed
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, ReadSignature, WriteSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, engine_members
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.nest import NestWalker, Walk, is_outside
+from tilewright.rtl.ports import read_members, write_members
 from tilewright.rtl.systolic import SystolicArray
 
 
@@ -32,15 +33,9 @@ class MmaEngine(wiring.Component):
         self.formats = machine.formats_of("mma")
         members: dict[str, In | Out] = engine_members(machine)
         if self.formats:
-            of = self.formats[0]
-            a, w, c = systolic_activations(of), systolic_weights(of), of.destination
-            memories = machine.memories
-            members |= {
-                "a": Out(ReadSignature(memories[a.memory], a.block)),
-                "w": Out(ReadSignature(memories[w.memory])),
-                "c_read": Out(ReadSignature(memories[c.memory], c.block)),
-                "c_write": Out(WriteSignature(memories[c.memory], c.block)),
-            }
+            format = self.formats[0]
+            a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+            members |= {**read_members(machine, "mma"), **write_members(machine, "mma")}
             self.activations, self.weights, self.sums = a, w, c
             self.can_transpose = any(map(is_transposing, self.formats))
             self.tiles, self.vectors = WeightReader(machine), VectorIssuer(machine)
@@ -169,7 +164,9 @@ class WeightReader(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("mma")
         self.can_transpose = any(map(is_transposing, self.formats))
-        self.walks = [Walk(of, of.loops[: tile_loops(of)], {"w": systolic_weights(of)}) for of in self.formats]
+        self.walks = [
+            Walk(format, format.loops[: tile_loops(format)], {"w": systolic_weights(format)}) for format in self.formats
+        ]
         self.memory = machine.memories[self.walks[0].operands["w"].memory]
         self.walker = NestWalker(machine, self.walks)
         super().__init__(
@@ -223,9 +220,9 @@ class WeightReader(wiring.Component):
 
     def build_orientation(self, m: Module) -> None:
         with m.Switch(instruction_view(self.formats[0], self.bits)[OPCODE]):
-            for of in self.formats:
-                with m.Case(of.opcode):
-                    m.d.sync += self.transposes.eq(is_transposing(of))
+            for format in self.formats:
+                with m.Case(format.opcode):
+                    m.d.sync += self.transposes.eq(is_transposing(format))
 
 
 class VectorIssuer(wiring.Component):
@@ -260,12 +257,12 @@ class VectorIssuer(wiring.Component):
         )
 
     def walk(self, position: int) -> Walk:
-        of = self.formats[position]
+        format = self.formats[position]
         groups = {
-            "reduce": frozenset(of.reduce_loops),
-            "tile": frozenset(loop.name for loop in of.loops[tile_loops(of) :]),
+            "reduce": frozenset(format.reduce_loops),
+            "tile": frozenset(loop.name for loop in format.loops[tile_loops(format) :]),
         }
-        return Walk(of, of.loops, {"a": systolic_activations(of), "c": of.destination}, groups)
+        return Walk(format, format.loops, {"a": systolic_activations(format), "c": format.destination}, groups)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -291,9 +288,9 @@ class VectorIssuer(wiring.Component):
         with m.If(self.start):
             m.d.sync += self.is_active.eq(1)
             with m.Switch(instruction_view(self.formats[0], self.bits)[OPCODE]):
-                for of in self.formats:
-                    flag = instruction_view(of, self.bits)[ACCUMULATE] if of.has_accumulate else 0
-                    with m.Case(of.opcode):
+                for format in self.formats:
+                    flag = instruction_view(format, self.bits)[ACCUMULATE] if format.has_accumulate else 0
+                    with m.Case(format.opcode):
                         m.d.sync += accumulates.eq(flag)
         return m
 

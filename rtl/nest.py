@@ -31,9 +31,9 @@ class Walk:
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def whole_walk(of: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
+def whole_walk(format: InstructionFormat, operands: Mapping[str, Operand]) -> Walk:
     """A walk over all loops of a format, with the group `reduce`."""
-    return Walk(of, of.loops, operands, {"reduce": frozenset(of.reduce_loops)})
+    return Walk(format, format.loops, operands, {"reduce": frozenset(format.reduce_loops)})
 
 
 class NestWalker(wiring.Component):

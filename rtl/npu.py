@@ -7,9 +7,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, PureInterface
+from amaranth.lib.wiring import Out
 
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.bus import ReadChannel, axi_signature
@@ -18,8 +17,9 @@ from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.interfaces import FAULT_LAYOUT
 from tilewright.rtl.load import LoadEngine
-from tilewright.rtl.memory import BankedMemory, Requester
+from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.mma import MmaEngine
+from tilewright.rtl.ports import read_ports, write_ports
 from tilewright.rtl.registers import Registers, host_signature
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
@@ -90,16 +90,18 @@ class Npu(wiring.Component):
         self, m: Module, memory: Memory, engines: Mapping[str, wiring.Component], restart: Callable
     ) -> None:
         """A memory with a port for every access that an engine makes to it."""
-        reads, writes = read_ports(self.machine, memory, engines), write_ports(self.machine, memory, engines)
-        is_of_tables = memory.name in self.machine.table_memories
-        unit = TableMemory(memory, list(writes)) if is_of_tables else BankedMemory(memory, list(reads), list(writes))
+        reads = [port for port in read_ports(self.machine) if port.memory == memory.name]
+        writes = [port for port in write_ports(self.machine) if port.memory == memory.name]
+        readers, writers = [port.requester for port in reads], [port.requester for port in writes]
+        has_tables = memory.name in self.machine.table_memories
+        unit = TableMemory(memory, writers) if has_tables else BankedMemory(memory, readers, writers)
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
-        for requester, port in reads.items():
-            wiring.connect(m, port, getattr(unit, f"read_{requester.name}"))
-        for requester, port in writes.items():
-            wiring.connect(m, port, getattr(unit, f"write_{requester.name}"))
-        if is_of_tables:
+        for port in reads:
+            wiring.connect(m, getattr(engines[port.engine], port.member), getattr(unit, f"read_{port.requester.name}"))
+        for port in writes:
+            wiring.connect(m, getattr(engines[port.engine], port.member), getattr(unit, f"write_{port.requester.name}"))
+        if has_tables:
             wiring.connect(m, getattr(engines["vec"], f"lookup_{memory.name}"), unit.lookup)
 
     def build_bus(self, m: Module, reads: ReadChannel, store: StoreEngine) -> None:
@@ -159,41 +161,3 @@ class Npu(wiring.Component):
                 getattr(counters, f"{name}_head").eq(getattr(dispatch, f"{name}_head")),
                 getattr(counters, f"{name}_starts").eq(self.started[position]),
             ]
-
-
-def read_ports(
-    machine: Machine, memory: Memory, engines: Mapping[str, wiring.Component]
-) -> dict[Requester, PureInterface]:
-    """Who reads a memory, in the order of docs/microarchitecture.md; the array's sums and weights always win."""
-    ports = {}
-    for of in machine.formats_of("mma")[:1]:  # the array reaches the same memories with all of its instructions
-        if of.destination.memory == memory.name:
-            ports["mma_c", True] = engines["mma"].c_read
-        if systolic_weights(of).memory == memory.name:
-            ports["mma_w", True] = engines["mma"].w
-        if systolic_activations(of).memory == memory.name:
-            ports["mma_a", False] = engines["mma"].a
-    for slot in range(max((len(f.sources) for f in machine.formats_of("vec")), default=0)):
-        if hasattr(engines["vec"], f"source{slot}_{memory.name}"):
-            ports[f"vec_source{slot}", False] = getattr(engines["vec"], f"source{slot}_{memory.name}")
-    if hasattr(engines["store"], f"read_{memory.name}"):
-        ports["store", False] = getattr(engines["store"], f"read_{memory.name}")
-    return {_requester(memory, *who, port): port for who, port in ports.items()}
-
-
-def write_ports(
-    machine: Machine, memory: Memory, engines: Mapping[str, wiring.Component]
-) -> dict[Requester, PureInterface]:
-    """Who writes a memory, in the order of docs/microarchitecture.md; the array's sums always win."""
-    ports = {}
-    for of in machine.formats_of("mma")[:1]:
-        if of.destination.memory == memory.name:
-            ports["mma_c", True] = engines["mma"].c_write
-    for engine in ("vec", "load"):
-        if hasattr(engines[engine], f"write_{memory.name}"):
-            ports[engine, False] = getattr(engines[engine], f"write_{memory.name}")
-    return {_requester(memory, *who, port): port for who, port in ports.items()}
-
-
-def _requester(memory: Memory, name: str, is_privileged: bool, port: PureInterface) -> Requester:
-    return Requester(name, len(port.data) // (8 * memory.word_bytes), is_privileged)

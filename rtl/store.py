@@ -9,23 +9,14 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
+from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
+from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, ReadSignature, engine_members
+from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
 from tilewright.rtl.nest import NestWalker, Walk
-from tilewright.rtl.runs import (
-    BeatCursor,
-    BurstBytes,
-    Bursts,
-    FaultCause,
-    RegionTable,
-    Window,
-    build_dma_fault,
-    build_dma_start,
-    chip_operand,
-    dram_word_bytes,
-    masked_bytes,
-)
+from tilewright.rtl.ports import read_members, read_ports
+from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
 
 PENDING_BITS = 16
 """Of the count of an instruction's bursts without a response; no subordinate holds more."""
@@ -42,15 +33,15 @@ class StoreEngine(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("store")
         self.bus_bytes = machine.dram.bus_bytes
-        self.memories = tuple(dict.fromkeys(chip_operand(f).memory for f in self.formats))
+        self.memories = tuple(port.memory for port in read_ports(machine) if port.engine == "store")
         self.bursts, self.reader = Bursts(machine, self.formats), Reader(machine)
         bus = axi_signature(self.bus_bytes).members
         super().__init__(
             {
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
-                **{name: of for name, of in bus.items() if name.startswith(("aw", "w", "b"))},
-                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in self.memories},
+                **{name: direction for name, direction in bus.items() if name.startswith(("aw", "w", "b"))},
+                **read_members(machine, "store"),
                 "bytes_written": Out(range(self.bus_bytes + 1)),  # enabled in the beat formed in this cycle
                 "is_idle": Out(1),
             }
@@ -155,14 +146,13 @@ class Reader(wiring.Component):
         self.machine = machine
         self.formats = machine.formats_of("store")
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
-        memories = dict.fromkeys(chip_operand(f).memory for f in self.formats)
         super().__init__(
             {
                 "halt": In(1),
                 "instruction": In(QueuedInstruction(machine)),
                 "start": In(1),
                 "is_free": Out(1),
-                **{f"read_{name}": Out(ReadSignature(machine.memories[name])) for name in memories},
+                **read_members(machine, "store"),
                 "word": Out(stream.Signature(StoredWord(machine))),
                 "moved": In(1),
                 "is_granted": Out(1),
@@ -199,8 +189,8 @@ class Reader(wiring.Component):
             words.input.valid.eq(self.is_granted),  # the data of a read come a cycle after its grant
             format_granted.eq(walker.walk),
         ]
-        for position, of in enumerate(self.formats):
-            port = getattr(self, f"read_{chip_operand(of).memory}")
+        for position, format in enumerate(self.formats):
+            port = getattr(self, f"read_{chip_operand(format).memory}")
             m.d.comb += port.address.eq(walker.address["word"])
             with m.If(walker.walk == position):
                 m.d.comb += [port.valid.eq(asks & ~walker.fault), self.is_granted.eq(port.valid & port.granted)]

@@ -18,7 +18,6 @@ from tilewright.isa.engines.datapath_schedule import Operation, Unit, bind, sche
 from tilewright.isa.engines.templates import is_transposing
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
@@ -50,13 +49,13 @@ def areas(machine: Machine) -> list[Area]:
     return [
         area("merged", machine, formats, bind(schedule(formats))),
         area("unmerged", machine, formats, unshared(schedule(formats))),
-        *(area(of.mnemonic, machine, (of,), bind(schedule((of,)))) for of in formats),
+        *(area(format.mnemonic, machine, (format,), bind(schedule((format,)))) for format in formats),
     ]
 
 
 def array_areas(machine: Machine) -> list[Area]:
     """The array; if it can transpose tiles, then also as it would be without. Nothing for a machine without one."""
-    formats = {key: of for key, of in machine.formats.items() if not is_transposing(of)}
+    formats = {key: format for key, format in machine.formats.items() if not is_transposing(format)}
     without = dataclasses.replace(machine, formats=formats)
     found = [array_area("tiles only", without)] if without.formats_of("mma") else []
     return found if without == machine else [array_area("tiles and transposes", machine), *found]
@@ -67,8 +66,10 @@ def array_area(name: str, machine: Machine) -> Area:
 
 
 def area(name: str, machine: Machine, formats: Sequence[InstructionFormat], units: Sequence[Unit]) -> Area:
-    others = {key: of for key, of in machine.formats.items() if of.engine != "vec"}
-    one_lane = dataclasses.replace(machine, lanes=1, formats={**others, **{of.mnemonic: of for of in formats}})
+    others = {key: format for key, format in machine.formats.items() if format.engine != "vec"}
+    one_lane = dataclasses.replace(
+        machine, lanes=1, formats={**others, **{format.mnemonic: format for format in formats}}
+    )
     datapath = VectorDatapath(one_lane)
     datapath.units = tuple(units)
     return _area(name, datapath, sum(unit.op is Op.MUL for unit in units))
@@ -90,12 +91,6 @@ def cells(component: wiring.Component, script: str) -> dict[str, int]:
     """Cells of each type, as Yosys counts them."""
     counts = json.loads(run_yosys(component, script))["design"]["num_cells_by_type"]
     return {str(cell): int(count) for cell, count in counts.items()}
-
-
-def most_multipliers(machine: Machine) -> int:
-    """Multiplications of the statement that has most of them."""
-    formats = machine.formats_of("vec")
-    return max(sum(node.op is Op.MUL for node in set(walk(of.statement.expr))) for of in formats)
 
 
 def table(title: str, rows: Sequence[Area]) -> str:

@@ -26,12 +26,11 @@ from tilewright.rtl.interfaces import (
     INDEX_BITS,
     Activity,
     LookupSignature,
-    ReadSignature,
-    WriteSignature,
     engine_members,
 )
 from tilewright.rtl.layout import immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
+from tilewright.rtl.ports import read_members, vector_source_memories, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
 
 
@@ -45,33 +44,22 @@ class VectorEngine(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("vec")
-        self.slots = range(max((len(of.streams) for of in self.formats), default=0))
-        self.targets = _in_machine_order(machine, {of.destination.memory for of in self.formats})
-        memories = machine.memories
+        self.slots = range(machine.vector_sources)
+        self.targets = tuple(port.memory for port in write_ports(machine) if port.engine == "vec")
         super().__init__(
             {
                 **engine_members(machine),
-                **{
-                    f"source{slot}_{name}": Out(ReadSignature(memories[name]))
-                    for slot in self.slots
-                    for name in self.slot_memories(slot)
-                },
-                **{f"write_{name}": Out(WriteSignature(memories[name])) for name in self.targets},
-                **{f"lookup_{name}": Out(LookupSignature(memories[name])) for name in machine.table_memories},
+                **read_members(machine, "vec"),
+                **write_members(machine, "vec"),
+                **{f"lookup_{name}": Out(LookupSignature(machine.memories[name])) for name in machine.table_memories},
             }
-        )
-
-    def slot_memories(self, slot: int) -> tuple[str, ...]:
-        """The memories that some format reads as its source number `slot`."""
-        return _in_machine_order(
-            self.machine, {of.streams[slot].memory for of in self.formats if slot < len(of.streams)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         if not self.formats:
             return m
-        walks = [whole_walk(of, _operands_by_slot(of.sources, of.destination)) for of in self.formats]
+        walks = [whole_walk(format, _operands_by_slot(format.sources, format.destination)) for format in self.formats]
         m.submodules.walker = walker = NestWalker(self.machine, walks)
         m.submodules.datapath = datapath = VectorDatapath(self.machine)
         is_active, can_ask, issues, has_room, may_issue = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -106,10 +94,10 @@ class VectorEngine(wiring.Component):
         with m.If(starts):
             m.d.sync += [is_active.eq(1), index.eq(self.instruction.payload.index)]
             with m.Switch(instruction_view(self.formats[0], walker.bits)[OPCODE]):
-                for of in self.formats:
-                    view = instruction_view(of, walker.bits)
-                    with m.Case(of.opcode):
-                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(of).members))
+                for format in self.formats:
+                    view = instruction_view(format, walker.bits)
+                    with m.Case(format.opcode):
+                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(format).members))
         with m.Elif(issues & walker.last):
             m.d.sync += is_active.eq(0)
         return immediates
@@ -119,9 +107,9 @@ class VectorEngine(wiring.Component):
         stages = Signal(range(vec_stages(self.machine) + 1))
         to_newest = Signal.like(stages)  # cycles until the newest iteration is as far as one that issues now
         with m.Switch(walker.walk):
-            for position, of in enumerate(self.formats):
+            for position, format in enumerate(self.formats):
                 with m.Case(position):
-                    m.d.comb += stages.eq(statement_stages(of.statement.expr))
+                    m.d.comb += stages.eq(statement_stages(format.statement.expr))
         with m.If(issues):
             m.d.sync += to_newest.eq(stages)
         with m.Elif(to_newest != 0):
@@ -133,8 +121,12 @@ class VectorEngine(wiring.Component):
     ) -> Value:
         """Ask for a source until it is granted, and keep its word for the datapath; return whether it is there."""
         readers = {
-            name: [i for i, of in enumerate(self.formats) if slot < len(of.streams) and of.streams[slot].memory == name]
-            for name in self.slot_memories(slot)
+            name: [
+                i
+                for i, format in enumerate(self.formats)
+                if slot < len(format.streams) and format.streams[slot].memory == name
+            ]
+            for name in vector_source_memories(self.machine, slot)
         }
         is_kept = Signal(name=f"is_kept_{slot}")
         is_used, is_granted = Signal(name=f"is_used_{slot}"), Signal(name=f"is_granted_{slot}")
@@ -219,7 +211,7 @@ class VectorEngine(wiring.Component):
         share = result_element_bits(self.machine)
         elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
-        writers = [i for i, of in enumerate(self.formats) if of.destination.memory == name]
+        writers = [i for i, format in enumerate(self.formats) if format.destination.memory == name]
         with m.Switch(queue.oldest.target.format), m.Case(*writers):
             m.d.comb += port.valid.eq(queue.valid & ~self.halt)
         return port.valid & port.granted
@@ -235,7 +227,3 @@ def _slot_name(slot: int) -> str:
 
 def _operands_by_slot(sources: tuple[Operand, ...], destination: Operand) -> Mapping[str, Operand]:
     return {**{_slot_name(i): source for i, source in enumerate(sources)}, DESTINATION: destination}
-
-
-def _in_machine_order(machine: Machine, names: set[str]) -> tuple[str, ...]:
-    return tuple(name for name in machine.memories if name in names)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.timing import first_burst
@@ -30,14 +30,16 @@ def wait_fault(instruction: Instruction, dispatched: Mapping[str, int], index: i
 
 def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Region, ...], index: int) -> Fault | None:
     """The first fault of an instruction's accesses in the order of its iterations and operands."""
-    of = instruction.format
+    format = instruction.format
     found: list[Found] = []
-    for position, operand in enumerate(of.operands):
+    for position, operand in enumerate(format.operands):
         if operand.memory == DRAM:
             hit = _outside_region(machine, instruction, operand, regions)
             code = FaultCode.REGION
         else:
-            is_by_row = machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of)
+            is_by_row = machine.engines[format.engine].template is Template.SYSTOLIC and operand is systolic_weights(
+                format
+            )
             hit = _outside_memory(machine.memories[operand.memory], walk_of(instruction, operand), operand, is_by_row)
             code = FaultCode.ADDRESS
         if hit is not None:

@@ -14,12 +14,21 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
-from tilewright.simulator.cycle_kernel import (
+from tilewright.simulator.errors import SimulatorError
+from tilewright.simulator.instruction_table import (
+    bank_of_words,
+    instruction_columns,
+    instruction_table,
+    nest_depth,
+)
+from tilewright.simulator.kernel.layout import (
     BUSY,
     COUNTERS,
     DONE,
     ENGINE,
+    FIXED_REQUESTERS,
     IDLE,
+    LOAD_WRITES,
     PARAMETERS,
     QUEUES,
     STALL_DRAM,
@@ -29,16 +38,8 @@ from tilewright.simulator.cycle_kernel import (
     WAIT,
     WAIT_FAULT,
     WALKERS,
-    run_cycles,
 )
-from tilewright.simulator.errors import SimulatorError
-from tilewright.simulator.instruction_table import (
-    bank_of_words,
-    instruction_columns,
-    instruction_table,
-    nest_depth,
-    vec_sources,
-)
+from tilewright.simulator.kernel.run import run_cycles
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
@@ -124,11 +125,12 @@ def _figures(machine: Machine) -> dict[str, int]:
         "load_contexts": timing.LOAD_CONTEXTS,
         "store_contexts": timing.STORE_CONTEXTS,
         "store_words": timing.STORE_WORDS,
+        "store_read": timing.STORE_READ,
         "load_window": _widest_word(machine, "load") + machine.dram.bus_bytes,
         "store_window": _widest_word(machine, "store") + machine.dram.bus_bytes,
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
-        "vec_sources": vec_sources(machine),
-        "requesters": vec_sources(machine) + 2,  # the array's activations, vec's sources, store
+        "vec_sources": machine.vector_sources,
+        "requesters": machine.vector_sources + FIXED_REQUESTERS,
         "loops": nest_depth(machine),
         "words": sum(memory.depth for memory in machine.memories.values()),
     }
@@ -136,7 +138,7 @@ def _figures(machine: Machine) -> dict[str, int]:
 
 def _widest_word(machine: Machine, engine: str) -> int:
     """Bytes of the widest word that an instruction of a DMA engine moves."""
-    memories = {o.memory for of in machine.formats_of(engine) for o in of.operands} - {DRAM}
+    memories = {o.memory for format in machine.formats_of(engine) for o in format.operands} - {DRAM}
     return max((machine.memories[name].word_bytes for name in memories), default=0)
 
 
@@ -154,10 +156,10 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
     """Every stretch of the kernel's `q` as it is after reset."""
     figures = _figures(machine)
     ports = sum(memory.banks for memory in machine.memories.values())
-    of_engine = np.full((len(ENGINES), len(code)), -1, np.int64)
+    engine_order = np.full((len(ENGINES), len(code)), -1, np.int64)
     for engine in range(len(ENGINES)):
         indices = np.flatnonzero(code[:, ENGINE] == engine)
-        of_engine[engine, : indices.size] = indices
+        engine_order[engine, : indices.size] = indices
     lengths = {
         **dict.fromkeys(("dispatched", "started", "completed", "retiring", "can_take", "activity"), len(ENGINES)),
         "counters": len(ENGINES) * COUNTERS,
@@ -177,9 +179,9 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
     contents["c_read"] -= 1
     contents["c_write"] -= 1
     return contents | {
-        "of_engine": of_engine,
+        "engine_order": engine_order,
         "queue_depth": np.array([machine.engines[name].queue_depth for name in ENGINES], np.int64),
         "port_of_word": bank_of_words(machine),
         "read_turn": np.full(ports, figures["requesters"] - 1, np.int64),  # the final requester, as after reset
-        "write_turn": np.full(ports, 1, np.int64),
+        "write_turn": np.full(ports, LOAD_WRITES, np.int64),
     }

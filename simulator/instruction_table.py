@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights, tile_loops
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program
 from tilewright.isa.timing import vec_write
-from tilewright.simulator.cycle_kernel import (
+from tilewright.simulator.kernel.layout import (
     ACCUMULATES,
+    DMA_BYTE,
+    DMA_WORD,
     ENGINE,
     FIRST_INNER,
     FIXED,
     GROUP,
     ITERATIONS,
+    MMA_A,
+    MMA_C,
+    MMA_W,
+    MOST_FIXED_OPERANDS,
     RUN_BYTES,
     RUNS,
     SOURCES,
@@ -32,32 +39,27 @@ from tilewright.simulator.cycle_kernel import (
 from tilewright.simulator.regions import Region, region, regions_of
 
 
-def vec_sources(machine: Machine) -> int:
-    """Read ports of the vector engine: the most streams that one of its instructions has."""
-    return max((len(of.streams) for of in machine.formats_of("vec")), default=0)
-
-
 def nest_depth(machine: Machine) -> int:
-    return max(len(of.loops) for of in machine.formats.values())
+    return max(len(format.loops) for format in machine.formats.values())
 
 
 def instruction_columns(machine: Machine) -> dict[str, int]:
     """Where the parts of a row begin whose width follows from the machine, and the row's `width`."""
-    loops, operands = nest_depth(machine), max(3, vec_sources(machine) + 1)
+    loops, operands = nest_depth(machine), max(MOST_FIXED_OPERANDS, machine.vector_sources + 1)
     is_reduce = FIXED + loops
     bases = is_reduce + loops
     steps = bases + operands
     return {
-        "of_trips": FIXED,
-        "of_is_reduce": is_reduce,
-        "of_bases": bases,
-        "of_steps": steps,
+        "trips_column": FIXED,
+        "is_reduce_column": is_reduce,
+        "bases_column": bases,
+        "steps_column": steps,
         "width": steps + operands * loops,
     }
 
 
 def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.int64]:
-    """A row for every instruction, laid out as `cycle_kernel` says; regions are at `bases`."""
+    """A row for every instruction, laid out as `simulator.kernel.layout` says; regions are at `bases`."""
     machine = program.machine
     columns = instruction_columns(machine)
     rows = _Rows(np.zeros((len(program.instructions), columns.pop("width")), np.int64), nest_depth(machine), **columns)
@@ -69,12 +71,14 @@ def instruction_table(program: Program, bases: Mapping[str, int]) -> NDArray[np.
     for index, instruction in enumerate(program.instructions):
         _fill_nest(rows, index, instruction)
         match machine.engines[instruction.engine].template:
-            case "dma":
+            case Template.DMA:
                 _fill_move(rows, index, instruction, machine, first_words, regions)
-            case "systolic":
+            case Template.SYSTOLIC:
                 _fill_products(rows, index, instruction, first_words)
-            case _:
+            case Template.VECTOR:
                 _fill_lanes(rows, index, instruction, machine, first_words)
+            case unknown:
+                assert_never(unknown)
     return rows.table
 
 
@@ -93,10 +97,10 @@ class _Rows:
 
     table: NDArray[np.int64]
     loops: int
-    of_trips: int
-    of_is_reduce: int
-    of_bases: int
-    of_steps: int
+    trips_column: int
+    is_reduce_column: int
+    bases_column: int
+    steps_column: int
 
 
 def _fill_nest(rows: _Rows, index: int, instruction: Instruction) -> None:
@@ -104,9 +108,9 @@ def _fill_nest(rows: _Rows, index: int, instruction: Instruction) -> None:
     rows.table[index, WAITS : WAITS + len(ENGINES)] = tuple(instruction.waits.values())
     trips = tuple(instruction.trips.values())
     missing = rows.loops - len(trips)
-    rows.table[index, rows.of_trips : rows.of_trips + missing] = 1
-    rows.table[index, rows.of_trips + missing : rows.of_trips + rows.loops] = trips
-    rows.table[index, rows.of_is_reduce + missing : rows.of_is_reduce + rows.loops] = [
+    rows.table[index, rows.trips_column : rows.trips_column + missing] = 1
+    rows.table[index, rows.trips_column + missing : rows.trips_column + rows.loops] = trips
+    rows.table[index, rows.is_reduce_column + missing : rows.is_reduce_column + rows.loops] = [
         loop.is_reduce for loop in instruction.format.loops
     ]
 
@@ -126,38 +130,38 @@ def _fill_operand(
     """
     trips = tuple(instruction.trips.values())
     strides = tuple(instruction.strides(operand).values())
-    rows.table[index, rows.of_bases + column] = first + instruction.base(operand.name)
+    rows.table[index, rows.bases_column + column] = first + instruction.base(operand.name)
     moved, missing = 0, rows.loops - len(trips)
     for loop in reversed(range(len(trips) if loops is None else loops)):
-        rows.table[index, rows.of_steps + column * rows.loops + missing + loop] = strides[loop] - moved
+        rows.table[index, rows.steps_column + column * rows.loops + missing + loop] = strides[loop] - moved
         moved += strides[loop] * (trips[loop] - 1)
 
 
 def _fill_lanes(
     rows: _Rows, index: int, instruction: Instruction, machine: Machine, first_words: Mapping[str, int]
 ) -> None:
-    of = instruction.format
-    for column, source in enumerate(of.streams):
+    format = instruction.format
+    for column, source in enumerate(format.streams):
         _fill_operand(rows, index, column, instruction, source, first_words[source.memory])
-    destination = vec_sources(machine)
-    _fill_operand(rows, index, destination, instruction, of.destination, first_words[of.destination.memory])
-    rows.table[index, SOURCES] = len(of.streams)
-    rows.table[index, TO_WRITE] = vec_write(of)
+    destination = machine.vector_sources
+    _fill_operand(rows, index, destination, instruction, format.destination, first_words[format.destination.memory])
+    rows.table[index, SOURCES] = len(format.streams)
+    rows.table[index, TO_WRITE] = vec_write(format)
     rows.table[index, ITERATIONS] = prod(instruction.trips.values())
-    rows.table[index, GROUP] = prod(instruction.trips[name] for name in of.reduce_loops)
+    rows.table[index, GROUP] = prod(instruction.trips[name] for name in format.reduce_loops)
 
 
 def _fill_products(rows: _Rows, index: int, instruction: Instruction, first_words: Mapping[str, int]) -> None:
-    of = instruction.format
-    outer, trips = tile_loops(of), tuple(instruction.trips.values())
-    a, w, c = systolic_activations(of), systolic_weights(of), of.destination
-    _fill_operand(rows, index, 0, instruction, a, first_words[a.memory])
-    _fill_operand(rows, index, 1, instruction, w, first_words[w.memory], outer)
-    _fill_operand(rows, index, 2, instruction, c, first_words[c.memory])
+    format = instruction.format
+    outer, trips = tile_loops(format), tuple(instruction.trips.values())
+    a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+    _fill_operand(rows, index, MMA_A, instruction, a, first_words[a.memory])
+    _fill_operand(rows, index, MMA_W, instruction, w, first_words[w.memory], outer)
+    _fill_operand(rows, index, MMA_C, instruction, c, first_words[c.memory])
     rows.table[index, ITERATIONS] = prod(trips[outer:])
     rows.table[index, GROUP] = prod(trips[:outer])
     rows.table[index, FIRST_INNER] = rows.loops - len(trips) + outer
-    rows.table[index, ACCUMULATES] = of.has_accumulate and instruction[ACCUMULATE]
+    rows.table[index, ACCUMULATES] = format.has_accumulate and instruction[ACCUMULATE]
 
 
 def _fill_move(
@@ -168,16 +172,16 @@ def _fill_move(
     first_words: Mapping[str, int],
     regions: tuple[Region, ...],
 ) -> None:
-    of = instruction.format
-    source, destination = of.sources[0], of.destination
+    format = instruction.format
+    source, destination = format.sources[0], format.destination
     outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
     word_bytes = machine.memories[on_chip.memory].word_bytes
     trips = tuple(instruction.trips.values())
     is_contiguous = tuple(instruction.strides(outer).values())[-1] == word_bytes
     walked = len(trips) - 1 if is_contiguous else len(trips)
     within = region(regions, instruction[f"{outer.name}.region"])
-    _fill_operand(rows, index, 0, instruction, on_chip, first_words[on_chip.memory])
-    _fill_operand(rows, index, 1, instruction, outer, within.base, walked)
+    _fill_operand(rows, index, DMA_WORD, instruction, on_chip, first_words[on_chip.memory])
+    _fill_operand(rows, index, DMA_BYTE, instruction, outer, within.base, walked)
     rows.table[index, ITERATIONS] = prod(trips)
     rows.table[index, RUN_BYTES] = word_bytes * (trips[-1] if is_contiguous else 1)
     rows.table[index, RUNS] = prod(trips[:walked])

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import WORD_BITS, IntegerType, round_shift, wrap
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, Element
 from tilewright.isa.program.faults import Fault, FaultCode, MachineFault
 from tilewright.isa.program.program import Program
@@ -54,37 +55,39 @@ def interpret_instruction(
 ) -> None:
     """Change `state` as one instruction does; `index` is what a fault names. Raises ADDRESS and REGION faults."""
     match machine.engines[instruction.engine].template:
-        case "dma":
+        case Template.DMA:
             _move(machine, instruction, state, regions, index)
-        case "systolic":
+        case Template.SYSTOLIC:
             _multiply(machine, instruction, state, index)
-        case "vector":
+        case Template.VECTOR:
             _evaluate_lanes(machine, instruction, state, index)
+        case unknown:
+            assert_never(unknown)
 
 
 # -- vector ------------------------------------------------------------------------------------------------------------
 
 
 def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
-    of = instruction.format
-    immediates = {(name, ""): instruction[name] for name in of.immediates}
-    reduction = of.statement.reduction
+    format = instruction.format
+    immediates = {(name, ""): instruction[name] for name in format.immediates}
+    reduction = format.statement.reduction
     partial = [0] * machine.lanes
     for loops in _iterations(instruction):
         words = {}
-        for operand in of.operands:
+        for operand in format.operands:
             _check_access(machine, operand.memory, _address(instruction, operand, loops), operand.block, index)
-        for source in of.sources:
+        for source in format.sources:
             address = _address(instruction, source, loops)
             words[source.name] = _read_raw(state, machine, source.memory, address, source.block)
-        is_first = all(loops[name] == 0 for name in of.reduce_loops)
-        is_last = all(loops[name] == instruction.trips[name] - 1 for name in of.reduce_loops)
+        is_first = all(loops[name] == 0 for name in format.reduce_loops)
+        is_last = all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops)
         lanes = [
             Lane(
-                {**immediates, **{k: v for s in of.streams for k, v in _fields(s, words[s.name][lane]).items()}},
+                {**immediates, **{k: v for s in format.streams for k, v in _fields(s, words[s.name][lane]).items()}},
                 {
                     t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
-                    for t in of.tables
+                    for t in format.tables
                 },
             )
             for lane in range(machine.lanes)
@@ -96,8 +99,8 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
             else:
                 partial = [_combine(reduction.op, old, new) for old, new in zip(partial, values, strict=True)]
         if is_last:
-            results = evaluate_lanes(of.statement.expr, lanes, partial)
-            _write(state, machine, of.destination, _address(instruction, of.destination, loops), results)
+            results = evaluate_lanes(format.statement.expr, lanes, partial)
+            _write(state, machine, format.destination, _address(instruction, format.destination, loops), results)
 
 
 def _fields(source: Operand, raw: int) -> dict[tuple[str, str], int]:
@@ -195,11 +198,11 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
 
 def _multiply(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
     """c = wrap((c, unless this is the first reduce iteration without `accumulate`) + dot(a, w or its transpose))."""
-    of = instruction.format
-    a, w, c = systolic_activations(of), systolic_weights(of), of.destination
-    adds_always = of.has_accumulate and instruction[ACCUMULATE] == 1
+    format = instruction.format
+    a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+    adds_always = format.has_accumulate and instruction[ACCUMULATE] == 1
     for loops in _iterations(instruction):
-        for operand in of.operands:
+        for operand in format.operands:
             address = _address(instruction, operand, loops)
             if operand is w:
                 for row in range(w.block):
@@ -209,14 +212,14 @@ def _multiply(machine: Machine, instruction: Instruction, state: MachineState, i
         vector = _read(state, machine, a, _address(instruction, a, loops))
         tile = _read(state, machine, w, _address(instruction, w, loops))
         old = _read(state, machine, c, _address(instruction, c, loops))
-        adds = adds_always or any(loops[name] != 0 for name in of.reduce_loops)
-        row_step, column_step = (1, machine.cols) if is_transposing(of) else (machine.cols, 1)
+        adds = adds_always or any(loops[name] != 0 for name in format.reduce_loops)
+        row_step, column_step = (1, machine.cols) if is_transposing(format) else (machine.cols, 1)
         sums = []
         for column in range(machine.cols):
             total = old[column] if adds else 0
             for row in range(machine.rows):
                 total += vector[row] * tile[row * row_step + column * column_step]
-            sums.append(evaluate(of.statement.expr, Lane({}), total))
+            sums.append(evaluate(format.statement.expr, Lane({}), total))
         _write(state, machine, c, _address(instruction, c, loops), sums)
 
 
@@ -227,8 +230,8 @@ def _move(
     machine: Machine, instruction: Instruction, state: MachineState, regions: tuple[Region, ...], index: int
 ) -> None:
     """Move words byte for byte; the bursts that begin in a word are checked with that word's iteration."""
-    of = instruction.format
-    source, destination = of.sources[0], of.destination
+    format = instruction.format
+    source, destination = format.sources[0], format.destination
     outer, on_chip = (source, destination) if source.memory == DRAM else (destination, source)
     memory = machine.memories[on_chip.memory]
     within = region(regions, instruction[f"{outer.name}.region"])
@@ -238,7 +241,7 @@ def _move(
         for position, loops in enumerate(run):
             word = range(position * memory.word_bytes, (position + 1) * memory.word_bytes)
             address = _address(instruction, on_chip, loops)
-            for operand in of.operands:
+            for operand in format.operands:
                 if operand is on_chip:
                     _check_access(machine, memory.name, address, 1, index)
                     continue

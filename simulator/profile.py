@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.nest import Walk, walk_of
-
-BOUNDS = ("compute", "dram", "vector", "weights")
-"""What may bound a program from below; of equal ones the first counts."""
 
 IN_FLIGHT_ORDER = ("mma", "vec", "load", "store")
 LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "store"}
@@ -43,8 +40,8 @@ def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
         "dram_bytes": {"read": counters.dram_bytes_read, "written": counters.dram_bytes_written},
         "layers": layers,
         "engines": {
-            name: {"busy": of.busy, "wait": dict(of.wait), "stall": dict(of.stall), "idle": of.idle}
-            for name, of in counters.engines.items()
+            name: {"busy": own.busy, "wait": dict(own.wait), "stall": dict(own.stall), "idle": own.idle}
+            for name, own in counters.engines.items()
         },
         "host_nodes": [],
     }
@@ -69,32 +66,35 @@ def _work(machine: Machine, instruction: Instruction) -> Work:
     trips = tuple(instruction.trips.values())
     fetched = machine.instruction_bytes // machine.dram.bus_bytes
     match machine.engines[instruction.engine].template:
-        case "systolic":
+        case Template.SYSTOLIC:
             tiles = prod(trips[: tile_loops(instruction.format)])
             return Work(vectors=prod(trips), weight_rows=tiles * machine.rows, read_beats=fetched)
-        case "vector":
+        case Template.VECTOR:
             return Work(iterations=prod(trips), read_beats=fetched)
-        case _:
+        case Template.DMA:
             return _move_work(machine, instruction, fetched)
+        case unknown:
+            assert_never(unknown)
 
 
 def _move_work(machine: Machine, instruction: Instruction, fetched: int) -> Work:
     """Bursts are cut at beats, so a run takes the beats that it overlaps; regions begin at one."""
-    of = instruction.format
-    outer = next(operand for operand in of.operands if operand.memory == DRAM)
-    on_chip = next(operand for operand in of.operands if operand.memory != DRAM)
+    format = instruction.format
+    outer = next(operand for operand in format.operands if operand.memory == DRAM)
+    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
     word_bytes = machine.memories[on_chip.memory].word_bytes
     walk = walk_of(instruction, outer)
     words = walk.trips[-1] if walk.strides[-1] == word_bytes else 1
     runs = Walk(walk.base, (*walk.trips[:-1], walk.trips[-1] // words), walk.strides).addresses()
     bus_bytes = machine.dram.bus_bytes
     beats = int(np.sum(-(-(runs % bus_bytes + words * word_bytes) // bus_bytes)))
-    if of.destination is outer:
+    if format.destination is outer:
         return Work(read_beats=fetched, write_beats=beats, bytes_written=runs.size * words * word_bytes)
     return Work(read_beats=fetched + beats)
 
 
 def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
+    """What may bound a program from below, in cycles; of equal ones the first counts."""
     return {
         "compute": sum(work.vectors for work in works),
         "dram": max(sum(work.read_beats for work in works), sum(work.write_beats for work in works)),

@@ -7,33 +7,27 @@ its memory, and every fault is found. A run is then a handful of numpy calls an 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
-from tilewright.isa.language.numeric import IntegerType, wrap
 from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
-from tilewright.isa.machine.memory import DRAM, Element
+from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, MachineFault
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import MachineState, initial_state
 from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
+from tilewright.simulator.matrix_product import MatrixProduct
 from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
 from tilewright.simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
 
 Step = Callable[[], None]
-
-FLOAT32_EXACT = 1 << 24
-FLOAT64_EXACT = 1 << 53
-"""Sums of integers up to these magnitudes are exact in floating point, in whatever order BLAS adds."""
-
-GATHERED_ELEMENTS = 1 << 24
-"""Activations that a matrix product gathers at a time."""
 
 
 def simulate_values(program: Program, dram: NDArray[np.uint8], bases: Mapping[str, int]) -> MachineState:
@@ -83,12 +77,14 @@ class PreparedProgram:
 
     def _prepare(self, instruction: Instruction) -> Step:
         match self._machine.engines[instruction.engine].template:
-            case "dma":
+            case Template.DMA:
                 return self._prepare_move(instruction)
-            case "systolic":
+            case Template.SYSTOLIC:
                 return self._prepare_product(instruction)
-            case _:
+            case Template.VECTOR:
                 return self._prepare_lanes(instruction)
+            case unknown:
+                assert_never(unknown)
 
     def _one_by_one(self, instruction: Instruction) -> Step:
         """For an instruction whose iterations depend on each other (the checker refuses it): the meaning itself."""
@@ -110,9 +106,9 @@ class PreparedProgram:
     # -- dma -----------------------------------------------------------------------------------------------------------
 
     def _prepare_move(self, instruction: Instruction) -> Step:
-        of = instruction.format
-        is_load = of.sources[0].memory == DRAM
-        outer, on_chip = (of.sources[0], of.destination) if is_load else (of.destination, of.sources[0])
+        format = instruction.format
+        is_load = format.sources[0].memory == DRAM
+        outer, on_chip = (format.sources[0], format.destination) if is_load else (format.destination, format.sources[0])
         size = self._machine.memories[on_chip.memory].word_bytes
         first = region(self._regions, instruction[f"{outer.name}.region"]).base
         in_dram, words = walk_of(instruction, outer, first), walk_of(instruction, on_chip)
@@ -134,25 +130,28 @@ class PreparedProgram:
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def _prepare_lanes(self, instruction: Instruction) -> Step:
-        of = instruction.format
+        format = instruction.format
         trips = tuple(instruction.trips.values())
-        kept = len(trips) - len(of.reduce_loops)
-        writes = walk_of(instruction, of.destination)
-        for source in of.sources:
-            if source.memory == of.destination.memory:
+        kept = len(trips) - len(format.reduce_loops)
+        writes = walk_of(instruction, format.destination)
+        for source in format.sources:
+            if source.memory == format.destination.memory:
                 if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
         shape = (*trips, self._machine.lanes)
-        statement = ArrayStatement(of.statement.expr, shape, tuple(range(kept, len(trips))))
+        statement = ArrayStatement(format.statement.expr, shape, tuple(range(kept, len(trips))))
         sources = {
-            leaf: (self._view(of.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)), element)
-            for leaf in sorted(leaves(of.statement.expr))
-            for element in [of.operand(leaf[0]).element]
+            leaf: (
+                self._view(format.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)),
+                element,
+            )
+            for leaf in sorted(leaves(format.statement.expr))
+            for element in [format.operand(leaf[0]).element]
         }
-        immediates = {name: instruction[name] for name in of.immediates}
+        immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
-            table: self._table_words(of.operand(table[0]), _source_walk(instruction, *table, kept))
-            for table in tables(of.statement.expr)
+            table: self._table_words(format.operand(table[0]), _source_walk(instruction, *table, kept))
+            for table in tables(format.statement.expr)
         }
 
         def result() -> NDArray[Any]:
@@ -164,10 +163,10 @@ class PreparedProgram:
         written = Walk(writes.base, trips[:kept], writes.strides[:kept])
         if written.is_distinct(1):
             reduced = Walk(writes.base, (*trips[:kept], *(1 for _ in trips[kept:])), writes.strides)
-            destination = self._view(of.destination.memory, reduced)
+            destination = self._view(format.destination.memory, reduced)
             return lambda: np.copyto(destination, result(), casting="unsafe")
         addresses, winners = last_writers(written.addresses().ravel())
-        stored, lanes = self._stored[of.destination.memory], self._machine.lanes
+        stored, lanes = self._stored[format.destination.memory], self._machine.lanes
         groups = (*trips[:kept], *(1 for _ in trips[kept:]), lanes)
 
         def write_last() -> None:
@@ -186,8 +185,8 @@ class PreparedProgram:
 
         Loops that move both the activations and a tile that is not reduced are a batch of products.
         """
-        of = instruction.format
-        a, w, c = systolic_activations(of), systolic_weights(of), of.destination
+        format = instruction.format
+        a, w, c = systolic_activations(format), systolic_weights(format), format.destination
         walks = {operand.name: walk_of(instruction, operand) for operand in (a, w, c)}
         sums = Walk(*_without_reduced(instruction, walks[c.name]))
         if not sums.is_distinct(c.block) or self._may_feed_itself(walks, (a, w), c):
@@ -195,15 +194,15 @@ class PreparedProgram:
         reduced, batch, tiles, vectors = _roles(instruction, a, w)
         a_view = self._view(a.memory, _reordered(walks[a.name], (*batch, *vectors, *reduced)), a.block)
         w_view = self._weights_view(walks[w.name], w, batch, reduced, tiles)
-        if is_transposing(of):
+        if is_transposing(format):
             w_view = w_view.swapaxes(len(batch) + len(reduced), -1)
         c_view = self._view(c.memory, _reordered(walks[c.name], (*batch, *vectors, *tiles)), c.block)
-        kind = of.statement.expr.type
+        kind = format.statement.expr.type
         assert kind is not None
         bound = _largest(a) * _largest(w) * self._machine.rows * _size(walks[a.name], reduced)
-        adds = of.has_accumulate and instruction[ACCUMULATE] == 1
+        adds = format.has_accumulate and instruction[ACCUMULATE] == 1
         elements = (a.element, w.element, c.element)
-        return _Product(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run
+        return MatrixProduct(a_view, w_view, c_view, elements, len(batch), len(vectors), kind, bound, adds).run
 
     def _weights_view(
         self, walk: Walk, w: Operand, batch: tuple[int, ...], reduced: tuple[int, ...], tiles: tuple[int, ...]
@@ -224,53 +223,6 @@ class PreparedProgram:
             and to.low <= walks[source.name].high + source.block - 1
             for source in sources
         )
-
-
-class _Product:
-    """c (+)= a · w.
-
-    The shapes: a is batch + vectors + reduced + (rows,), w is batch + reduced + (rows,) + tiles + (cols,), and c is
-    batch + vectors + tiles + (cols,).
-    """
-
-    def __init__(
-        self,
-        a: NDArray[Any],
-        w: NDArray[Any],
-        c: NDArray[Any],
-        elements: tuple[Element, Element, Element],
-        batch_axes: int,
-        vector_axes: int,
-        kind: IntegerType,
-        bound: int,
-        adds: bool,
-    ) -> None:
-        self._a, self._w, self._c = a, w, c
-        self._a_element, self._w_element, self._c_element = elements
-        self._batch = a.shape[:batch_axes]
-        self._terms = int(np.prod(a.shape[batch_axes + vector_axes :]))
-        self._axis = batch_axes
-        self._has_vectors = vector_axes > 0
-        self._kind, self._adds = kind, adds
-        self._type = np.dtype(
-            np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
-        )
-
-    def run(self) -> None:
-        weights = extract(self._w, self._w_element, "", self._type).reshape(*self._batch, self._terms, -1)
-        pieces = -(-self._a.size // GATHERED_ELEMENTS) if self._has_vectors else 1
-        length = self._a.shape[self._axis] if self._has_vectors else 1
-        step = max(1, length // pieces)
-        for start in range(0, length, step):
-            at = (*(slice(None),) * self._axis, slice(start, start + step)) if self._has_vectors else ...
-            self._multiply(self._a[at], weights, self._c[at])
-
-    def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
-        vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
-        total = (vectors @ weights).reshape(c.shape).astype(np.int64)
-        if self._adds:
-            total += extract(c, self._c_element, "", total.dtype)
-        np.copyto(c, wrap(total, self._kind), casting="unsafe")
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------

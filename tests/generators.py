@@ -11,7 +11,7 @@ from tilewright.isa.check.checker import check
 from tilewright.isa.check.footprint import Access, footprint
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat, Operand, make_instruction
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, REGIONS, Memory
 from tilewright.isa.program.program import Program, dram_bytes, place_regions
 from tilewright.isa.program.state import MachineState, initial_state
@@ -108,7 +108,7 @@ def _random_walk(
     window: range,
 ) -> dict[str, int]:
     memory = machine.memories[operand.memory]
-    is_by_row = machine.engines[of.engine].template == "systolic" and operand is systolic_weights(of)
+    is_by_row = machine.engines[of.engine].template is Template.SYSTOLIC and operand is systolic_weights(of)
     for _ in range(50):
         strides = _random_strides(of, operand, trips, operand.block, len(window) - operand.block, rng)
         low = sum(min(0, s * (trips[name] - 1)) for name, s in strides.items())

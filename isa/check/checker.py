@@ -20,7 +20,7 @@ from tilewright.isa.check.hazards import Hazard, HazardKind, find_hazards, wait_
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program, Tensor
 
@@ -224,7 +224,7 @@ def _check_operand(program: Program, instruction: Instruction, operand: Operand)
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
     format = instruction.format
-    reads_row_by_row = TEMPLATES[format.engine] == "systolic" and operand is systolic_weights(format)
+    reads_row_by_row = TEMPLATES[format.engine] is Template.SYSTOLIC and operand is systolic_weights(format)
     if operand.block == 1 or reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)

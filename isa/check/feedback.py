@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.isa.check.footprint import affine_ranges, extent, operand_steps
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import TEMPLATES, Machine
+from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
 
 MAX_ITERATIONS = 1 << 24
 """Iterations that are looked at one by one; more than any memory has words."""
@@ -36,7 +36,7 @@ def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int]
 def repeated_sum(instruction: Instruction) -> bool:
     """True when a systolic instruction adds two different sums into one word: its sums must have words of their own."""
     format = instruction.format
-    if TEMPLATES[format.engine] != "systolic":
+    if TEMPLATES[format.engine] is not Template.SYSTOLIC:
         return False
     reduced = set(format.reduce_loops)
     trips = [instruction[f"trip.{loop.name}"] for loop in format.loops if loop.name not in reduced]
@@ -103,7 +103,7 @@ def _words(instruction: Instruction, operand: Operand) -> NDArray[np.int64]:
 def _finishes(instruction: Instruction) -> NDArray[np.bool_]:
     """Per iteration in nest order: whether it writes. Only a systolic engine writes partial sums."""
     is_last = np.ones(1, bool)
-    writes_all = TEMPLATES[instruction.engine] == "systolic"
+    writes_all = TEMPLATES[instruction.engine] is Template.SYSTOLIC
     for loop in instruction.format.loops:
         trip = instruction[f"trip.{loop.name}"]
         here = np.ones(trip, bool)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.check.footprint import Access, expand
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.program.program import Program
 
 Pieces = slice | NDArray[np.int64]
@@ -134,7 +134,7 @@ def _late_accesses(
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
     """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
     is_sum = access.operand == instruction.format.destination.name
-    return is_sum and TEMPLATES[instruction.engine] == "systolic"
+    return is_sum and TEMPLATES[instruction.engine] is Template.SYSTOLIC
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------

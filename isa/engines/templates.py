@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
 from tilewright.isa.errors import listed
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.machine import Template
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.timing import operator_starts
 
@@ -47,18 +49,18 @@ def _matrix(dot: Expr) -> Expr:
 
 
 def violations(
-    format: InstructionFormat, template: str, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
+    format: InstructionFormat, template: Template, memories: Mapping[str, Memory], rows: int, cols: int, lanes: int
 ) -> Iterator[str]:
     """Why a template cannot run an instruction: nothing if it can."""
     match template:
-        case "dma":
+        case Template.DMA:
             yield from _dma(format)
-        case "systolic":
+        case Template.SYSTOLIC:
             yield from _systolic(format, memories, rows, cols)
-        case "vector":
+        case Template.VECTOR:
             yield from _vector(format, memories, lanes)
         case _:
-            raise AssertionError(template)
+            assert_never(template)
 
 
 def _dma(format: InstructionFormat) -> Iterator[str]:

@@ -26,7 +26,7 @@ from tilewright.isa.machine.encoding import (
     Operand,
     lay_out_fields,
 )
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.machine.memory import REGIONS
 
 MAX_INSTRUCTION_BITS = 2048
@@ -247,7 +247,7 @@ class InstructionReader:
 
 def _array_violations(formats: Sequence[InstructionFormat]) -> Iterator[tuple[str, str]]:
     """All systolic instructions share one array, so they use the same memories."""
-    systolic = [format for format in formats if TEMPLATES[format.engine] == "systolic"]
+    systolic = [format for format in formats if TEMPLATES[format.engine] is Template.SYSTOLIC]
     for format in systolic[1:]:
         first = systolic[0]
         if [operand.memory for operand in format.operands] != [operand.memory for operand in first.operands]:

@@ -14,7 +14,7 @@ from tilewright.isa.language.expressions import Expr, Scope
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import Statement, parse_statement
-from tilewright.isa.machine.machine import TEMPLATES
+from tilewright.isa.machine.machine import TEMPLATES, Template
 from tilewright.isa.machine.memory import storage_bits
 
 
@@ -30,7 +30,7 @@ class StatementReader:
         text = self._reader.word(tree, path)
         if not isinstance(tree.value, str):
             return None
-        if TEMPLATES[engine] == "dma":
+        if TEMPLATES[engine] is Template.DMA:
             return self._read_move(tree, path, text, declared)
         result = declared.destination.element.type
         if result is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType
@@ -120,6 +121,11 @@ class InstructionFormat:
         last = self.fields[-1]
         return last.low_bit + last.type.bits
 
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position in `fields` of each field, by its name."""
+        return {field.name: position for position, field in enumerate(self.fields)}
+
     def operand(self, name: str) -> Operand:
         for operand in self.operands:
             if operand.name == name:
@@ -127,9 +133,8 @@ class InstructionFormat:
         raise IsaError(f"{self.mnemonic} has no operand {name!r}; it has: {', '.join(o.name for o in self.operands)}")
 
     def field(self, name: str) -> InstructionField:
-        for field in self.fields:
-            if field.name == name:
-                return field
+        if name in self.positions:
+            return self.fields[self.positions[name]]
         raise IsaError(f"{self.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in self.fields)}")
 
 
@@ -160,14 +165,14 @@ def lay_out_fields(
             yield f"{operand.name}.base", FieldKind.BASE, IntegerType(address, False), 0
             for loop_name in operand.loops:
                 yield f"{operand.name}.{loop_name}", FieldKind.STRIDE, IntegerType(address + 1, True), 0
-        for name, of in immediates.items():
-            yield name, FieldKind.IMMEDIATE, of, 0
+        for name, immediate_type in immediates.items():
+            yield name, FieldKind.IMMEDIATE, immediate_type, 0
         if has_accumulate:
             yield ACCUMULATE, FieldKind.FLAG, IntegerType(1, False), 0
 
     fields, low_bit = [], 0
-    for name, kind, of, stored_minus in wanted():
-        placed = IntegerType(widths.get(name, of.bits), of.is_signed)
+    for name, kind, field_type, stored_minus in wanted():
+        placed = IntegerType(widths.get(name, field_type.bits), field_type.is_signed)
         fields.append(InstructionField(name, kind, placed, low_bit, stored_minus))
         low_bit += placed.bits
     return tuple(fields)
@@ -181,7 +186,7 @@ class Instruction:
     values: tuple[int, ...]  # parallel to format.fields
 
     def __getitem__(self, field: str) -> int:
-        return self.values[_positions(self.format)[field]]
+        return self.values[self.format.positions[field]]
 
     @property
     def mnemonic(self) -> str:
@@ -222,35 +227,26 @@ class Instruction:
         return make_instruction(self.format, {**named, **changes})
 
 
-_POSITIONS: dict[int, tuple[InstructionFormat, dict[str, int]]] = {}
-
-
-def _positions(of: InstructionFormat) -> dict[str, int]:
-    """Position by field name; remembered per format, which is kept alive so that its identity stays its own."""
-    known = _POSITIONS.get(id(of))
-    if known is None:
-        known = _POSITIONS[id(of)] = (of, {field.name: i for i, field in enumerate(of.fields)})
-    return known[1]
-
-
-def make_instruction(of: InstructionFormat, values: Mapping[str, int]) -> Instruction:
+def make_instruction(format: InstructionFormat, values: Mapping[str, int]) -> Instruction:
     """An instruction from values by field name; what is not named takes its field's default.
 
     Raises IsaError for an unknown name or a value that its field cannot hold.
     """
     for name in values:
-        if name not in _positions(of) or name == OPCODE:
-            raise IsaError(f"{of.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in of.fields[1:])}")
+        if name not in format.positions or name == OPCODE:
+            raise IsaError(
+                f"{format.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in format.fields[1:])}"
+            )
     full = []
-    for field in of.fields:
-        value = of.opcode if field.kind is FieldKind.OPCODE else int(values.get(field.name, field.default))
+    for field in format.fields:
+        value = format.opcode if field.kind is FieldKind.OPCODE else int(values.get(field.name, field.default))
         if not field.low <= value <= field.high:
             raise IsaError(
-                f"{of.mnemonic}: {field.name} = {value} does not fit its {field.type.bits} bits; "
+                f"{format.mnemonic}: {field.name} = {value} does not fit its {field.type.bits} bits; "
                 f"expected {field.low} to {field.high}"
             )
         full.append(value)
-    return Instruction(of, tuple(full))
+    return Instruction(format, tuple(full))
 
 
 def encode(instruction: Instruction, instruction_bytes: int) -> bytes:
@@ -270,13 +266,13 @@ def decode(word_bytes: bytes, formats: Mapping[int, InstructionFormat]) -> Instr
     opcode = word & ((1 << OPCODE_BITS) - 1)
     if opcode not in formats:
         raise IsaError(f"unknown opcode {opcode}; the machine has: {', '.join(map(str, sorted(formats)))}")
-    of = formats[opcode]
-    if word >> of.bits:
-        raise IsaError(f"{of.mnemonic}: bits are set above its last field (bit {of.bits})")
+    format = formats[opcode]
+    if word >> format.bits:
+        raise IsaError(f"{format.mnemonic}: bits are set above its last field (bit {format.bits})")
     values = []
-    for field in of.fields:
+    for field in format.fields:
         stored = (word >> field.low_bit) & ((1 << field.type.bits) - 1)
         if field.type.is_signed and stored >> (field.type.bits - 1):
             stored -= 1 << field.type.bits
         values.append(stored + field.stored_minus)
-    return Instruction(of, tuple(values))
+    return Instruction(format, tuple(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from tilewright.isa.errors import IsaError
@@ -15,8 +16,22 @@ from tilewright.isa.machine.memory import Dram, Memory
 ENGINES = ("load", "mma", "vec", "store")
 """The engines of every machine, in the order of wait counts, counters and reports."""
 
-TEMPLATES: Mapping[str, str] = {"load": "dma", "mma": "systolic", "vec": "vector", "store": "dma"}
-"""The hardware template that each engine is an instance of."""
+
+class Template(StrEnum):
+    """What kind of hardware an engine is; `isa/engines/templates.py` says which instructions each can run."""
+
+    DMA = "dma"
+    SYSTOLIC = "systolic"
+    VECTOR = "vector"
+
+
+TEMPLATES: Mapping[str, Template] = {
+    "load": Template.DMA,
+    "mma": Template.SYSTOLIC,
+    "vec": Template.VECTOR,
+    "store": Template.DMA,
+}
+"""The template that each engine is an instance of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,7 @@ class Engine:
     writes: tuple[str, ...]
 
     @property
-    def template(self) -> str:
+    def template(self) -> Template:
         return TEMPLATES[self.name]
 
 
@@ -71,8 +86,13 @@ class Machine:
     @cached_property
     def table_memories(self) -> tuple[str, ...]:
         """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
-        looked_up = {table.memory for of in self.formats.values() for table in of.tables}
+        looked_up = {table.memory for format in self.formats.values() for table in format.tables}
         return tuple(name for name in self.memories if name in looked_up)
+
+    @cached_property
+    def vector_sources(self) -> int:
+        """Sources of the vector engine that read a word an iteration: as many as any of its instructions has."""
+        return max((len(format.streams) for format in self.formats_of("vec")), default=0)
 
     @property
     def max_instructions_per_engine(self) -> int:

@@ -52,15 +52,15 @@ def storage_bits(bits: int) -> int:
     return max(8, 1 << (bits - 1).bit_length())
 
 
-def integer_element(of: IntegerType) -> Element:
-    return Element(of, (), storage_bits(of.bits))
+def integer_element(integer_type: IntegerType) -> Element:
+    return Element(integer_type, (), storage_bits(integer_type.bits))
 
 
 def structured_element(types: Mapping[str, IntegerType]) -> Element:
     fields, low_bit = [], 0
-    for name, of in types.items():
-        fields.append(Field(name, of, low_bit))
-        low_bit += of.bits
+    for name, field_type in types.items():
+        fields.append(Field(name, field_type, low_bit))
+        low_bit += field_type.bits
     return Element(None, tuple(fields), storage_bits(low_bit))
 
 

@@ -11,7 +11,7 @@ from tilewright.isa import timing
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM, Memory
 from tilewright.isa.pages.show import kib_text, loops_text, word_text
 from tilewright.isa.timing import statement_stages
@@ -250,7 +250,7 @@ def _meaning(machine: Machine, name: str) -> tuple[object, ...]:
     format = machine.formats[name]
     widths = tuple(machine.memories[o.memory].width for o in format.operands if o.memory != DRAM)
     loops = tuple((loop.name, loop.is_reduce) for loop in format.loops)
-    array = (machine.rows, machine.cols) if machine.engines[format.engine].template == "systolic" else ()
+    array = (machine.rows, machine.cols) if machine.engines[format.engine].template is Template.SYSTOLIC else ()
     nodes = tuple(
         (n.op, n.name, n.field, n.value, n.type, n.rounding if n.op is Op.ROUND_SHIFT else None, len(n.args))
         for n in walk(format.statement.expr)

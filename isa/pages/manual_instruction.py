@@ -10,7 +10,7 @@ from tilewright.isa.engines.templates import is_transposing, systolic_activation
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat, Operand
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.pages.markdown import markdown_table
 from tilewright.isa.pages.mathematics import statement_mathematics
@@ -42,7 +42,7 @@ def instruction_section(format: InstructionFormat, machine: Machine) -> Iterator
     yield ""
     yield f"Timing: {_timing(format, machine)}"
     yield ""
-    if machine.engines[format.engine].template == "vector":
+    if machine.engines[format.engine].template is Template.VECTOR:
         yield from _datapath(format, machine)
     rows = [_field_row(field, format) for field in format.fields]
     yield from markdown_table(["bits", "field", "type", "values", "meaning"], rows)
@@ -55,9 +55,9 @@ def _meaning(format: InstructionFormat, machine: Machine) -> Iterator[str]:
     kept = [loop.name for loop in format.loops if not loop.is_reduce]
     yield f"for all {', '.join(f'{name} < trip.{name}' for name in kept)}:"
     match machine.engines[format.engine].template:
-        case "dma":
+        case Template.DMA:
             yield f"    {format.destination.name} ← {format.sources[0].name}, byte for byte"
-        case "systolic":
+        case Template.SYSTOLIC:
             a, w = systolic_activations(format).name, systolic_weights(format).name
             element = "col, row" if is_transposing(format) else "row, col"
             old = f"{format.destination.name}[col] · accumulate + " if format.has_accumulate else ""
@@ -67,11 +67,11 @@ def _meaning(format: InstructionFormat, machine: Machine) -> Iterator[str]:
                 f"    {format.destination.name}[col] ← wrap_{wraps.type}({old}Σ[{', '.join(format.reduce_loops)}, "
                 f"row < {machine.rows}] {a}[row] · {w}[{element}])"
             )
-        case "vector":
+        case Template.VECTOR:
             yield f"  in each of {machine.lanes} lanes:"
             yield f"    {statement_mathematics(format)}"
         case template:
-            raise AssertionError(template)
+            assert_never(template)
     yield "where"
     for operand in format.operands:
         yield f"    {operand.name} = {_address_text(operand)}{_block_text(operand, format, machine)}"
@@ -92,7 +92,7 @@ def _block_text(operand: Operand, format: InstructionFormat, machine: Machine) -
         return f", {_word_bytes(format, machine)} bytes"
     if operand.block == 1:
         return ""
-    if machine.engines[format.engine].template == "systolic" and operand is systolic_weights(format):
+    if machine.engines[format.engine].template is Template.SYSTOLIC and operand is systolic_weights(format):
         side = "column" if is_transposing(format) else "row"
         return f" and the {operand.block - 1} words after it, one for each {side} of the array"
     return f" and the {operand.block - 1} words after it" if operand.block > 2 else " and the word after it"
@@ -127,13 +127,13 @@ def _amount_text(operand: Operand, format: InstructionFormat, machine: Machine) 
 
 def _timing(format: InstructionFormat, machine: Machine) -> str:
     match machine.engines[format.engine].template:
-        case "vector":
+        case Template.VECTOR:
             return (
                 "N iterations (the product of the trip counts) occupy the engine for N cycles. The datapath has "
                 f"{statement_stages(format.statement.expr)} stages for this statement; without port conflicts the "
                 f"instruction completes N + {vec_write(format) + 1} cycles after its start."
             )
-        case "systolic":
+        case Template.SYSTOLIC:
             count = tile_loops(format)
             tiles = "·".join(f"trip.{loop.name}" for loop in format.loops[:count]) or "1"
             vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
@@ -143,7 +143,7 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
                 f"V ≥ {least} streams without bubbles. Without port conflicts the instruction completes "
                 f"(T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after its start."
             )
-        case "dma":
+        case Template.DMA:
             word = _word_bytes(format, machine)
             contexts = LOAD_CONTEXTS if format.engine == "load" else STORE_CONTEXTS
             return (
@@ -153,7 +153,7 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
                 f"request; up to {contexts} instructions are under way at a time."
             )
         case template:
-            raise AssertionError(template)
+            assert_never(template)
 
 
 def _datapath(format: InstructionFormat, machine: Machine) -> Iterator[str]:

@@ -32,7 +32,7 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
     yield from shared(machines, lambda machine: [REDUCED_WINDOW], window)
-    yield from shared(machines, reduced_arrays, lambda of: array(*of))
+    yield from shared(machines, reduced_arrays, lambda shape: array(*shape))
     yield from port_proofs(machines)
 
 
@@ -99,6 +99,8 @@ def names(group: Sequence[Machine], machines: Sequence[Machine]) -> str:
 
 def bus_key(machine: Machine) -> Hashable:
     """What the address generators and bursts of a machine depend on."""
-    instructions = tuple((of.mnemonic, of.loops, of.fields, of.operands) for of in machine.formats.values())
+    instructions = tuple(
+        (format.mnemonic, format.loops, format.fields, format.operands) for format in machine.formats.values()
+    )
     sizes = tuple((m.name, m.word_bytes, m.depth, m.banks) for m in machine.memories.values())
     return machine.dram, machine.instruction_bytes, machine.rows, machine.cols, sizes, instructions

@@ -97,7 +97,7 @@ def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
         z3.Not(moves), done_next == done + size, offset_of(run, 1) == offset_of(run) + size, run.holds("is_active", 1)
     )
     next_run = z3.And(moves, done_next == 0, run.holds("is_active", 1) == z3.Not(run.holds("walker.last", 0)))
-    known = z3.Or(*(is_format(of, run) for of in bursts.formats))
+    known = z3.Or(*(is_format(format, run) for format in bursts.formats))
     idle = [z3.Not(start), z3.Not(step)]
     stays = z3.And(*(run.at(name, 1) == run.at(name, 0) for name in ("consumed", "run_bytes", "walker.address_run")))
     return [
@@ -105,15 +105,15 @@ def cover_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
         Goal("waiting", idle, stays),
         Goal("invariant", [invariant(run), z3.Implies(step, active), z3.Implies(start, known)], invariant(run, 1)),
         Goal("reset", [run.starts_from_reset()], invariant(run)),
-        *(start_goal(machine, of, run) for of in bursts.formats),
+        *(start_goal(machine, format, run) for format in bursts.formats),
     ]
 
 
-def start_goal(machine: Machine, of: InstructionFormat, run: Run) -> Goal:
+def start_goal(machine: Machine, format: InstructionFormat, run: Run) -> Goal:
     """At the start of a format's instruction: its runs have all bytes of the innermost loop, or of one word."""
-    word, bits = machine.memories[chip_operand(of).memory].word_bytes, run.at("instruction", 0)
-    operand, innermost = dram_operand(of), of.loops[-1].name
-    stride, trip = of.field(f"{operand.name}.{innermost}"), of.field(f"trip.{innermost}")
+    word, bits = machine.memories[chip_operand(format).memory].word_bytes, run.at("instruction", 0)
+    operand, innermost = dram_operand(format), format.loops[-1].name
+    stride, trip = format.field(f"{operand.name}.{innermost}"), format.field(f"trip.{innermost}")
     in_line = signed(z3.Extract(stride.low_bit + stride.type.bits - 1, stride.low_bit, bits)) == word
     trips = natural(z3.Extract(trip.low_bit + trip.type.bits - 1, trip.low_bit, bits)) + 1
     wanted = z3.And(
@@ -122,11 +122,11 @@ def start_goal(machine: Machine, of: InstructionFormat, run: Run) -> Goal:
         run.at("consumed", 1) == 0,
         run.holds("is_active", 1),
     )
-    return Goal(f"start of {of.mnemonic}", [run.holds("start", 0), is_format(of, run)], wanted)
+    return Goal(f"start of {format.mnemonic}", [run.holds("start", 0), is_format(format, run)], wanted)
 
 
-def is_format(of: InstructionFormat, run: Run) -> z3.BoolRef:
+def is_format(format: InstructionFormat, run: Run) -> z3.BoolRef:
     """The instruction at the input has a format's opcode; dispatch lets no other through."""
-    opcode = of.field(OPCODE)
+    opcode = format.field(OPCODE)
     high = opcode.low_bit + opcode.type.bits - 1
-    return z3.Extract(high, opcode.low_bit, run.at("instruction", 0)) == of.opcode
+    return z3.Extract(high, opcode.low_bit, run.at("instruction", 0)) == format.opcode

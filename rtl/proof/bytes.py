@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import z3
 
+from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.engine import claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
-from tilewright.rtl.runs import Window
 
 REDUCED_WINDOW = 16
 """Bytes of the window that is proved; those of machines are larger, and tested with random bytes."""

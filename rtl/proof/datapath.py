@@ -34,30 +34,30 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
     """Machines with equal keys have the same lane: statements, types, places of operands, rounding."""
     return tuple(
         (
-            of.statement.expr,
-            tuple((operand.name, operand.element) for operand in of.sources),
-            of.destination.element,
-            tuple(of.immediates.items()),
-            tuple((table.memory, machine.memories[table.memory].address_bits) for table in of.tables),
+            format.statement.expr,
+            tuple((operand.name, operand.element) for operand in format.sources),
+            format.destination.element,
+            tuple(format.immediates.items()),
+            tuple((table.memory, machine.memories[table.memory].address_bits) for table in format.tables),
         )
-        for of in machine.formats_of("vec")
+        for format in machine.formats_of("vec")
     )
 
 
 def prove_datapath(machine: Machine) -> list[Proof]:
     """A proof for each vector instruction, and for each tree across lanes."""
     lane = VectorDatapath(one_lane(machine))
-    of = without_products(netlist(lane))
-    instructions = [prove_format(machine, lane, of, position) for position in range(len(lane.formats))]
+    hardware = without_products(netlist(lane))
+    instructions = [prove_format(machine, lane, hardware, position) for position in range(len(lane.formats))]
     return [*instructions, *prove_lane_trees(machine)]
 
 
-def prove_format(machine: Machine, lane: VectorDatapath, of: Netlist, position: int) -> Proof:
+def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, position: int) -> Proof:
     format_ = lane.formats[position]
     multiplies = any(node.op is Op.MUL for node in walk(format_.statement.expr))
     reduces = format_.statement.reduction is not None
     method = "all inputs" + (", products by their laws" if multiplies else "") + (", inductive" if reduces else "")
-    question = _Question(lane, of, position)
+    question = _Question(lane, hardware, position)
     return prove(f"datapath: {format_.mnemonic}", method, question.goals)
 
 
@@ -68,7 +68,7 @@ class _Question:
     assumed of the others is what `VectorDatapath` asks of its user: none of them gives a result in the same cycle.
     """
 
-    def __init__(self, lane: VectorDatapath, of: Netlist, position: int) -> None:
+    def __init__(self, lane: VectorDatapath, hardware: Netlist, position: int) -> None:
         self.lane = lane
         self.position = position
         self.format = lane.formats[position]
@@ -79,7 +79,7 @@ class _Question:
             ("format", self.enters): position,
             ("valid", self.enters): 1,
         }
-        self.run = Run(of, self.fixed)
+        self.run = Run(hardware, self.fixed)
         self.given: list[z3.BoolRef] = []
 
     def goals(self) -> list[Goal]:
@@ -110,7 +110,7 @@ class _Question:
             value = self.step(meaning, node, name, cycle)
             # Over a group of any length that the trip counts allow, the value is in the reduction's range.
             given.append(within(value, node.range))
-            idle = Run(self.run.of, {("valid", self.enters): 0})
+            idle = Run(self.run.hardware, {("valid", self.enters): 0})
             kept = idle.at(name, cycle - 1) == idle.at(name, cycle)
             goals.append(Goal(f"{node} keeps its value without an iteration", [], kept))
         else:
@@ -136,7 +136,7 @@ class _Question:
         address = self.run.at(f"lookup_{memory}_address", cycle - 1)
         element = elements_of(self.lane.machine, memory)(address)
         self.fixed[name, cycle] = z3.Extract(self.unit_of(node).range.bits - 1, 0, element)
-        self.run = Run(self.run.of, self.fixed)
+        self.run = Run(self.run.hardware, self.fixed)
 
     def look_up(self, node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
         """A node's element as the machine file means it: of the word `index` beyond the table's first."""
@@ -158,7 +158,7 @@ class _Question:
         unit = self.unit_of(node)
         number = z3.BitVec(f"{name}.value", unit.range.bits)
         self.fixed[name, cycle] = number
-        self.run = Run(self.run.of, self.fixed)
+        self.run = Run(self.run.hardware, self.fixed)
         meaning.known[node] = as_integer(number, unit.range.is_signed)
         self.given.append(within(meaning.known[node], node.range))
 
@@ -205,15 +205,15 @@ class _Question:
 
 def elements_of(machine: Machine, memory: str) -> z3.FuncDeclRef:
     """What a lane's part of a memory of tables holds: some element for each word."""
-    of = machine.memories[memory]
-    return z3.Function(f"{memory} holds", z3.BitVecSort(of.address_bits), z3.BitVecSort(of.element.bits))
+    looked_up = machine.memories[memory]
+    return z3.Function(f"{memory} holds", z3.BitVecSort(looked_up.address_bits), z3.BitVecSort(looked_up.element.bits))
 
 
-def without_products(of: Netlist) -> Netlist:
+def without_products(hardware: Netlist) -> Netlist:
     return dataclasses.replace(
-        of,
-        after={register: abstracted(value) for register, value in of.after.items()},
-        nets={name: abstracted(value) for name, value in of.nets.items()},
+        hardware,
+        after={register: abstracted(value) for register, value in hardware.after.items()},
+        nets={name: abstracted(value) for name, value in hardware.nets.items()},
     )
 
 

@@ -49,8 +49,8 @@ class _Engine:
     def word_bytes(self, nets: Part) -> z3.BitVecRef:
         """Of the instruction whose words are formed."""
         total = number(0)
-        for position, of in enumerate(self.formats):
-            size = number(dram_word_bytes(self.machine, of))
+        for position, format in enumerate(self.formats):
+            size = number(dram_word_bytes(self.machine, format))
             total = z3.If(self.is_format(nets, "packer.walker.walk", position), size, total)
         return total
 
@@ -123,12 +123,12 @@ class _Engine:
         ]
 
     def inside_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
-        of = self.formats[position]
-        memory = self.machine.memories[chip_operand(of).memory]
+        format = self.formats[position]
+        memory = self.machine.memories[chip_operand(format).memory]
         address = nets.natural("packer.word__payload.address")
         is_format = self.is_format(nets, "packer.walker.walk", position)
         kept = self.is_format(nets, "packer.word__payload.format", position)
-        return Goal(f"inside of {of.mnemonic}", [moves, is_format], z3.And(kept, in_one_bank(address, memory, 1)))
+        return Goal(f"inside of {format.mnemonic}", [moves, is_format], z3.And(kept, in_one_bank(address, memory, 1)))
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -138,11 +138,11 @@ class _Engine:
         comes = nets.moves("packer.word")
         granted = z3.BoolVal(False)
         goals = []
-        for position, of in enumerate(self.formats):
-            port = f"write_{chip_operand(of).memory}"
+        for position, format in enumerate(self.formats):
+            port = f"write_{chip_operand(format).memory}"
             asks = z3.And(is_held, self.is_format(nets, "writer.held.format", position))
-            if sum(chip_operand(other).memory == chip_operand(of).memory for other in self.formats) > 1:
-                asks = z3.And(is_held, self.goes_to(nets, chip_operand(of).memory))
+            if sum(chip_operand(other).memory == chip_operand(format).memory for other in self.formats) > 1:
+                asks = z3.And(is_held, self.goes_to(nets, chip_operand(format).memory))
             works = z3.And(asks, z3.Not(nets.holds("halt")))
             granted = z3.Or(granted, z3.And(works, nets.holds(f"{port}__granted")))
             data, address = nets.at(f"{port}__data"), nets.at(f"{port}__address")
@@ -150,8 +150,8 @@ class _Engine:
                 data == z3.Extract(data.size() - 1, 0, held.at("data")),
                 address == z3.Extract(address.size() - 1, 0, held.at("address")),
             )
-            goals.append(Goal(f"asks of {of.mnemonic}", [], nets.holds(f"{port}__valid") == works))
-            goals.append(Goal(f"word of {of.mnemonic}", [works], same))
+            goals.append(Goal(f"asks of {format.mnemonic}", [], nets.holds(f"{port}__valid") == works))
+            goals.append(Goal(f"word of {format.mnemonic}", [works], same))
         given = [z3.Implies(is_held, self.goes_somewhere(nets))]
         kept = z3.And(*(held.at(name, 1) == held.at(name) for name in ("data", "address", "is_last")))
         came = z3.And(
@@ -168,7 +168,7 @@ class _Engine:
         ]
 
     def goes_to(self, nets: Part, memory: str) -> z3.BoolRef:
-        positions = [position for position, of in enumerate(self.formats) if chip_operand(of).memory == memory]
+        positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
         return z3.Or(*(self.is_format(nets, "writer.held.format", position) for position in positions))
 
     def goes_somewhere(self, nets: Part) -> z3.BoolRef:

@@ -140,11 +140,11 @@ class _Engine:
         return [
             *(
                 Goal(
-                    f"orientation of {of.mnemonic}",
-                    [started, self.field(of, OPCODE, nets) == of.opcode],
-                    nets.holds(kept, 1) == is_transposing(of),
+                    f"orientation of {format.mnemonic}",
+                    [started, self.field(format, OPCODE, nets) == format.opcode],
+                    nets.holds(kept, 1) == is_transposing(format),
                 )
-                for of in self.engine.formats
+                for format in self.engine.formats
             ),
             Goal("kept", [z3.Not(started)], nets.at(kept, 1) == nets.at(kept)),
             Goal("no rows left at a start", [started], done),
@@ -195,7 +195,7 @@ class _Engine:
             Goal("write", [], nets.holds("c_write__valid") == is_written),
             Goal("write address", [], nets.natural("c_write__address") == self.address(nets, writing)),
             Goal("adds", [], vectors.holds("adds") == self.adds(vectors)),
-            *(self.accumulate_goal(of, nets) for of in self.engine.formats),
+            *(self.accumulate_goal(format, nets) for format in self.engine.formats),
         ]
 
     def passed_on(self, nets: Part) -> z3.BoolRef:
@@ -212,14 +212,14 @@ class _Engine:
     def accumulates(self, vectors: Part, cycle: int = 0) -> z3.BoolRef:
         return vectors.holds("accumulates", cycle) if vectors.has("accumulates") else z3.BoolVal(False)
 
-    def accumulate_goal(self, of: InstructionFormat, nets: Part) -> Goal:
-        given = [nets.moves("instruction"), self.field(of, OPCODE, nets) == of.opcode]
-        wanted = self.field(of, ACCUMULATE, nets) == 1 if of.has_accumulate else z3.BoolVal(False)
-        return Goal(f"accumulate of {of.mnemonic}", given, self.accumulates(nets.part("vectors"), 1) == wanted)
+    def accumulate_goal(self, format: InstructionFormat, nets: Part) -> Goal:
+        given = [nets.moves("instruction"), self.field(format, OPCODE, nets) == format.opcode]
+        wanted = self.field(format, ACCUMULATE, nets) == 1 if format.has_accumulate else z3.BoolVal(False)
+        return Goal(f"accumulate of {format.mnemonic}", given, self.accumulates(nets.part("vectors"), 1) == wanted)
 
-    def field(self, of: InstructionFormat, name: str, nets: Part) -> z3.BitVecRef:
+    def field(self, format: InstructionFormat, name: str, nets: Part) -> z3.BitVecRef:
         """Of the instruction that is given to the engine."""
-        place = of.field(name)
+        place = format.field(name)
         bits = nets.at("instruction__payload.bits")
         return z3.Extract(place.low_bit + place.type.bits - 1, place.low_bit, bits)
 

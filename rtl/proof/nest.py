@@ -19,8 +19,11 @@ EXACT = "all inputs, inductive, steps from accesses inside"
 def vector_walker(machine: Machine) -> NestWalker:
     """The walker of the vector engine's instructions, a slot for each source and one for the destination."""
     walks = [
-        whole_walk(of, {**{f"source{i}": source for i, source in enumerate(of.sources)}, "destination": of.destination})
-        for of in machine.formats_of("vec")
+        whole_walk(
+            format,
+            {**{f"source{i}": source for i, source in enumerate(format.sources)}, "destination": format.destination},
+        )
+        for format in machine.formats_of("vec")
     ]
     return NestWalker(machine, walks)
 
@@ -210,8 +213,8 @@ class _Nest:
         return Goal(f"start of {format_.mnemonic}", [self.nets.holds("start"), opcode], z3.And(*claims))
 
     def field(self, walk: Walk, name: str) -> z3.BitVecRef:
-        of = walk.format.field(name)
-        return z3.Extract(of.low_bit + of.type.bits - 1, of.low_bit, self.nets.at("bits"))
+        field = walk.format.field(name)
+        return z3.Extract(field.low_bit + field.type.bits - 1, field.low_bit, self.nets.at("bits"))
 
     # -- integers ----------------------------------------------------------------------------------------------------
 

@@ -106,14 +106,16 @@ class Run:
     `fixed` gives registers or inputs a term in a cycle, {(net, cycle): term}. The reset input is 0 throughout.
     """
 
-    def __init__(self, of: Netlist, fixed: Mapping[tuple[str, int], int | z3.BitVecRef] | None = None) -> None:
-        self.of = of
+    def __init__(self, hardware: Netlist, fixed: Mapping[tuple[str, int], int | z3.BitVecRef] | None = None) -> None:
+        self.hardware = hardware
         self.fixed = {
-            (of.nets[name], cycle): z3.BitVecVal(value, of.nets[name].size()) if isinstance(value, int) else value
+            (hardware.nets[name], cycle): z3.BitVecVal(value, hardware.nets[name].size())
+            if isinstance(value, int)
+            else value
             for (name, cycle), value in (fixed or {}).items()
         }
-        assert all(any(net.eq(leaf) for leaf in of.leaves) for net, _ in self.fixed)
-        self.reset = _reset_of(of)
+        assert all(any(net.eq(leaf) for leaf in hardware.leaves) for net, _ in self.fixed)
+        self.reset = _reset_of(hardware)
         self.states: list[list[tuple[z3.ExprRef, z3.ExprRef]]] = []
         self.lookup: list[dict[int, z3.ExprRef]] = []
         self.known: dict[tuple[str, int], z3.BitVecRef] = {}
@@ -121,7 +123,7 @@ class Run:
     def at(self, name: str, cycle: int) -> z3.BitVecRef:
         """A net in a cycle."""
         if (name, cycle) not in self.known:
-            self.known[name, cycle] = z3.simplify(self.value(self.of.nets[name], cycle))
+            self.known[name, cycle] = z3.simplify(self.value(self.hardware.nets[name], cycle))
         return self.known[name, cycle]
 
     def value(self, net: z3.BitVecRef, cycle: int) -> z3.ExprRef:
@@ -135,7 +137,7 @@ class Run:
         return self.at(name, cycle) == 1
 
     def starts_from_reset(self) -> z3.BoolRef:
-        return z3.substitute(self.of.initial, self.state(0))
+        return z3.substitute(self.hardware.initial, self.state(0))
 
     def part(self, prefix: str) -> Part:
         """A submodule in this run."""
@@ -148,7 +150,7 @@ class Run:
         while len(self.states) <= cycle:
             now = len(self.states)
             values = self.registers_at(now)
-            self.states.append([(leaf, self.leaf_at(leaf, now, values)) for leaf in self.of.leaves])
+            self.states.append([(leaf, self.leaf_at(leaf, now, values)) for leaf in self.hardware.leaves])
             self.lookup.append({leaf.get_id(): value for leaf, value in self.states[-1]})
         return self.states[cycle]
 
@@ -156,8 +158,8 @@ class Run:
         """The values that the cycle before gives to registers."""
         if cycle == 0:
             return {}
-        registers = list(self.of.after)
-        terms = substituted([self.of.after[register] for register in registers], self.states[cycle - 1])
+        registers = list(self.hardware.after)
+        terms = substituted([self.hardware.after[register] for register in registers], self.states[cycle - 1])
         return dict(zip(registers, (z3.simplify(term) for term in terms), strict=True))
 
     def leaf_at(self, leaf: z3.ExprRef, cycle: int, registers: Mapping[z3.ExprRef, z3.ExprRef]) -> z3.ExprRef:
@@ -171,13 +173,13 @@ class Run:
         return z3.Const(f"{leaf}@{cycle}", leaf.sort())
 
 
-def _reset_of(of: Netlist) -> z3.ExprRef | None:
+def _reset_of(hardware: Netlist) -> z3.ExprRef | None:
     """The reset input, which hardware without registers does not have."""
-    if "rst" not in of.nets:
+    if "rst" not in hardware.nets:
         return None
-    net = of.nets["rst"]
+    net = hardware.nets["rst"]
     reset = net if net.num_args() == 0 else net.arg(0)  # a bit, or If(truth value, 1, 0)
-    assert any(reset.eq(leaf) for leaf in of.leaves) and reset.sort() in (z3.BoolSort(), z3.BitVecSort(1))
+    assert any(reset.eq(leaf) for leaf in hardware.leaves) and reset.sort() in (z3.BoolSort(), z3.BitVecSort(1))
     return reset
 
 
@@ -193,7 +195,7 @@ class Part:
 
     def has(self, name: str) -> bool:
         """A net may be missing when nothing depends on it."""
-        return f"{self.prefix}{name}" in self.run.of.nets
+        return f"{self.prefix}{name}" in self.run.hardware.nets
 
     def at(self, name: str, cycle: int = 0) -> z3.BitVecRef:
         return self.run.at(f"{self.prefix}{name}", cycle)

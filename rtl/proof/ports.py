@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
-import warnings
 from collections.abc import Hashable, Sequence
 from functools import partial
 
 import z3
-from amaranth.hdl import UnusedElaboratable
 
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory, integer_element
 from tilewright.rtl.arbiter import Arbiter
-from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.memory import BankedMemory, Requester
-from tilewright.rtl.mma import MmaEngine
-from tilewright.rtl.npu import read_ports, write_ports
+from tilewright.rtl.ports import MemoryPort, read_ports, write_ports
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
-from tilewright.rtl.store import StoreEngine
-from tilewright.rtl.vector import VectorEngine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,18 +41,13 @@ class PortedMemory:
 
 
 def ported_memories(machine: Machine) -> list[PortedMemory]:
-    with warnings.catch_warnings():  # the engines are made for their ports only
-        warnings.simplefilter("ignore", UnusedElaboratable)
-        found = _ported_memories(machine)
-        gc.collect()
-    return found
+    """Every memory of a machine with its requesters."""
 
+    def requesters(ports: Sequence[MemoryPort], memory: Memory) -> tuple[Requester, ...]:
+        return tuple(port.requester for port in ports if port.memory == memory.name)
 
-def _ported_memories(machine: Machine) -> list[PortedMemory]:
-    units = (LoadEngine(machine), MmaEngine(machine), VectorEngine(machine), StoreEngine(machine))
-    engines = dict(zip(ENGINES, units, strict=True))
     return [
-        PortedMemory(memory, *(tuple(ports(machine, memory, engines)) for ports in (read_ports, write_ports)))
+        PortedMemory(memory, requesters(read_ports(machine), memory), requesters(write_ports(machine), memory))
         for memory in machine.memories.values()
     ]
 
@@ -108,12 +96,12 @@ def _turn_goals(count: int, privileged: int, nets: Part) -> list[Goal]:
     return goals
 
 
-def memory_ports(of: PortedMemory) -> Subject:
+def memory_ports(ported: PortedMemory) -> Subject:
     """A memory around its banks, with words of one byte: the width of words is nowhere but in their data."""
-    memory = dataclasses.replace(of.memory, element=integer_element(IntegerType(8, False)), width=1)
-    unit = BankedMemory(memory, of.reads, of.writes)
-    ports = _Ports(memory, of.reads, of.writes)
-    sides = {"reads": (of.reads, ports.read_goals), "writes": (of.writes, ports.write_goals)}
+    memory = dataclasses.replace(ported.memory, element=integer_element(IntegerType(8, False)), width=1)
+    unit = BankedMemory(memory, ported.reads, ported.writes)
+    ports = _Ports(memory, ported.reads, ported.writes)
+    sides = {"reads": (ported.reads, ports.read_goals), "writes": (ported.writes, ports.write_goals)}
     claims = {f"{memory.name}: {side} go to one bank each": goals for side, (ports, goals) in sides.items() if ports}
     banks = [f"bank{bank}" for bank in range(memory.banks)]
     return Subject(netlist(unit, without=banks), claims_of_whole(claims, INDUCTIVE))

@@ -25,7 +25,7 @@ INDUCTIVE = "all inputs, inductive"
 
 def dispatch_key(machine: Machine) -> Hashable:
     """Machines with equal keys have the same dispatch: widths, opcodes, places of wait counts, depths of queues."""
-    opcodes = tuple((of.opcode, of.engine, of.field(OPCODE)) for of in machine.formats.values())
+    opcodes = tuple((format.opcode, format.engine, format.field(OPCODE)) for format in machine.formats.values())
     depths = tuple(machine.engines[engine].queue_depth for engine in ENGINES)
     return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
 
@@ -57,14 +57,14 @@ def queue_of(fifo: Fifo, entries: str) -> Subject:
 def dispatch(machine: Machine) -> Subject:
     """What starts, what is counted, what is a fault."""
 
-    def of(run: Run) -> _Dispatch:
+    def proved(run: Run) -> _Dispatch:
         return _Dispatch(machine, run)
 
     retiring = f"{INDUCTIVE}, engines retire what started"
     claims = [
-        Claim("dispatch: starts when its waits have ended", "all inputs", lambda run: of(run).start_goals()),
-        Claim("dispatch: completed ≤ started ≤ dispatched", retiring, lambda run: of(run).counts()),
-        Claim("dispatch: pushes or faults", "all inputs", lambda run: of(run).push_goals()),
+        Claim("dispatch: starts when its waits have ended", "all inputs", lambda run: proved(run).start_goals()),
+        Claim("dispatch: completed ≤ started ≤ dispatched", retiring, lambda run: proved(run).counts()),
+        Claim("dispatch: pushes or faults", "all inputs", lambda run: proved(run).push_goals()),
     ]
     return Subject(netlist(Dispatch(machine)), claims)
 
@@ -96,7 +96,7 @@ class _Queue:
 
     def pointer(self, name: str, cycle: int) -> z3.BitVecRef:
         """The pointers of a queue of one entry have no bits."""
-        return integer(self.run.at(name, cycle)) if name in self.run.of.nets else number(0)
+        return integer(self.run.at(name, cycle)) if name in self.run.hardware.nets else number(0)
 
     def wrapped(self, place: z3.BitVecRef) -> z3.BitVecRef:
         return z3.If(z3.UGE(place, self.depth), place - self.depth, place)
@@ -155,8 +155,8 @@ class _Dispatch:
 
     def field(self, bits: z3.BitVecRef, name: str) -> z3.BitVecRef:
         """Opcode or wait count, which are at the same place in every format."""
-        of = next(iter(self.machine.formats.values())).field(name)
-        return integer(z3.Extract(of.low_bit + of.type.bits - 1, of.low_bit, bits))
+        field = next(iter(self.machine.formats.values())).field(name)
+        return integer(z3.Extract(field.low_bit + field.type.bits - 1, field.low_bit, bits))
 
     def is_offered(self, engine: str) -> z3.BoolRef:
         return self.run.holds(f"{engine}_instruction__valid", 0)
@@ -174,7 +174,7 @@ class _Dispatch:
     def start_goals_of(self, engine: str) -> list[Goal]:
         """An instruction is offered exactly when no wait is left, and leaves its queue exactly when it starts."""
         head = self.run.at(f"{engine}_queue.output__payload.bits", 0)
-        ended = [z3.UGE(self.count(of, "completed"), self.field(head, f"wait.{of}")) for of in ENGINES]
+        ended = [z3.UGE(self.count(other, "completed"), self.field(head, f"wait.{other}")) for other in ENGINES]
         present, halt = self.run.holds(f"{engine}_queue.output__valid", 0), self.run.holds("halt", 0)
         is_taken = z3.And(present, self.run.holds(f"{engine}_queue.output__ready", 0))
         payload = f"{engine}_instruction__payload", f"{engine}_queue.output__payload"
@@ -229,9 +229,9 @@ class _Dispatch:
         bits = self.run.at("assembler.output__payload.bits", 0)
         is_full = z3.And(self.run.holds("assembler.output__valid", 0), z3.Not(self.run.holds("halt", 0)))
         is_error = self.run.holds("assembler.output__payload.error", 0)
-        waits = [self.field(bits, f"wait.{of}") for of in ENGINES]
-        is_above = [z3.UGT(wait, self.count(of, "dispatched")) for of, wait in zip(ENGINES, waits, strict=True)]
-        is_known = self.is_one_of(bits, [of.opcode for of in self.machine.formats.values()])
+        waits = [self.field(bits, f"wait.{other}") for other in ENGINES]
+        is_above = [z3.UGT(wait, self.count(other, "dispatched")) for other, wait in zip(ENGINES, waits, strict=True)]
+        is_known = self.is_one_of(bits, [format.opcode for format in self.machine.formats.values()])
         is_fault = z3.And(is_full, z3.Or(is_error, z3.Not(is_known), *is_above))
         code, address = self.wanted_fault(bits, is_error, is_known, list(zip(is_above, waits, strict=True)))
         given = [self.run.holds("fault__valid", 0)]
@@ -241,7 +241,7 @@ class _Dispatch:
             Goal("address", given, self.wide_address() == address),
         ]
         for engine in ENGINES:
-            opcodes = [of.opcode for of in self.machine.formats_of(engine)]
+            opcodes = [format.opcode for format in self.machine.formats_of(engine)]
             pushed = z3.And(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
             queue = f"{engine}_queue.input__"
             goals.append(Goal(f"push to {engine}", [], self.run.holds(f"{queue}valid", 0) == pushed))

@@ -7,15 +7,16 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import STORE_CONTEXTS, STORE_WORDS
+from tilewright.isa.timing import STORE_WORDS
 from tilewright.rtl.proof.bytes import byte, cursor_goals
-from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number, one_if
+from tilewright.rtl.proof.responses import retire_goals
 from tilewright.rtl.proof.result import Goal, Subject
 from tilewright.rtl.runs import chip_operand, dram_word_bytes
-from tilewright.rtl.store import PENDING_BITS, StoreEngine
+from tilewright.rtl.store import StoreEngine
 
 CUT = ("bursts", "former.burst_queue", "former.window")
 """Proved on their own (rtl/proof/bursts.py, queues.py, bytes.py); here, they may do anything."""
@@ -35,7 +36,7 @@ def store_engine(machine: Machine) -> Subject:
         [
             *walker_claims(unit.engine.reader.walker, "store words", "reader.walker."),
             *claims_of_whole(claims),
-            *claims_of_whole({"store: retires only what it started": unit.retire_goals}, BUS),
+            *claims_of_whole({"store: retires only what it started": retire_goals}, BUS),
         ],
     )
 
@@ -51,7 +52,7 @@ class _Engine:
 
     def is_from(self, nets: Part, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""
-        positions = [position for position, of in enumerate(self.formats) if chip_operand(of).memory == memory]
+        positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
         return z3.Or(*(self.is_format(nets, name, position) for position in positions))
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -143,14 +144,14 @@ class _Engine:
 
     def word_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
         """All bytes of a word, with zeros above, and no more than there is room for."""
-        of, window = self.formats[position], nets.part("former.window")
-        size = dram_word_bytes(self.machine, of)
+        format, window = self.formats[position], nets.part("former.window")
+        size = dram_word_bytes(self.machine, format)
         word, joins = nets.at("reader.words.output__payload.data"), window.at("put_data")
         given = [moves, self.is_format(nets, "reader.words.output__payload.format", position)]
         low = z3.Extract(8 * size - 1, 0, joins) == z3.Extract(8 * size - 1, 0, word)
         above = z3.LShR(joins, 8 * size) == 0
         room = z3.ULE(number(size), window.natural("room"))
-        return Goal(f"word of {of.mnemonic}", given, z3.And(window.natural("put") == size, room, low, above))
+        return Goal(f"word of {format.mnemonic}", given, z3.And(window.natural("put") == size, room, low, above))
 
     def placed(self, nets: Part, first: z3.BitVecRef, size: z3.BitVecRef) -> list[z3.BoolRef]:
         """Byte first + i of a beat is byte i of the window and is enabled, for i below `size`; no other is."""
@@ -163,73 +164,3 @@ class _Engine:
                 same = byte(data, place) == byte(oldest, place - start)
                 claims.append(z3.Implies(z3.And(enabled, first == start), same))
         return claims
-
-    # -- responses ---------------------------------------------------------------------------------------------------
-
-    def retire_goals(self, nets: Part) -> list[Goal]:
-        """Contexts in use are a ring from the oldest to the newest; a burst without an answer belongs to one of them.
-
-        Assumed: the bus answers bursts that were sent and nothing else, and no subordinate holds 2**PENDING_BITS - 1
-        bursts. The address side steps while it is active only.
-        """
-        responses = nets.part("responses")
-        slots = range(STORE_CONTEXTS)
-
-        def newest(cycle: int) -> z3.BitVecRef:
-            return responses.natural("newest", cycle)
-
-        def oldest(cycle: int) -> z3.BitVecRef:
-            return responses.natural("oldest", cycle)
-
-        def started(cycle: int) -> z3.BitVecRef:
-            return nets.natural("started", cycle)
-
-        def pending(slot: int, cycle: int) -> z3.BitVecRef:
-            return responses.natural(f"pending_{slot}", cycle)
-
-        def is_used(slot: int, cycle: int) -> z3.BoolRef:
-            behind = number(slot) - oldest(cycle)
-            distance = z3.If(z3.ULE(oldest(cycle), slot), behind, behind + STORE_CONTEXTS)
-            return z3.ULT(distance, started(cycle))
-
-        def invariant(cycle: int, active: z3.BoolRef) -> z3.BoolRef:
-            end = oldest(cycle) + started(cycle) + STORE_CONTEXTS - 1
-            wrapped = z3.URem(end, number(STORE_CONTEXTS))
-            claims = [z3.ULE(started(cycle), STORE_CONTEXTS), newest(cycle) == wrapped]
-            claims += [z3.ULT(oldest(cycle), STORE_CONTEXTS)]
-            for slot in slots:
-                done = responses.holds(f"is_addressed_{slot}", cycle)
-                is_newest = newest(cycle) == slot
-                claims += [
-                    z3.Implies(z3.Not(is_used(slot, cycle)), pending(slot, cycle) == 0),
-                    z3.Implies(is_used(slot, cycle), done == z3.Not(z3.And(is_newest, active))),
-                    z3.Implies(z3.And(is_used(slot, cycle), done), pending(slot, cycle) != 0),
-                ]
-            return z3.And(*claims, z3.Implies(active, started(cycle) != 0))
-
-        active, answers = nets.holds("bursts.is_active"), nets.holds("bvalid")
-        starts, steps = nets.moves("instruction"), nets.holds("step")
-        ends = z3.And(steps, nets.holds("bursts.is_last"))
-        active_next = z3.Or(starts, z3.And(active, z3.Not(ends)))  # as rtl/proof/bursts.py proves
-        most = (1 << PENDING_BITS) - 1
-        assumed = [
-            z3.Not(nets.holds("halt")),
-            z3.Implies(answers, z3.Or(*(pending(slot, 0) != 0 for slot in slots))),
-            *(z3.ULT(pending(slot, 0), most) for slot in slots),
-        ]
-        given = [invariant(0, active), *assumed]
-        retires = nets.holds("retire")
-
-        def answered(slot: int) -> z3.BoolRef:
-            joins, leaves = z3.And(steps, newest(0) == slot), z3.And(answers, oldest(0) == slot)
-            counted = pending(slot, 1) + one_if(leaves) == pending(slot, 0) + one_if(joins)
-            return z3.And(counted, z3.Implies(leaves, pending(slot, 0) != 0))
-
-        claim = [z3.Implies(oldest(0) == slot, pending(slot, 0) == 1) for slot in slots]
-        return [
-            Goal("reset", [nets.run.starts_from_reset()], invariant(0, z3.BoolVal(False))),
-            Goal("contexts", given, invariant(1, active_next)),
-            Goal("an answer is the oldest's", given, z3.And(*(answered(slot) for slot in slots))),
-            Goal("with the last answer", [*given, retires], z3.And(answers, *claim)),
-            *owed_goals(nets, lambda cycle: [started(cycle)], given),
-        ]

@@ -7,9 +7,9 @@ import pytest
 import tilewright.rtl.fetch as rtl_fetch
 from tests.rtl.faults import failed_goals, unseen
 from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.bytes import window
 from tilewright.rtl.proof.fetch import fetch, read_channel
-from tilewright.rtl.runs import Window
 
 MACHINE = load_machine("tiny8")
 

@@ -1,7 +1,6 @@
-"""Bursts, BeatCursor and Window against nested loops over single bytes."""
+"""Runs, bursts and their faults against nested loops over single bytes."""
 
 import random
-from itertools import groupby
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tilewright.isa.machine.encoding import Instruction, encode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
-from tilewright.rtl.runs import BeatCursor, Bursts, Window, chip_operand, dram_operand
+from tilewright.rtl.runs import Bursts, chip_operand, dram_operand
 
 BASES = {region: 0x10_0000 * number + 0x4000 for number, region in enumerate(REGIONS)}
 
@@ -160,45 +159,5 @@ def test_faults_before_the_region_and_in_none() -> None:
         start(ctx, dut, machine, plain.replace({f"{dram}.region": len(REGIONS), f"{dram}.base": 12}))
         await ctx.tick()
         assert (ctx.get(dut.fault), ctx.get(dut.fault_address)) == (1, 12)
-
-    simulate(dut, bench)
-
-
-def test_cursor_gives_the_bytes_of_each_beat() -> None:
-    bus_bytes = 8
-    dut, seed = BeatCursor(bus_bytes), random.Random(5)
-
-    async def bench(ctx: Any) -> None:
-        for _ in range(30):
-            first, size = seed.randrange(bus_bytes), seed.randint(1, 60)
-            ctx.set(dut.burst.first_byte, first)
-            ctx.set(dut.burst.bytes, size)
-            ctx.set(dut.step, 1)
-            beats = [list(group) for _, group in groupby(range(first, first + size), lambda byte: byte // bus_bytes)]
-            for number, beat in enumerate(beats):
-                came = ctx.get(dut.first_byte), ctx.get(dut.bytes), ctx.get(dut.is_last)
-                assert came == (beat[0] % bus_bytes, len(beat), number == len(beats) - 1)
-                await ctx.tick()
-
-    simulate(dut, bench)
-
-
-def test_window_is_a_list_of_bytes() -> None:
-    capacity = 11
-    dut, held, seed = Window(capacity), [], random.Random(9)
-
-    async def bench(ctx: Any) -> None:
-        for _ in range(300):
-            take = seed.randint(0, len(held))
-            ctx.set(dut.take, take)
-            room = capacity - len(held) + take
-            assert (ctx.get(dut.count), ctx.get(dut.room)) == (len(held), room)
-            assert ctx.get(dut.data) == int.from_bytes(bytes(held), "little")
-            put = [seed.randrange(256) for _ in range(seed.randint(0, room))]
-            ctx.set(dut.put, len(put))
-            ctx.set(dut.put_data, int.from_bytes(bytes(put), "little"))
-            del held[:take]
-            held.extend(put)
-            await ctx.tick()
 
     simulate(dut, bench)

@@ -9,10 +9,12 @@ import pytest
 
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.datapath import one_lane
-from tilewright.rtl.synthesis import COARSE, area, array_areas, cells, most_multipliers, unshared
+from tilewright.rtl.synthesis import COARSE, area, array_areas, cells, unshared
 
 
 @pytest.fixture(scope="module", params=["base16", "with requantize_add"])
@@ -26,13 +28,15 @@ def machine(request: pytest.FixtureRequest, repository: Path, tmp_path_factory: 
     return load_machine(path)
 
 
+def most_multipliers(machine: Machine) -> int:
+    """Multiplications of the statement that has most of them."""
+    formats = machine.formats_of("vec")
+    return max(sum(node.op is Op.MUL for node in set(walk(format.statement.expr))) for format in formats)
+
+
 def test_has_the_multipliers_of_the_most_demanding_instruction(machine: Machine) -> None:
     # Yosys sees two products for each multiplier: those of the halves of its wider factor.
     assert cells(VectorDatapath(one_lane(machine)), COARSE)["$mul"] <= 2 * most_multipliers(machine)
-
-
-def test_the_most_demanding_instruction_of_base16_adds_two_products() -> None:
-    assert most_multipliers(load_machine("base16")) == 2
 
 
 @pytest.mark.slow

@@ -16,8 +16,9 @@ from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import RunCounters
-from tilewright.simulator.cycle_kernel import PARAMETERS, burst_bytes
 from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.kernel.layout import PARAMETERS
+from tilewright.simulator.kernel.nests import burst_bytes
 
 BASE = load_machine("base16")
 LATENCY = BASE.dram.latency_cycles

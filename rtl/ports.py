@@ -1,0 +1,96 @@
+"""Who reads and who writes each memory: the table of docs/microarchitecture.md, for one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amaranth.lib.wiring import Out
+
+from tilewright.isa.engines.templates import systolic_activations, systolic_weights
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.interfaces import ReadSignature, WriteSignature
+from tilewright.rtl.memory import Requester
+from tilewright.rtl.runs import chip_operand
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPort:
+    """A member of an engine's component that reads or writes words of one memory."""
+
+    engine: str
+    member: str
+    memory: str
+    requester: Requester
+
+
+def read_ports(machine: Machine) -> tuple[MemoryPort, ...]:
+    """All ports that read, those of one memory in the order of the table; the array's sums and weights always win."""
+    return (*_array_reads(machine), *_vector_reads(machine), *_store_reads(machine))
+
+
+def write_ports(machine: Machine) -> tuple[MemoryPort, ...]:
+    """All ports that write, those of one memory in the order of the table; the array's sums always win."""
+    return (*_array_writes(machine), *_vector_writes(machine), *_load_writes(machine))
+
+
+def read_members(machine: Machine, engine: str) -> dict[str, Out]:
+    """The members of an engine's component that read memories."""
+    return {
+        port.member: Out(ReadSignature(machine.memories[port.memory], port.requester.block))
+        for port in read_ports(machine)
+        if port.engine == engine
+    }
+
+
+def write_members(machine: Machine, engine: str) -> dict[str, Out]:
+    """The members of an engine's component that write memories."""
+    return {
+        port.member: Out(WriteSignature(machine.memories[port.memory], port.requester.block))
+        for port in write_ports(machine)
+        if port.engine == engine
+    }
+
+
+def vector_source_memories(machine: Machine, slot: int) -> tuple[str, ...]:
+    """The memories that some vector instruction reads as its source number `slot`, in the machine's order."""
+    streams = [format.streams for format in machine.formats_of("vec")]
+    found = {operands[slot].memory for operands in streams if slot < len(operands)}
+    return tuple(name for name in machine.memories if name in found)
+
+
+def _array_reads(machine: Machine) -> Iterator[MemoryPort]:
+    for format in machine.formats_of("mma")[:1]:  # the array reaches the same memories with all of its instructions
+        a, w, c = systolic_activations(format), systolic_weights(format), format.destination
+        yield MemoryPort("mma", "c_read", c.memory, Requester("mma_c", c.block, is_privileged=True))
+        yield MemoryPort("mma", "w", w.memory, Requester("mma_w", is_privileged=True))  # row by row
+        yield MemoryPort("mma", "a", a.memory, Requester("mma_a", a.block))
+
+
+def _array_writes(machine: Machine) -> Iterator[MemoryPort]:
+    for format in machine.formats_of("mma")[:1]:
+        c = format.destination
+        yield MemoryPort("mma", "c_write", c.memory, Requester("mma_c", c.block, is_privileged=True))
+
+
+def _vector_reads(machine: Machine) -> Iterator[MemoryPort]:
+    for slot in range(machine.vector_sources):
+        for memory in vector_source_memories(machine, slot):
+            yield MemoryPort("vec", f"source{slot}_{memory}", memory, Requester(f"vec_source{slot}"))
+
+
+def _vector_writes(machine: Machine) -> Iterator[MemoryPort]:
+    written = {format.destination.memory for format in machine.formats_of("vec")}
+    for memory in machine.memories:
+        if memory in written:
+            yield MemoryPort("vec", f"write_{memory}", memory, Requester("vec"))
+
+
+def _load_writes(machine: Machine) -> Iterator[MemoryPort]:
+    for memory in dict.fromkeys(format.destination.memory for format in machine.formats_of("load")):
+        yield MemoryPort("load", f"write_{memory}", memory, Requester("load"))
+
+
+def _store_reads(machine: Machine) -> Iterator[MemoryPort]:
+    for memory in dict.fromkeys(chip_operand(format).memory for format in machine.formats_of("store")):
+        yield MemoryPort("store", f"read_{memory}", memory, Requester("store"))

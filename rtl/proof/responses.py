@@ -1,0 +1,95 @@
+"""The store engine's responses: an instruction retires with the answer to its last burst, and with no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import z3
+
+from tilewright.isa.timing import STORE_CONTEXTS
+from tilewright.rtl.proof.engine import owed_goals
+from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.numbers import number, one_if
+from tilewright.rtl.proof.result import Goal
+from tilewright.rtl.store import PENDING_BITS
+
+
+def retire_goals(nets: Part) -> list[Goal]:
+    """Contexts in use are a ring from the oldest to the newest; a burst without an answer belongs to one of them.
+
+    Assumed: the bus answers bursts that were sent and nothing else, and no subordinate holds 2**PENDING_BITS - 1
+    bursts. The address side steps while it is active only.
+    """
+    ring = _Ring(nets, nets.part("responses"))
+    active, answers = nets.holds("bursts.is_active"), nets.holds("bvalid")
+    starts, steps = nets.moves("instruction"), nets.holds("step")
+    ends = z3.And(steps, nets.holds("bursts.is_last"))
+    active_next = z3.Or(starts, z3.And(active, z3.Not(ends)))  # as rtl/proof/bursts.py proves
+    most = (1 << PENDING_BITS) - 1
+    assumed = [
+        z3.Not(nets.holds("halt")),
+        z3.Implies(answers, z3.Or(*(ring.pending(slot, 0) != 0 for slot in SLOTS))),
+        *(z3.ULT(ring.pending(slot, 0), most) for slot in SLOTS),
+    ]
+    given = [ring.invariant(0, active), *assumed]
+    retires = nets.holds("retire")
+    last = [z3.Implies(ring.oldest(0) == slot, ring.pending(slot, 0) == 1) for slot in SLOTS]
+    return [
+        Goal("reset", [nets.run.starts_from_reset()], ring.invariant(0, z3.BoolVal(False))),
+        Goal("contexts", given, ring.invariant(1, active_next)),
+        Goal("an answer is the oldest's", given, z3.And(*(ring.answered(slot, steps, answers) for slot in SLOTS))),
+        Goal("with the last answer", [*given, retires], z3.And(answers, *last)),
+        *owed_goals(nets, lambda cycle: [ring.started(cycle)], given),
+    ]
+
+
+SLOTS = range(STORE_CONTEXTS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """The contexts, and how many bursts of each have no answer yet."""
+
+    nets: Part
+    responses: Part
+
+    def newest(self, cycle: int) -> z3.BitVecRef:
+        return self.responses.natural("newest", cycle)
+
+    def oldest(self, cycle: int) -> z3.BitVecRef:
+        return self.responses.natural("oldest", cycle)
+
+    def started(self, cycle: int) -> z3.BitVecRef:
+        return self.nets.natural("started", cycle)
+
+    def pending(self, slot: int, cycle: int) -> z3.BitVecRef:
+        return self.responses.natural(f"pending_{slot}", cycle)
+
+    def is_used(self, slot: int, cycle: int) -> z3.BoolRef:
+        behind = number(slot) - self.oldest(cycle)
+        distance = z3.If(z3.ULE(self.oldest(cycle), slot), behind, behind + STORE_CONTEXTS)
+        return z3.ULT(distance, self.started(cycle))
+
+    def invariant(self, cycle: int, active: z3.BoolRef) -> z3.BoolRef:
+        """What holds in every cycle; `active`: the newest instruction's bursts are not all addressed."""
+        started = self.started(cycle)
+        end = self.oldest(cycle) + started + STORE_CONTEXTS - 1
+        wrapped = z3.URem(end, number(STORE_CONTEXTS))
+        claims = [z3.ULE(started, STORE_CONTEXTS), self.newest(cycle) == wrapped]
+        claims += [z3.ULT(self.oldest(cycle), STORE_CONTEXTS)]
+        for slot in SLOTS:
+            used, pending = self.is_used(slot, cycle), self.pending(slot, cycle)
+            done = self.responses.holds(f"is_addressed_{slot}", cycle)
+            is_newest = self.newest(cycle) == slot
+            claims += [
+                z3.Implies(z3.Not(used), pending == 0),
+                z3.Implies(used, done == z3.Not(z3.And(is_newest, active))),
+                z3.Implies(z3.And(used, done), pending != 0),
+            ]
+        return z3.And(*claims, z3.Implies(active, started != 0))
+
+    def answered(self, slot: int, steps: z3.BoolRef, answers: z3.BoolRef) -> z3.BoolRef:
+        """A burst that is addressed counts for the newest, an answer for the oldest, which has asked for it."""
+        joins, leaves = z3.And(steps, self.newest(0) == slot), z3.And(answers, self.oldest(0) == slot)
+        counted = self.pending(slot, 1) + one_if(leaves) == self.pending(slot, 0) + one_if(joins)
+        return z3.And(counted, z3.Implies(leaves, self.pending(slot, 0) != 0))

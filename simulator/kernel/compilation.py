@@ -1,0 +1,61 @@
+"""How the kernel's parts become one compiled function, and how that function is kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from numba import njit
+from numba.core.dispatcher import Dispatcher
+
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+
+part_of_cycle = njit(**OPTIONS, forceinline=True)
+"""A part of a cycle: becomes part of the function that is kept, which then keeps its figures in registers."""
+
+
+def kept_on_disk(function: Callable[..., Any]) -> Any:
+    """The function compiled, or loaded if an earlier process compiled the same code.
+
+    numba finds a function again by the text of its own file and by its name, so the name gets the fingerprint of all
+    that is compiled with it: other code is another file, and processes that run at once never mix theirs. Where no
+    folder can be written to, the function is compiled anew in each process, with a warning.
+    """
+    assert isinstance(function, FunctionType)
+    function.__qualname__ = f"{function.__name__}_{fingerprint(function)}"
+    try:
+        return njit(**OPTIONS, cache=True)(function)
+    except RuntimeError as error:
+        warnings.warn(
+            f"the cycle model is compiled in every run, which takes seconds each time, because its code cannot be kept "
+            f"({error}); set NUMBA_CACHE_DIR to a folder that can be written to",
+            stacklevel=2,
+        )
+        return njit(**OPTIONS)(function)
+
+
+def fingerprint(function: FunctionType) -> str:
+    """Sixteen hexadecimal digits that change with anything that is compiled into a function.
+
+    That is its code and that of every part that it calls, in whatever file they stand, and the values of the constants
+    that they name. Raises TypeError for a name that stands for something else.
+    """
+    digest = hashlib.sha256(repr(sorted(OPTIONS.items())).encode())
+    waiting, seen = [function], {function}
+    while waiting:
+        code, names = waiting[0].__code__, waiting.pop(0).__globals__
+        digest.update(repr((code.co_name, code.co_code, code.co_consts, code.co_names, code.co_varnames)).encode())
+        for name in code.co_names:
+            match names.get(name):
+                case Dispatcher(py_func=part):
+                    if part not in seen:
+                        seen.add(part)
+                        waiting.append(part)
+                case None | int() as value:
+                    digest.update(repr((name, value)).encode())
+                case other:
+                    raise TypeError(f"{code.co_name} names {name}, {other!r}; expected a number or a part of a cycle")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,125 @@
+"""Where things are in the kernel's four arguments: the columns of `code`, and what `p`, `s` and `q` hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.machine.machine import ENGINES
+
+LOAD, MMA, VEC, STORE = (ENGINES.index(name) for name in ("load", "mma", "vec", "store"))
+ENGINE_COUNT = len(ENGINES)
+
+# -- the columns of an engine's counters -------------------------------------------------------------------------------
+
+BUSY = 0
+WAIT = 1  # for engine e: WAIT + e
+STALL_PORT = WAIT + ENGINE_COUNT
+STALL_DRAM = STALL_PORT + 1
+STALL_WEIGHTS = STALL_DRAM + 1
+IDLE = STALL_WEIGHTS + 1
+COUNTERS = IDLE + 1
+
+# -- the columns of `code` ---------------------------------------------------------------------------------------------
+
+ENGINE = 0
+WAITS = 1  # for engine e: WAITS + e
+ITERATIONS = WAITS + ENGINE_COUNT  # of mma, the vectors of a tile
+GROUP = ITERATIONS + 1  # of vec, iterations a result; of mma, tiles
+FIRST_INNER = GROUP + 1  # of mma, the first vector loop; of DMA, one beyond the loops that the address side walks
+SOURCES = FIRST_INNER + 1
+TO_WRITE = SOURCES + 1  # of vec, the cycles from issue to write
+ACCUMULATES = TO_WRITE + 1
+RUN_BYTES = ACCUMULATES + 1
+RUNS = RUN_BYTES + 1
+WORD_BYTES = RUNS + 1
+FIXED = WORD_BYTES + 1
+"""From here on, at places in `p`: `trips_column` and `is_reduce_column` (a column a loop), `bases_column` (a column an
+operand), `steps_column` (operand by loop: what its address grows by when that loop moves on and all inside it return).
+"""
+
+MMA_A, MMA_W, MMA_C = range(3)
+DMA_WORD, DMA_BYTE = range(2)
+"""Operands, in the order of an instruction's bases and steps; DMA has the on-chip word, then the DRAM byte.
+
+Those of vec are its sources, then, at `vec_sources`, its destination.
+"""
+MOST_FIXED_OPERANDS = 3
+
+# -- requesters, walkers, outcomes -------------------------------------------------------------------------------------
+
+MMA_ASKS = 0
+VEC_ASKS = 1
+"""Read requesters that take turns: the array's a, vec's sources from VEC_ASKS on, and store, which is the last."""
+
+FIXED_REQUESTERS = 2
+"""Read requesters other than vec's sources."""
+
+VEC_WRITES, LOAD_WRITES = range(2)
+"""Write requesters that take turns."""
+
+FETCH_OWNER, LOAD_OWNER = range(2)
+"""Who asked for a read of DRAM."""
+
+WALKERS = W_VECTOR, W_WEIGHTS, W_VEC, W_LOAD_DRAM, W_LOAD_WORD, W_STORE_DRAM, W_STORE_WORD = range(7)
+
+DONE, WAIT_FAULT, STUCK = range(3)
+"""How a run ends."""
+
+# -- queues, parameters, state -----------------------------------------------------------------------------------------
+
+
+def record(*names: str) -> np.dtype[Any]:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+QUEUES = (
+    *("dispatched", "started", "completed", "retiring", "can_take", "activity"),  # an entry an engine
+    *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "write_turn", "ask", "grant", "index"),
+    *("c_read", "c_write", "c_last", "result_ready", "result_port", "source_word"),
+    *("load_burst_bytes", "load_burst_first", "word_ready", "word_size"),
+    *("store_burst_bytes", "store_burst_first", "store_burst_last"),
+    *("read_owner", "read_first", "read_beats", "response_at", "response_last", "started_at", "retired_at"),
+)
+"""What `q` holds, each as a stretch of its own.
+
+`engine_order`: the n-th instruction of each engine. `read_turn`, `write_turn`: by port, who was granted last. `ask`:
+the port that each requester asks in this cycle, or -1. `index`: the loop indices of every walker. `c_read`, `c_write`:
+by cycle, the port of the accumulators that the array will read or write, or -1. `activity`: a column of the counters,
+or -1 for nothing in hand.
+"""
+
+PARAMETERS = record(
+    *("rows", "weight_lead", "update", "mma_read", "mma_write", "vec_results"),
+    *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "burst_queue"),
+    *("load_contexts", "store_contexts", "store_words", "store_read", "load_window", "store_window"),
+    *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
+    *("pipeline_slots", "result_slots", "read_slots", "response_slots"),
+    *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
+    *(f"at_{name}" for name in QUEUES),
+)
+"""Sizes and latencies of a machine, sizes of rings, and where things are in `code` and `q`."""
+
+STATE = record(
+    # fetch, dispatch and the memory behind the bus
+    *("program_beats", "beats_asked", "fetch_reserved", "fetch_held", "assembled", "dispatched_all"),
+    *("read_head", "read_count", "read_free", "response_head", "response_count"),
+    # mma
+    *("mma_active", "mma_instruction", "weight_tile", "weight_row", "weight_word", "vector_tile", "vector_index"),
+    *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "mma_in_flight", "slot"),
+    # vec
+    *("vec_active", "vec_instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
+    *("newest_ready",),
+    # load
+    *("load_active", "load_instruction", "load_run_left", "load_run_at", "load_run_start", "load_runs_left"),
+    *("load_asked", "load_buffer", "load_window", "load_burst_head", "load_burst_count", "packed", "words_left"),
+    *("load_word", "writer_held", "writer_port", "writer_last"),
+    # store
+    *("reader_active", "reader_instruction", "reads_left", "read_word", "word_head", "word_count"),
+    *("store_active", "store_instruction", "store_run_left", "store_run_at", "store_run_start", "store_runs_left"),
+    *("store_window", "store_burst_head", "store_burst_count"),
+    # results
+    *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
+)
+"""The machine's registers that are single numbers."""

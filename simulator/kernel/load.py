@@ -1,0 +1,136 @@
+"""The section `load` of docs/microarchitecture.md: address side, packer, writer."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.simulator.kernel.layout import (
+    BUSY,
+    DMA_BYTE,
+    DMA_WORD,
+    FIRST_INNER,
+    ITERATIONS,
+    LOAD,
+    RUN_BYTES,
+    RUNS,
+    STALL_DRAM,
+    STALL_PORT,
+    W_LOAD_DRAM,
+    W_LOAD_WORD,
+    WORD_BYTES,
+)
+from tilewright.simulator.kernel.nests import advance, begin_walk, burst_bytes, first_place, port_of, step_of, wrapped
+
+
+@part_of_cycle
+def start_load(p, s, code, q, i):
+    s.load_active = 1
+    s.load_instruction = i
+    s.load_run_start = first_place(p, code, i, DMA_BYTE)
+    s.load_run_at = s.load_run_start
+    s.load_run_left = code[i, RUN_BYTES]
+    s.load_runs_left = code[i, RUNS]
+    begin_walk(p, q, W_LOAD_DRAM)
+
+
+@part_of_cycle
+def ask_load_burst(p, s, code, q):
+    """Put the current burst into the queue if there is room, and move to the next; its beats, or 0."""
+    if not s.load_active or s.load_burst_count >= p.burst_queue:
+        return 0
+    size = burst_bytes(p, s.load_run_at, s.load_run_left)
+    first_byte = s.load_run_at % p.bus_bytes
+    beats = (first_byte + size + p.bus_bytes - 1) // p.bus_bytes
+    if s.load_asked + beats > p.outstanding_beats:
+        return 0
+    slot = wrapped(s.load_burst_head + s.load_burst_count, p.burst_queue)
+    q[p.at_load_burst_bytes + slot] = size
+    q[p.at_load_burst_first + slot] = first_byte
+    s.load_run_at += size
+    s.load_run_left -= size
+    if s.load_run_left == 0:
+        i = s.load_instruction
+        s.load_runs_left -= 1
+        loop = advance(p, code, q, W_LOAD_DRAM, i, 0, code[i, FIRST_INNER])
+        if loop < 0:
+            s.load_active = 0
+        else:
+            s.load_run_start += step_of(p, code, i, DMA_BYTE, loop)
+            s.load_run_at = s.load_run_start
+            s.load_run_left = code[i, RUN_BYTES]
+    return beats
+
+
+@part_of_cycle
+def step_load(p, s, code, q, is_fetch_asking, is_written):
+    """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
+    in_hand = q[p.at_started + LOAD] - q[p.at_completed + LOAD]
+    was_active = s.load_active
+    bursts = s.load_burst_count
+    beats = 0 if is_fetch_asking else ask_load_burst(p, s, code, q)
+    q[p.at_can_take + LOAD] = in_hand < p.load_contexts and (not was_active or not s.load_active)
+    was_held = s.writer_held
+    if is_written:
+        q[p.at_retiring + LOAD] = s.writer_last
+        s.writer_held = 0
+    emits = emit_word(p, s, code, q)
+    if bursts > 0 and s.load_buffer > 0:
+        take_beat(p, s, q)
+    if beats:
+        s.load_burst_count += 1
+        s.load_asked += beats
+        s.has_progress = 1
+    q[p.at_activity + LOAD] = -1
+    if emits:
+        q[p.at_activity + LOAD] = BUSY
+    elif was_held and not is_written:
+        q[p.at_activity + LOAD] = STALL_PORT
+    elif in_hand > 0:
+        q[p.at_activity + LOAD] = STALL_DRAM
+    if was_held:
+        s.has_progress = 1
+    return beats
+
+
+@part_of_cycle
+def emit_word(p, s, code, q):
+    if s.words_left == 0 and s.packed < q[p.at_started + LOAD]:
+        i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
+        s.words_left = code[i, ITERATIONS]
+        s.load_word = first_place(p, code, i, DMA_WORD)
+        begin_walk(p, q, W_LOAD_WORD)
+    if s.words_left == 0 or s.writer_held:
+        return 0
+    i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
+    if s.load_window < code[i, WORD_BYTES]:
+        return 0
+    s.load_window -= code[i, WORD_BYTES]
+    s.words_left -= 1
+    s.writer_held = 1
+    s.writer_port = port_of(p, q, s.load_word)
+    s.writer_last = s.words_left == 0
+    s.has_progress = 1
+    loop = advance(p, code, q, W_LOAD_WORD, i, 0, p.loops)
+    if loop >= 0:
+        s.load_word += step_of(p, code, i, DMA_WORD, loop)
+    else:
+        s.packed += 1
+    return 1
+
+
+@part_of_cycle
+def take_beat(p, s, q):
+    head = s.load_burst_head
+    valid = min(p.bus_bytes - q[p.at_load_burst_first + head], q[p.at_load_burst_bytes + head])
+    if s.load_window + valid > p.load_window:
+        return
+    s.load_window += valid
+    s.load_buffer -= 1
+    s.load_asked -= 1
+    s.has_progress = 1
+    q[p.at_load_burst_first + head] = 0
+    q[p.at_load_burst_bytes + head] -= valid
+    if q[p.at_load_burst_bytes + head] == 0:
+        s.load_burst_head = wrapped(head + 1, p.burst_queue)
+        s.load_burst_count -= 1

@@ -1,0 +1,145 @@
+"""The section `store` of docs/microarchitecture.md: reader, address side, beats."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.simulator.kernel.layout import (
+    BUSY,
+    DMA_BYTE,
+    DMA_WORD,
+    FIRST_INNER,
+    ITERATIONS,
+    RUN_BYTES,
+    RUNS,
+    STALL_DRAM,
+    STALL_PORT,
+    STORE,
+    W_STORE_DRAM,
+    W_STORE_WORD,
+    WORD_BYTES,
+)
+from tilewright.simulator.kernel.nests import advance, begin_walk, burst_bytes, first_place, port_of, step_of, wrapped
+
+
+@part_of_cycle
+def start_store(p, s, code, q, i):
+    s.reader_active = 1
+    s.reader_instruction = i
+    s.reads_left = code[i, ITERATIONS]
+    s.read_word = first_place(p, code, i, DMA_WORD)
+    s.store_active = 1
+    s.store_instruction = i
+    s.store_run_start = first_place(p, code, i, DMA_BYTE)
+    s.store_run_at = s.store_run_start
+    s.store_run_left = code[i, RUN_BYTES]
+    s.store_runs_left = code[i, RUNS]
+    begin_walk(p, q, W_STORE_DRAM)
+    begin_walk(p, q, W_STORE_WORD)
+
+
+@part_of_cycle
+def step_store(p, s, code, q, t):
+    in_hand = q[p.at_started + STORE] - q[p.at_completed + STORE]
+    is_asking = q[p.at_ask + p.requesters - 1] >= 0
+    is_granted = q[p.at_grant + p.requesters - 1]
+    bursts, words = s.store_burst_count, s.word_count
+    forms = form_beat(p, s, q, t) if bursts > 0 else 0
+    if words > 0:
+        take_word(p, s, q, t)
+    if s.store_active and bursts < p.burst_queue:
+        address_store_burst(p, s, code, q)
+    if is_granted:
+        grant_read(p, s, code, q, t)
+    q[p.at_can_take + STORE] = in_hand < p.store_contexts and not s.reader_active and not s.store_active
+    q[p.at_activity + STORE] = -1
+    if is_granted or forms:
+        q[p.at_activity + STORE] = BUSY
+    elif is_asking:
+        q[p.at_activity + STORE] = STALL_PORT
+    elif in_hand > 0:
+        q[p.at_activity + STORE] = STALL_DRAM
+    if is_asking or forms:
+        s.has_progress = 1
+
+
+@part_of_cycle
+def form_beat(p, s, q, t):
+    head = s.store_burst_head
+    valid = min(p.bus_bytes - q[p.at_store_burst_first + head], q[p.at_store_burst_bytes + head])
+    if s.store_window < valid:
+        return 0
+    s.store_window -= valid
+    s.bytes_written += valid
+    q[p.at_store_burst_first + head] = 0
+    q[p.at_store_burst_bytes + head] -= valid
+    if q[p.at_store_burst_bytes + head] == 0:
+        slot = wrapped(s.response_head + s.response_count, p.response_slots)
+        q[p.at_response_at + slot] = t + 1 + p.latency  # on the bus, and accepted, in t + 1
+        q[p.at_response_last + slot] = q[p.at_store_burst_last + head]
+        s.response_count += 1
+        s.store_burst_head = wrapped(head + 1, p.burst_queue)
+        s.store_burst_count -= 1
+    return 1
+
+
+@part_of_cycle
+def take_word(p, s, q, t):
+    head = s.word_head
+    if t < q[p.at_word_ready + head]:
+        s.has_progress = 1
+        return
+    if s.store_window + q[p.at_word_size + head] > p.store_window:
+        return
+    s.store_window += q[p.at_word_size + head]
+    s.word_head = wrapped(head + 1, p.store_words)
+    s.word_count -= 1
+    s.has_progress = 1
+
+
+@part_of_cycle
+def address_store_burst(p, s, code, q):
+    size = burst_bytes(p, s.store_run_at, s.store_run_left)
+    slot = wrapped(s.store_burst_head + s.store_burst_count, p.burst_queue)
+    q[p.at_store_burst_bytes + slot] = size
+    q[p.at_store_burst_first + slot] = s.store_run_at % p.bus_bytes
+    q[p.at_store_burst_last + slot] = 0
+    s.store_burst_count += 1
+    s.has_progress = 1
+    s.store_run_at += size
+    s.store_run_left -= size
+    if s.store_run_left == 0:
+        i = s.store_instruction
+        s.store_runs_left -= 1
+        loop = advance(p, code, q, W_STORE_DRAM, i, 0, code[i, FIRST_INNER])
+        if loop < 0:
+            q[p.at_store_burst_last + slot] = 1
+            s.store_active = 0
+        else:
+            s.store_run_start += step_of(p, code, i, DMA_BYTE, loop)
+            s.store_run_at = s.store_run_start
+            s.store_run_left = code[i, RUN_BYTES]
+
+
+@part_of_cycle
+def grant_read(p, s, code, q, t):
+    i = s.reader_instruction
+    slot = wrapped(s.word_head + s.word_count, p.store_words)
+    q[p.at_word_ready + slot] = t + p.store_read
+    q[p.at_word_size + slot] = code[i, WORD_BYTES]
+    s.word_count += 1
+    s.reads_left -= 1
+    loop = advance(p, code, q, W_STORE_WORD, i, 0, p.loops)
+    if loop >= 0:
+        s.read_word += step_of(p, code, i, DMA_WORD, loop)
+    else:
+        s.reader_active = 0
+
+
+@part_of_cycle
+def store_port(p, s, code, q):
+    """The port that the store engine's reader asks in this cycle, or -1."""
+    if not s.reader_active or s.word_count >= p.store_words:
+        return -1
+    return port_of(p, q, s.read_word)

@@ -1,0 +1,66 @@
+"""The product of a systolic instruction as products of numpy matrices, exact whatever the sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.language.numeric import IntegerType, wrap
+from tilewright.isa.machine.memory import Element
+from tilewright.simulator.statement_arrays import extract
+
+FLOAT32_EXACT = 1 << 24
+FLOAT64_EXACT = 1 << 53
+"""Sums of integers up to these magnitudes are exact in floating point, in whatever order BLAS adds."""
+
+GATHERED_ELEMENTS = 1 << 24
+"""Activations that a matrix product gathers at a time."""
+
+
+class MatrixProduct:
+    """c (+)= a · w.
+
+    The shapes: a is batch + vectors + reduced + (rows,), w is batch + reduced + (rows,) + tiles + (cols,), and c is
+    batch + vectors + tiles + (cols,).
+    """
+
+    def __init__(
+        self,
+        a: NDArray[Any],
+        w: NDArray[Any],
+        c: NDArray[Any],
+        elements: tuple[Element, Element, Element],
+        batch_axes: int,
+        vector_axes: int,
+        kind: IntegerType,
+        bound: int,
+        adds: bool,
+    ) -> None:
+        self._a, self._w, self._c = a, w, c
+        self._a_element, self._w_element, self._c_element = elements
+        self._batch = a.shape[:batch_axes]
+        self._terms = int(np.prod(a.shape[batch_axes + vector_axes :]))
+        self._axis = batch_axes
+        self._has_vectors = vector_axes > 0
+        self._kind, self._adds = kind, adds
+        self._type = np.dtype(
+            np.float32 if bound <= FLOAT32_EXACT else np.float64 if bound <= FLOAT64_EXACT else np.int64
+        )
+
+    def run(self) -> None:
+        weights = extract(self._w, self._w_element, "", self._type).reshape(*self._batch, self._terms, -1)
+        pieces = -(-self._a.size // GATHERED_ELEMENTS) if self._has_vectors else 1
+        length = self._a.shape[self._axis] if self._has_vectors else 1
+        step = max(1, length // pieces)
+        for start in range(0, length, step):
+            at = (*(slice(None),) * self._axis, slice(start, start + step)) if self._has_vectors else ...
+            self._multiply(self._a[at], weights, self._c[at])
+
+    def _multiply(self, a: NDArray[Any], weights: NDArray[Any], c: NDArray[Any]) -> None:
+        vectors = extract(a, self._a_element, "", self._type).reshape(*self._batch, -1, self._terms)
+        total = (vectors @ weights).reshape(c.shape).astype(np.int64)
+        if self._adds:
+            total += extract(c, self._c_element, "", total.dtype)
+        np.copyto(c, wrap(total, self._kind), casting="unsafe")

@@ -1,0 +1,157 @@
+"""The compiled kernel on disk: found again while the code is the same, and never after any of its files has changed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.simulator.kernel import layout
+from tilewright.simulator.kernel.compilation import fingerprint
+from tilewright.simulator.kernel.run import run_cycles
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+PART = """\
+from tilewright.simulator.kernel.compilation import part_of_cycle
+ADDED = 1
+@part_of_cycle
+def added(a):
+    return a + ADDED
+"""
+
+ENTRY = """\
+from part import added
+from tilewright.simulator.kernel.compilation import kept_on_disk
+@kept_on_disk
+def entry(a):
+    return 10 * added(a)
+print(entry(4), "loaded" if entry.stats.cache_hits else "compiled")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A function of two files, to be run as `entry.py`."""
+    (tmp_path / "part.py").write_text(PART)
+    (tmp_path / "entry.py").write_text(ENTRY)
+    return tmp_path
+
+
+def start(folder: Path, script: str = "entry.py", **environment: str) -> subprocess.Popen[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    return subprocess.Popen(
+        [sys.executable, "-B", folder / script],
+        env={**inherited, "PYTHONPATH": str(REPOSITORY), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: Path, **environment: str) -> str:
+    output, errors = start(folder, **environment).communicate()
+    assert errors == ""
+    return output.strip()
+
+
+def test_the_next_process_loads_what_one_has_compiled(folder: Path) -> None:
+    assert [run(folder), run(folder)] == ["50 compiled", "50 loaded"]
+
+
+def test_a_change_in_another_file_is_compiled(folder: Path) -> None:
+    run(folder)
+    (folder / "part.py").write_text(PART.replace("a + ADDED", "a - ADDED"))
+    assert run(folder) == "30 compiled"
+    (folder / "part.py").write_text(PART.replace("ADDED = 1", "ADDED = 2"))
+    assert run(folder) == "60 compiled"
+
+
+def test_two_versions_that_keep_their_code_in_one_folder_each_run_their_own(folder: Path) -> None:
+    (folder / "part.py").unlink()
+    for added in (1, 2):
+        (folder / f"version{added}").mkdir()
+        (folder / f"version{added}" / "part.py").write_text(PART.replace("ADDED = 1", f"ADDED = {added}"))
+    paths = [f"{folder / f'version{added}'}{os.pathsep}{REPOSITORY}" for added in (1, 2)]
+    at_once = [start(folder, PYTHONPATH=path) for path in paths]
+    assert [process.communicate()[0] for process in at_once] == ["50 compiled\n", "60 compiled\n"]
+    assert [run(folder, PYTHONPATH=path) for path in paths] == ["50 loaded", "60 loaded"]
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_code_in_the_user_s_cache(folder: Path, tmp_path: Path) -> None:
+    (folder / "__pycache__").write_text("no folder can be made here")
+    user = {"XDG_CACHE_HOME": str(tmp_path / "user")}
+    assert [run(folder, **user), run(folder, **user)] == ["50 compiled", "50 loaded"]
+
+
+def test_without_any_folder_it_compiles_and_says_so(folder: Path) -> None:
+    (folder / "__pycache__").write_text("no folder can be made here")
+    output, errors = start(folder, XDG_CACHE_HOME=str(folder / "__pycache__")).communicate()
+    assert output.strip() == "50 compiled"
+    assert "the cycle model is compiled in every run, which takes seconds each time" in errors
+    assert "set NUMBA_CACHE_DIR to a folder that can be written to" in errors
+
+
+# -- the kernel itself -------------------------------------------------------------------------------------------------
+
+CONSTANT_OF_FILE = {
+    "dispatch": "REFUSED",
+    "load": "RUN_BYTES",
+    "mma": "FIRST_INNER",
+    "ports": "LOAD_WRITES",
+    "run": "FAR",
+    "store": "WORD_BYTES",
+    "vec": "VEC_ASKS",
+}
+
+
+def test_every_file_of_the_kernel_is_looked_at() -> None:
+    files = {path.stem for path in Path(layout.__file__).parent.glob("*.py")}
+    names_none = {"__init__", "compilation", "layout", "nests"}  # `nests` calls and computes, and names no constant
+    assert files - names_none == set(CONSTANT_OF_FILE)
+
+
+@pytest.mark.parametrize(("file", "constant"), CONSTANT_OF_FILE.items())
+def test_fingerprint_follows_a_constant_of_each_file(file: str, constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint(run_cycles.py_func)
+    monkeypatch.setattr(importlib.import_module(f"tilewright.simulator.kernel.{file}"), constant, 77)
+    assert fingerprint(run_cycles.py_func) != before
+
+
+def test_a_name_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.simulator.kernel.ports.LOAD_WRITES", [1])
+    with pytest.raises(TypeError, match=r"arbitrate_writes names LOAD_WRITES, \[1\]; expected a number or a part"):
+        fingerprint(run_cycles.py_func)
+
+
+@pytest.mark.slow
+def test_a_changed_kernel_in_a_copy_counts_other_cycles(tmp_path: Path) -> None:
+    for name in ("isa", "simulator"):
+        shutil.copytree(REPOSITORY / name, tmp_path / "tilewright" / name)
+    (tmp_path / "tilewright" / "__init__.py").write_text("")
+    (tmp_path / "count.py").write_text(
+        "from tilewright.isa.files.loader import load_machine\n"
+        "from tilewright.isa.machine.encoding import make_instruction\n"
+        "from tilewright.isa.program.program import Program, place_regions\n"
+        "from tilewright.simulator.cycles import simulate_cycles\n"
+        "machine = load_machine('base16')\n"
+        "fill = make_instruction(machine.format('fill'), {'trip.k': 10, 'y.k': 1})\n"
+        "program = Program(machine, (fill,), b'', 0, (), (), 0, 0)\n"
+        "print(simulate_cycles(program, place_regions(program.limits)).cycles)\n"
+    )
+
+    def count() -> int:
+        output, errors = start(tmp_path, "count.py", PYTHONPATH=str(tmp_path)).communicate()
+        assert errors == ""
+        return int(output)
+
+    before = count()
+    vec = tmp_path / "tilewright" / "simulator" / "kernel" / "vec.py"
+    vec.write_text(vec.read_text().replace("s.newest_ready = t + code[i, TO_WRITE]", "s.newest_ready = t + 100"))
+    assert count() > before
+    assert count() > before

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
 from tilewright.isa.binary.partitioned_elf import load_any, save_any
@@ -137,6 +138,10 @@ class Program:
     def require_host(self) -> None:
         """Raise InputError when the host cannot run its part of the network."""
         self._segments.require_runnable()
+
+    def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
+        """Raise InputError unless these are the inputs' names, element types and shapes."""
+        self._segments.require_inputs(forms)
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run."""

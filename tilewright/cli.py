@@ -160,16 +160,17 @@ def run(
     json: Json = None,
 ) -> None:
     """Run a program on inputs."""
-    from tilewright.files import read_arrays, write_arrays
+    from tilewright.arrays import archive, read_arrays
+    from tilewright.files import write_file
     from tilewright.progress import progress
     from tilewright.tables import print_table
 
     loaded = _load(program, isa, set)
-    inputs = {} if input is None else read_arrays(input)
+    inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
     with progress(f"running {program.name} on {on}"):
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:
-        write_arrays(output, result.outputs)
+        write_file(output, archive(result.outputs))
     cycles = None if result.profile is None else result.profile["cycles"]
     summary = {
         "on": on,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import Executor, executor
-from tilewright.host import dram_image, host_dtype, read_outputs
+from tilewright.host import dram_image, host_dtype, read_outputs, require_forms
 from tilewright.host_model import HostModel
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
@@ -37,10 +38,17 @@ class Segments:
             if isinstance(segment, HostSegment):
                 self._host(position, segment).require_runnable()
 
+    def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
+        """Raise InputError unless these are the inputs' names, element types and shapes."""
+        if isinstance(self._binary, Partitioned):
+            _require_forms(self._binary.inputs, forms)
+        else:
+            require_forms(self._binary.inputs, forms)
+
     def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], Mapping[str, Any] | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):
-            _require_inputs(self._binary.inputs, inputs)
+            self.require_inputs(_forms(inputs))
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
@@ -83,7 +91,11 @@ def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     return {name: tensors[name] for name in names}
 
 
-def _require_inputs(values: Sequence[Value], inputs: Arrays) -> None:
+def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
+    return {name: ArrayForm(array.dtype, array.shape) for name, array in inputs.items()}
+
+
+def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> None:
     wanted = [value.name for value in values]
     takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
     for name in inputs:

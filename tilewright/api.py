@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
-from tilewright.isa.binary.partitioned_elf import load_any, save_any
+from tilewright.isa.binary.partitioned_elf import any_to_bytes, load_any, save_any
 from tilewright.isa.check.checker import Finding, check
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -96,6 +96,10 @@ class Program:
     def save(self, path: str | Path) -> None:
         """Write the ELF file in one step; raises IsaError when it cannot be written."""
         save_any(self.network, path)
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
+        return any_to_bytes(self.network)
 
     @property
     def machine(self) -> Machine:

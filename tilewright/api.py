@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
+from tilewright.host_segments import host_findings
 from tilewright.isa.binary.partitioned_elf import any_to_bytes, load_any, save_any
 from tilewright.isa.check.checker import Finding, check
 from tilewright.isa.files.loader import load_machine
@@ -90,8 +91,16 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
-        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`."""
-        return cls(load_any(path, machine))
+        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`.
+
+        Raises InputError when what it holds for the host is not an ONNX model, or needs other files.
+        """
+        program = cls(load_any(path, machine))
+        try:
+            program._segments.require_readable()
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        return program
 
     def save(self, path: str | Path) -> None:
         """Write the ELF file in one step; raises IsaError when it cannot be written."""
@@ -137,7 +146,8 @@ class Program:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        return tuple(finding for program in self.programs for finding in check(program))
+        found = tuple(finding for program in self.programs for finding in check(program))
+        return found + host_findings(self.network) if isinstance(self.network, Partitioned) else found
 
     def require_host(self) -> None:
         """Raise InputError when the host cannot run its part of the network."""

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from tilewright.errors import InputError
+from tilewright.host_segments import first_line, parse_host_model
 
 OLDEST_OPSET = 13
 """Models are given to ONNX Runtime in the oldest opset that means the same, but in none older than this."""
@@ -38,16 +39,20 @@ Maker = Callable[[onnx.ModelProto], Runner]
 
 
 class HostModel:
-    """A serialised ONNX model, ready to run any number of times."""
+    """A serialised ONNX model, ready to run any number of times. Evaluators get it from memory, never a path."""
 
     def __init__(self, model: bytes) -> None:
-        self._model = onnx.ModelProto.FromString(model)
+        """Raises InputError for what is not a model, or not all of one."""
+        self._model = parse_host_model(model)
         self._runners: dict[Maker, Runner | Exception] = {}
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputError when neither ONNX Runtime nor the reference evaluator can run it."""
         given = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in inputs.items()}
         results = self._first_that_can(lambda runner: runner(outputs, given))
+        for name, value in zip(outputs, results, strict=True):
+            if not isinstance(value, np.ndarray | np.generic):
+                raise InputError(f"the host's part of the network gives {name!r}, which is not a tensor")
         return dict(zip(outputs, results, strict=True))
 
     def require_runnable(self) -> None:
@@ -64,7 +69,7 @@ class HostModel:
                 first = first or error
         assert first is not None
         nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
-        raise InputError(f"the host cannot run its part of the network, {nodes}: {_first_line(first)}") from first
+        raise InputError(f"the host cannot run its part of the network, {nodes}: {first_line(first)}") from first
 
     def _makers(self) -> tuple[Maker, ...]:
         """The evaluators that may run the model, in the order in which they are tried."""
@@ -85,8 +90,10 @@ class HostModel:
 
 
 def _is_otherwise(node: onnx.NodeProto) -> bool:
-    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    return node.op_type in OTHERWISE and OTHERWISE[node.op_type](attributes)
+    if node.op_type not in OTHERWISE:
+        return False
+    typed = [a for a in node.attribute if a.type != onnx.AttributeProto.UNDEFINED]
+    return OTHERWISE[node.op_type]({a.name: onnx.helper.get_attribute_value(a) for a in typed})
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -148,8 +155,3 @@ def _reference_evaluator(model: onnx.ModelProto) -> Runner:
         return results
 
     return run
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -32,6 +32,12 @@ class Segments:
         self._executors: dict[tuple[str, int], Executor] = {}
         self._hosts: dict[int, HostModel] = {}
 
+    def require_readable(self) -> None:
+        """Raise InputError when a part of the host's is not an ONNX model, or not all of one."""
+        for position, segment in enumerate(self._segments):
+            if isinstance(segment, HostSegment):
+                self._host(position, segment)
+
     def require_runnable(self) -> None:
         """Raise InputError when the host cannot run a part of its own."""
         for position, segment in enumerate(self._segments):
@@ -76,7 +82,9 @@ class Segments:
         return self._executors[on, position]
 
     def _host(self, position: int, segment: HostSegment) -> HostModel:
-        return self._hosts.setdefault(position, HostModel(segment.onnx))
+        if position not in self._hosts:
+            self._hosts[position] = HostModel(segment.onnx)
+        return self._hosts[position]
 
     def _sum(self, profiles: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
         if not isinstance(self._binary, Partitioned):
@@ -88,6 +96,10 @@ class Segments:
 
 
 def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The tensors of these names. Raises InputError for one that is not there, which the checker finds too."""
+    for name in names:
+        if name not in tensors:
+            raise InputError(f"the network is damaged: no part of it makes {name!r}; compile it again")
     return {name: tensors[name] for name in names}
 
 

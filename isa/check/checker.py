@@ -37,6 +37,7 @@ class FindingCode(Enum):
     RACE = "race"  # two accesses to a word that no wait puts in order
     LAYERS = "layers"  # the table of layers does not describe the instructions
     TENSOR = "tensor"  # an input or output outside its region, or an output that is never written
+    HOST = "host"  # what the host computes of a network in parts is not what its file says
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,12 @@ UNSIGNED_SHIFT = 128
 def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     """All of DRAM before the run: program, weights and inputs at the bases of `place_regions`, zeros elsewhere.
 
-    Raises InputError when an array is missing, unknown, or of another shape or dtype than the model's.
+    Raises InputError when an array is missing, unknown, or of another shape or dtype than the model's, and for a tensor
+    that is not inside its region, which the checker finds too.
     """
     _require_names(program.inputs, list(inputs))
+    _require_inside(program, "inputs", program.inputs)
+    _require_inside(program, "outputs", program.outputs)
     bases = place_regions(program.limits)
     image = np.zeros(dram_bytes(program.limits), np.uint8)
     for region, content in (("program", program.text), ("weights", program.weights)):
@@ -49,9 +52,23 @@ def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
 
 
 def read_outputs(program: Program, dram: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """The outputs by name, in the model's shapes and dtypes, from DRAM after the run."""
+    """The outputs by name, in the model's shapes and dtypes, from DRAM after the run; for what `dram_image` takes."""
     base = place_regions(program.limits)["outputs"]
     return {tensor.name: unpack(tensor, dram[base + tensor.offset :]) for tensor in program.outputs}
+
+
+def _require_inside(program: Program, region: str, tensors: Sequence[Tensor]) -> None:
+    """An unchecked program may have tensors anywhere; there is no image with one outside its region."""
+    limit = program.limits[region]
+    for tensor in tensors:
+        end = tensor.offset + tensor.bytes
+        if end > limit:
+            raise InputError(
+                f"{tensor.name!r} takes bytes {tensor.offset:#x} to {end:#x} of the region {region}, which holds "
+                f"{limit:#x}: such a program cannot run, not even unchecked"
+            )
+        if region == "outputs" and tensor.windows is not None:
+            raise InputError(f"output {tensor.name!r} is stored as windows, which only inputs are")
 
 
 def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:

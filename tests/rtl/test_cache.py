@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -122,7 +122,7 @@ STRANGER = 54321
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder for temporary files, which others may use, too; and no cache is chosen."""
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -131,7 +131,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("TILEWRIGHT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     _private_folder.cache_clear()
-    return folder
+    before = os.umask(0o022)
+    yield folder
+    os.umask(before)
 
 
 def private(temporary: Path) -> Path:

@@ -133,9 +133,9 @@ def _onnx_runtime(model: onnx.ModelProto) -> Runner:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what it would print comes as an exception
-    session = onnxruntime.InferenceSession(
-        in_oldest_opset(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    content = in_oldest_opset(model).SerializeToString()
+    # Without its fallback, which prints on standard output and tries the same once more.
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
     def run(outputs: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
         results: list[Any] = session.run(list(outputs), dict(inputs))

@@ -15,6 +15,7 @@ import tilewright
 from tests.mixed_networks import mixed_network, sandwich
 from tests.tilewright.command_line import Command
 from tilewright.errors import InputError
+from tilewright.host_model import HostModel
 from tilewright.host_segments import host_findings, parse_host_model
 from tilewright.isa.binary.partitioned_elf import save_any
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Value
@@ -198,6 +199,19 @@ def test_garbage_is_refused_by_every_command(network: Partitioned, tmp_path: Pat
         ended = tilewright(command, path)
         message = "the host's part of the network is not an ONNX model; compile the network again"
         assert (ended.code, ended.err) == (1, f"error: {path}: {message}\n")
+
+
+def test_evaluators_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """ONNX Runtime's error has a tensor's name, which is no text, and so was another error, of which it printed."""
+    node = helper.make_node("Relu", ["nowhere"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    model = helper.make_model(helper.make_graph([node], "one", [x], [y]), opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    damaged = model.SerializeToString().replace(b"nowhere", b"nowh\xaere")
+    with pytest.raises(InputError, match="the host cannot run its part of the network"):
+        HostModel(damaged).run(["y"], {"x": np.zeros(1, np.float32)})
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
 
 
 @pytest.mark.parametrize("seed", range(4))

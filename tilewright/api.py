@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import EXECUTORS
-from tilewright.isa.binary.partitioned_elf import load_any, save_any
+from tilewright.host_segments import host_findings
+from tilewright.isa.binary.partitioned_elf import any_to_bytes, load_any, save_any
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import Finding
 from tilewright.isa.files.loader import load_machine
@@ -90,12 +92,24 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
-        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`."""
-        return cls(load_any(path, machine))
+        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`.
+
+        Raises InputError when what it holds for the host is not an ONNX model, or needs other files.
+        """
+        program = cls(load_any(path, machine))
+        try:
+            program._segments.require_readable()
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        return program
 
     def save(self, path: str | Path) -> None:
         """Write the ELF file in one step; raises IsaError when it cannot be written."""
         save_any(self.network, path)
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
+        return any_to_bytes(self.network)
 
     @property
     def machine(self) -> Machine:
@@ -133,11 +147,16 @@ class Program:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        return tuple(finding for program in self.programs for finding in check(program))
+        found = tuple(finding for program in self.programs for finding in check(program))
+        return found + host_findings(self.network) if isinstance(self.network, Partitioned) else found
 
     def require_host(self) -> None:
         """Raise InputError when the host cannot run its part of the network."""
         self._segments.require_runnable()
+
+    def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
+        """Raise InputError unless these are the inputs' names, element types and shapes."""
+        self._segments.require_inputs(forms)
 
     def check(self) -> tuple[Finding, ...]:
         """Every fault that the independent checker finds; empty for a program that is safe on every run."""

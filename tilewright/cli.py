@@ -1,19 +1,18 @@
 """The command line: `tilewright quantize, compile, run, profile, check, disassemble, assemble, operators, isa, rtl`.
 
-Exit codes: 0 done, 1 the input's fault, 2 wrong usage. Modules that take long to import are imported by the command
-that needs them.
+Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
+imported by the command that needs them.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.ending import run_to_end
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
     Calibration,
@@ -22,14 +21,18 @@ from tilewright.options import (
     OptionalIsa,
     OptionalOutput,
     Output,
+    OutputArrays,
     ProgramFile,
     Seed,
     Set,
     Shape,
     Unchecked,
+    is_taken,
     read_text,
     report,
-    write_or_print,
+    save_program,
+    write_output,
+    write_text,
 )
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_command, quantize_summary
 
@@ -70,18 +73,8 @@ def _common(version: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors of the input become one or two lines and exit code 1."""
-    from tilewright.errors import USER_ERRORS, describe
-
-    try:
-        app()
-    except BrokenPipeError:
-        # The reader of a pipe went away; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except USER_ERRORS as error:
-        typer.echo(f"error: {describe(error)}", err=True)
-        sys.exit(1)
+    """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
+    run_to_end(app)
 
 
 @app.command("compile")
@@ -137,15 +130,15 @@ def compile_command(
     seconds = perf_counter() - start
     for name, text in stages:
         if name in wanted:
-            typer.echo(text, nl=False)
+            typer.echo(text, nl=False, err=is_taken(output, json))
     if report_folder is not None:
         write_report(report_folder, program, stages)
     if output is not None:
-        program.save(output)
+        save_program(program, output)
     summary = compile_summary(program, seconds)
     if quantized is not None:
         summary["quantization"] = quantize_summary(quantized)
-    if report(summary, json) and not wanted:
+    if report(summary, json, output) and not wanted:
         print_compile_summary(summary)
         if quantized is not None:
             typer.echo(f"\n{hurting_line(summary['quantization'])}")
@@ -168,9 +161,7 @@ def run(
     input: Annotated[  # noqa: A002
         Path | None, typer.Option("--input", metavar="FILE", help="A .npz with arrays named as the model's inputs.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The .npz that gets the outputs.")
-    ] = None,
+    output: OutputArrays = None,
     on: On = "sim",
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
@@ -178,16 +169,16 @@ def run(
     json: Json = None,
 ) -> None:
     """Run a program on inputs."""
-    from tilewright.files import read_arrays, write_arrays
+    from tilewright.arrays import archive, read_arrays
     from tilewright.progress import progress
     from tilewright.tables import print_table
 
     loaded = _load(program, isa, set)
-    inputs = {} if input is None else read_arrays(input)
+    inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
     with progress(f"running {program.name} on {on}"):
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:
-        write_arrays(output, result.outputs)
+        write_output(output, archive(result.outputs))
     cycles = None if result.profile is None else result.profile["cycles"]
     summary = {
         "on": on,
@@ -197,7 +188,7 @@ def run(
             for name, array in result.outputs.items()
         ],
     }
-    if report(summary, json):
+    if report(summary, json, output):
         title = f"{program.name} on {on}" + (f": {cycles:,} cycles" if cycles is not None else "")
         rows = [(name, array.dtype.name, array.shape, _preview(array)) for name, array in result.outputs.items()]
         print_table(title, ("output", "dtype", "shape", "values"), rows)
@@ -270,8 +261,7 @@ def disassemble(
     else:
         text = to_text(loaded.binary)
     lines = [format_instruction(instruction) for binary in binaries for instruction in binary.instructions]
-    if report({"machine": loaded.machine.name, "instructions": lines}, json):
-        write_or_print(text, output)
+    write_text({"machine": loaded.machine.name, "instructions": lines}, text, output, json)
 
 
 @app.command()
@@ -291,10 +281,10 @@ def assemble(
 
     machine = load_machine(isa, tuple(set or ()))
     program = Program(to_program(read_text(source), machine, source.name))
-    program.save(output)
+    save_program(program, output)
     sizes = region_sizes(program)
     summary = {"machine": machine.name, "instructions": len(program.binary.instructions), "bytes": sizes}
-    if report(summary, json):
+    if report(summary, json, output):
         print_table(f"{output} for {machine.name}", ("region", "bytes"), sizes.items())
 
 
@@ -330,7 +320,6 @@ def operators(
 @app.command()
 def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  # noqa: A002
     """Write the machine's hardware as Verilog, with the host's register map in its head."""
-    from tilewright.files import write_file
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.rtl.registers import register_map_markdown
@@ -341,9 +330,9 @@ def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  
     with progress(f"elaborating {machine.name}"):
         head = "".join(f"// {line}".rstrip() + "\n" for line in register_map_markdown(machine).splitlines())
         text = head + emit_verilog(machine)
-    write_file(output, text)
+    write_output(output, text)
     summary = {"machine": machine.name, "top": TOP, "lines": text.count("\n"), "bytes": len(text.encode())}
-    if report(summary, json):
+    if report(summary, json, output):
         print_table(f"{output}", ("machine", "top module", "lines", "bytes"), [tuple(summary.values())])
 
 

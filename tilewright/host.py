@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.program import (
@@ -33,9 +34,12 @@ UNSIGNED_SHIFT = 128
 def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     """All of DRAM before the run: program, weights and inputs at the bases of `place_regions`, zeros elsewhere.
 
-    Raises InputError when an array is missing, unknown, or of another shape or dtype than the model's.
+    Raises InputError when an array is missing, unknown, or of another shape or dtype than the model's, and for a tensor
+    that is not inside its region, which the checker finds too.
     """
-    _require_names(program.inputs, inputs)
+    _require_names(program.inputs, list(inputs))
+    _require_inside(program, "inputs", program.inputs)
+    _require_inside(program, "outputs", program.outputs)
     bases = place_regions(program.limits)
     image = np.zeros(dram_bytes(program.limits), np.uint8)
     for region, content in (("program", program.text), ("weights", program.weights)):
@@ -48,9 +52,23 @@ def dram_image(program: Program, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
 
 
 def read_outputs(program: Program, dram: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """The outputs by name, in the model's shapes and dtypes, from DRAM after the run."""
+    """The outputs by name, in the model's shapes and dtypes, from DRAM after the run; for what `dram_image` takes."""
     base = place_regions(program.limits)["outputs"]
     return {tensor.name: unpack(tensor, dram[base + tensor.offset :]) for tensor in program.outputs}
+
+
+def _require_inside(program: Program, region: str, tensors: Sequence[Tensor]) -> None:
+    """An unchecked program may have tensors anywhere; there is no image with one outside its region."""
+    limit = program.limits[region]
+    for tensor in tensors:
+        end = tensor.offset + tensor.bytes
+        if end > limit:
+            raise InputError(
+                f"{tensor.name!r} takes bytes {tensor.offset:#x} to {end:#x} of the region {region}, which holds "
+                f"{limit:#x}: such a program cannot run, not even unchecked"
+            )
+        if region == "outputs" and tensor.windows is not None:
+            raise InputError(f"output {tensor.name!r} is stored as windows, which only inputs are")
 
 
 def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
@@ -131,31 +149,47 @@ def quantize(
 # -- what a user may give ----------------------------------------------------------------------------------------------
 
 
-def _require_names(tensors: Sequence[Tensor], inputs: Mapping[str, NDArray[Any]]) -> None:
+def require_forms(tensors: Sequence[Tensor], forms: Mapping[str, ArrayForm]) -> None:
+    """Raise InputError unless there is a form for each tensor and no other, of its element type and shape."""
+    _require_names(tensors, list(forms))
+    for tensor in tensors:
+        _require_form(tensor, forms[tensor.name])
+
+
+def _require_names(tensors: Sequence[Tensor], names: Sequence[str]) -> None:
     wanted = [tensor.name for tensor in tensors]
     takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
     for name in wanted:
-        if name not in inputs:
-            raise InputError(f"input {name!r} is missing; {takes}, came {', '.join(inputs) or 'nothing'}")
-    for name in inputs:
+        if name not in names:
+            raise InputError(f"input {name!r} is missing; {takes}, came {', '.join(names) or 'nothing'}")
+    for name in names:
         if name not in wanted:
             raise InputError(f"unknown input {name!r}; {takes}")
 
 
 def _require_like(tensor: Tensor, array: NDArray[Any]) -> None:
+    _require_form(tensor, ArrayForm(array.dtype, array.shape))
     if array.dtype.name != tensor.dtype and not _holds(tensor, array):
-        raise InputError(f"input {tensor.name!r} is {array.dtype.name}; the model takes {tensor.dtype}: convert it")
-    if array.shape != tensor.shape:
-        raise InputError(
-            f"input {tensor.name!r} has shape {list(array.shape)}; the model takes {list(tensor.shape)}: reshape it"
-        )
+        raise _other_type(tensor, array.dtype)
     if tensor.dtype == "float32" and np.isnan(array).any():
         raise InputError(f"input {tensor.name!r} holds NaN, which has no quantised value")
 
 
+def _require_form(tensor: Tensor, form: ArrayForm) -> None:
+    is_narrow = tensor.dtype in NARROW_DTYPES and form.dtype in (np.int8, np.uint8)
+    if form.dtype.name != tensor.dtype and not is_narrow:
+        raise _other_type(tensor, form.dtype)
+    if form.shape != tensor.shape:
+        raise InputError(
+            f"input {tensor.name!r} has shape {list(form.shape)}; the model takes {list(tensor.shape)}: reshape it"
+        )
+
+
+def _other_type(tensor: Tensor, came: np.dtype[Any]) -> InputError:
+    return InputError(f"input {tensor.name!r} is {came.name}; the model takes {tensor.dtype}: convert it")
+
+
 def _holds(tensor: Tensor, array: NDArray[Any]) -> bool:
     """Whether an array of bytes has only values of a tensor's two or four bits, for which numpy has no type."""
-    if tensor.dtype not in NARROW_DTYPES or array.dtype not in (np.int8, np.uint8):
-        return False
     limits = tensor.element.interval
     return array.size == 0 or bool(limits.low <= array.min() and array.max() <= limits.high)

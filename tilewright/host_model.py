@@ -13,6 +13,7 @@ import onnx
 
 from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
+from tilewright.host_segments import first_line, parse_host_model
 
 OLDEST_OPSET = 13
 """Models are given to ONNX Runtime in the oldest opset that means the same, but in none older than this."""
@@ -39,16 +40,20 @@ Maker = Callable[[onnx.ModelProto], Runner]
 
 
 class HostModel:
-    """A serialised ONNX model, ready to run any number of times."""
+    """A serialised ONNX model, ready to run any number of times. Evaluators get it from memory, never a path."""
 
     def __init__(self, model: bytes) -> None:
-        self._model = onnx.ModelProto.FromString(model)
+        """Raises InputError for what is not a model, or not all of one."""
+        self._model = parse_host_model(model)
         self._runners: dict[Maker, Runner | Exception] = {}
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputError when neither ONNX Runtime nor the reference evaluator can run it."""
         given = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in inputs.items()}
         results = self._first_that_can(lambda runner: runner(outputs, given))
+        for name, value in zip(outputs, results, strict=True):
+            if not isinstance(value, np.ndarray | np.generic):
+                raise InputError(f"the host's part of the network gives {name!r}, which is not a tensor")
         return dict(zip(outputs, results, strict=True))
 
     def require_runnable(self) -> None:
@@ -86,8 +91,10 @@ class HostModel:
 
 
 def _is_otherwise(node: onnx.NodeProto) -> bool:
-    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    return node.op_type in OTHERWISE and OTHERWISE[node.op_type](attributes)
+    if node.op_type not in OTHERWISE:
+        return False
+    typed = [a for a in node.attribute if a.type != onnx.AttributeProto.UNDEFINED]
+    return OTHERWISE[node.op_type]({a.name: onnx.helper.get_attribute_value(a) for a in typed})
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -127,9 +134,9 @@ def _onnx_runtime(model: onnx.ModelProto) -> Runner:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what it would print comes as an exception
-    session = onnxruntime.InferenceSession(
-        in_oldest_opset(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    content = in_oldest_opset(model).SerializeToString()
+    # Without its fallback, which prints on standard output and tries the same once more.
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
     def run(outputs: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
         results: list[Any] = session.run(list(outputs), dict(inputs))

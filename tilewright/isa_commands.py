@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.options import NARROW, Json, OptionalOutput, Set, report, write_or_print
+from tilewright.options import NARROW, ON_TERMINAL, Json, OptionalOutput, Set, report, write_output, write_text
 
 if TYPE_CHECKING:
     from tilewright.isa.pages.show import Table
@@ -67,8 +67,7 @@ def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: 
 
     found = load_machine(machine, tuple(set or ()))
     text = to_text(found)
-    if report({"machine": found.name, "manual": text}, json):
-        write_or_print(text, output)
+    write_text({"machine": found.name, "manual": text}, text, output, json)
 
 
 @isa_app.command()
@@ -93,7 +92,7 @@ def schema(output: OptionalOutput = None) -> None:
     """The JSON Schema of machine files, with which editors complete keys and underline faults."""
     from tilewright.isa.files.schema import schema_text
 
-    write_or_print(schema_text(), output)
+    write_output(output or ON_TERMINAL, schema_text())
 
 
 def grouped(lines: Sequence[str]) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.api import Program
 
 Isa = Annotated[
     str, typer.Option("--isa", metavar="MACHINE", help="A shipped machine's name (see `isa list`), or a .yaml file.")
@@ -19,13 +22,43 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the machine, such as memories.act.kib=64."),
 ]
+ON_TERMINAL = Path("-")
+"""What stands for standard output in place of a file."""
+
+
+def _alone(context: typer.Context, value: Path | None) -> Path | None:
+    """The value of --output or --json; raises BadParameter when both want standard output."""
+    if value == ON_TERMINAL and ON_TERMINAL in (context.params.get("output"), context.params.get("json")):
+        raise typer.BadParameter("--output and --json cannot both be standard output: give one of them a file")
+    return value
+
+
 Json = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write what the table shows as JSON; - prints it instead."),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=_alone,
+        help="Also write what the table shows as JSON; - prints it instead.",
+    ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", callback=_alone, help="The file to write; - is standard output."),
+]
 OptionalOutput = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to the terminal.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", callback=_alone, help="Write to this file, not to the terminal."),
+]
+OutputArrays = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        callback=_alone,
+        help="The .npz that gets the outputs; - is standard output.",
+    ),
 ]
 Shape = Annotated[
     list[str] | None,
@@ -40,33 +73,51 @@ Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
 ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
 
-ON_TERMINAL = Path("-")
-
 NARROW = 80
 """The least width that output is laid out for, also when it goes to a file."""
 
 
-def report(value: Any, json: Path | None) -> bool:
-    """Write `value` where `--json` says; True if a table should be printed too."""
+def report(value: Any, json: Path | None, output: Path | None = None) -> bool:
+    """Write `value` where `--json` says; True if standard output is still free for a table."""
     if json is None:
-        return True
+        return output != ON_TERMINAL
     from tilewright.files import json_text, write_json
 
     if json == ON_TERMINAL:
         typer.echo(json_text(value), nl=False)
         return False
     write_json(json, value)
-    return True
+    return output != ON_TERMINAL
 
 
-def write_or_print(text: str, output: Path | None) -> None:
-    """The text into a file, in one step, or onto the terminal."""
-    if output is None or output == ON_TERMINAL:
-        typer.echo(text, nl=False)
+def is_taken(output: Path | None, json: Path | None) -> bool:
+    """Whether standard output is for a file or for JSON, so that all else goes to standard error or is left out."""
+    return ON_TERMINAL in (output, json)
+
+
+def write_output(output: Path, content: bytes | str) -> None:
+    """The content into a file, in one step, or onto standard output. Raises OSError."""
+    if output == ON_TERMINAL:
+        typer.echo(content, nl=False)
         return
     from tilewright.files import write_file
 
-    write_file(output, text)
+    write_file(output, content)
+
+
+def save_program(program: Program, output: Path) -> None:
+    """A binary into a file, in one step, or onto standard output. Raises IsaError."""
+    if output == ON_TERMINAL:
+        write_output(output, program.to_bytes())
+        return
+    program.save(output)
+
+
+def write_text(value: Any, text: str, output: Path | None, json: Path | None) -> None:
+    """A command's text where `--output` says, on standard output if it says nothing and `--json` does not take that."""
+    is_free = report(value, json)
+    if output is not None or is_free:
+        write_output(ON_TERMINAL if output is None else output, text)
 
 
 def read_text(path: Path) -> str:

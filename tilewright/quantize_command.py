@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report
+from tilewright.options import CALIBRATION_HELP, Json, Output, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
     from tilewright.quantization.quantize import QuantizedModel
@@ -48,10 +48,10 @@ def quantize_command(
             shapes=parse_shapes(shape or ()),
             seed=seed,
         )
-    quantized.save(output)
+    write_output(output, quantized.content)
     print_warnings(quantized)
     summary = quantize_summary(quantized)
-    if report({"model": str(model), "output": str(output), **summary}, json):
+    if report({"model": str(model), "output": str(output), **summary}, json, output):
         print_quantize_summary(f"{output}: {_calibrated(summary)}", summary)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.execute import Executor, executor
-from tilewright.host import dram_image, host_dtype, read_outputs
+from tilewright.host import dram_image, host_dtype, read_outputs, require_forms
 from tilewright.host_model import HostModel
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
@@ -31,16 +32,29 @@ class Segments:
         self._executors: dict[tuple[str, int], Executor] = {}
         self._hosts: dict[int, HostModel] = {}
 
+    def require_readable(self) -> None:
+        """Raise InputError when a part of the host's is not an ONNX model, or not all of one."""
+        for position, segment in enumerate(self._segments):
+            if isinstance(segment, HostSegment):
+                self._host(position, segment)
+
     def require_runnable(self) -> None:
         """Raise InputError when the host cannot run a part of its own."""
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
                 self._host(position, segment).require_runnable()
 
+    def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
+        """Raise InputError unless these are the inputs' names, element types and shapes."""
+        if isinstance(self._binary, Partitioned):
+            _require_forms(self._binary.inputs, forms)
+        else:
+            require_forms(self._binary.inputs, forms)
+
     def run(self, inputs: Arrays, on: str) -> tuple[dict[str, NDArray[Any]], Mapping[str, Any] | None]:
         """The network's outputs, and the profile if the executor has a clock. Raises InputError, MachineFault."""
         if isinstance(self._binary, Partitioned):
-            _require_inputs(self._binary.inputs, inputs)
+            self.require_inputs(_forms(inputs))
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
@@ -68,7 +82,9 @@ class Segments:
         return self._executors[on, position]
 
     def _host(self, position: int, segment: HostSegment) -> HostModel:
-        return self._hosts.setdefault(position, HostModel(segment.onnx))
+        if position not in self._hosts:
+            self._hosts[position] = HostModel(segment.onnx)
+        return self._hosts[position]
 
     def _sum(self, profiles: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
         if not isinstance(self._binary, Partitioned):
@@ -80,10 +96,18 @@ class Segments:
 
 
 def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The tensors of these names. Raises InputError for one that is not there, which the checker finds too."""
+    for name in names:
+        if name not in tensors:
+            raise InputError(f"the network is damaged: no part of it makes {name!r}; compile it again")
     return {name: tensors[name] for name in names}
 
 
-def _require_inputs(values: Sequence[Value], inputs: Arrays) -> None:
+def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
+    return {name: ArrayForm(array.dtype, array.shape) for name, array in inputs.items()}
+
+
+def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> None:
     wanted = [value.name for value in values]
     takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
     for name in inputs:

@@ -69,9 +69,11 @@ def save_image(image: bytes, path: str | Path) -> None:
 
 
 def read_image(path: str | Path) -> bytes:
-    """A binary's bytes. Raises IsaError."""
+    """A binary's bytes, or just the first when they are not ELF's: a device may have no end. Raises IsaError."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            begin = file.read(4)
+            return begin + file.read() if IDENT.startswith(begin) else begin
     except OSError as error:
         raise IsaError(f"{path}: cannot be read: {error.strerror or error}") from error
 

@@ -67,10 +67,12 @@ FLAGS_OFFSET = 48
 
 def save_any(binary: Program | Partitioned, path: str | Path) -> None:
     """Write a binary of either kind; the file appears complete or not at all. Raises IsaError."""
-    if isinstance(binary, Program):
-        elf.save(binary, path)
-        return
-    elf.save_image(partitioned_to_bytes(binary), path)
+    elf.save_image(any_to_bytes(binary), path)
+
+
+def any_to_bytes(binary: Program | Partitioned) -> bytes:
+    """The bytes of a binary of either kind. Raises IsaError."""
+    return to_bytes(binary) if isinstance(binary, Program) else partitioned_to_bytes(binary)
 
 
 def load_any(path: str | Path, machine: Machine | None = None) -> Program | Partitioned:

@@ -19,6 +19,7 @@ class FindingCode(Enum):
     UNWRITTEN = "unwritten"  # a read of words that nothing has written
     RACE = "race"  # two accesses to a word that no wait puts in order
     LAYERS = "layers"  # the table of layers does not describe the instructions
+    HOST = "host"  # what the host computes of a network in parts is not what its file says
     TENSOR = "tensor"  # an input or output outside its region, or an output that is never written
 
 

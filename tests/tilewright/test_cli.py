@@ -403,8 +403,7 @@ def test_names_an_unknown_executor(tilewright: Command, copy_file: Path, tmp_pat
 
 
 BAD_WORD = (
-    "bad.s:2:1: unknown instruction 'fil' (did you mean 'fill'?); expected "
-    f"{', '.join(load_machine('base16').formats)}"
+    f"bad.s:2:1: unknown instruction 'fil' (did you mean 'fill'?); expected {', '.join(load_machine('base16').formats)}"
 )
 
 

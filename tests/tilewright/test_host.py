@@ -206,6 +206,28 @@ def test_refuses_inputs_that_do_not_fit(inputs: dict[str, NDArray[Any]], message
     assert str(refused.value) == message
 
 
+@pytest.mark.parametrize(("region", "name"), [("inputs", "x"), ("outputs", "out0")])
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"offset": 1}, "0x1 to 0x61"),
+        ({"offset": 1 << 50}, "0x4000000000000 to 0x4000000000060"),
+        ({"lanes": 1 << 39}, "0x0 to 0x30000000000"),
+    ],
+)
+def test_refuses_a_tensor_outside_its_region(region: str, name: str, changes: dict[str, int], where: str) -> None:
+    """Before memory is taken for it; the checker has the same to say, but a run may be unchecked."""
+    program = small_program()
+    (tensor,) = getattr(program, region)
+    wrong = replace(program, **{region: (replace(tensor, **changes),)})
+    with pytest.raises(InputError) as refused:
+        dram_image(wrong, {"x": GOOD})
+    assert str(refused.value) == (
+        f"'{name}' takes bytes {where} of the region {region}, which holds 0x60: "
+        "such a program cannot run, not even unchecked"
+    )
+
+
 def test_refuses_nan() -> None:
     with pytest.raises(InputError) as refused:
         pack(IMAGE, np.full(IMAGE.shape, np.nan, np.float32))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays import read_arrays
 from tilewright.errors import InputError
-from tilewright.files import read_arrays
 from tilewright.quantization.float_model import Input
 
 RANDOM = "random"
@@ -51,9 +51,12 @@ def read_samples(calibration: Calibration, inputs: Sequence[Input], seed: int = 
     """
     if not isinstance(calibration, Mapping) and str(calibration) == RANDOM:
         return _random(inputs, seed)
-    given = calibration if isinstance(calibration, Mapping) else read_arrays(calibration)
     source = "the calibration data" if isinstance(calibration, Mapping) else str(calibration)
-    _require_names(given, inputs, source)
+    if isinstance(calibration, Mapping):
+        _require_names(list(calibration), inputs, source)
+        given = calibration
+    else:
+        given = read_arrays(calibration, lambda forms: _require_names(list(forms), inputs, source))
     arrays = {entry.name: _as_samples(np.asarray(given[entry.name]), entry, source) for entry in inputs}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
@@ -77,7 +80,7 @@ def _random(inputs: Sequence[Input], seed: int) -> Samples:
     )
 
 
-def _require_names(given: Feed, inputs: Sequence[Input], source: str) -> None:
+def _require_names(given: Sequence[str], inputs: Sequence[Input], source: str) -> None:
     names = [entry.name for entry in inputs]
     if set(given) != set(names):
         came = ", ".join(map(repr, given)) or "nothing"

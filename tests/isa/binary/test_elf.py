@@ -1,5 +1,6 @@
 """Binaries come back as they were, and whatever happens to one is found: any byte, any cut, any other machine."""
 
+import os
 import random
 import shutil
 import subprocess
@@ -258,3 +259,13 @@ def test_says_that_a_file_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(IsaError) as error:
         load(tmp_path / "none.npu")
     assert str(error.value) == f"{tmp_path / 'none.npu'}: cannot be read: No such file or directory"
+
+
+def test_reads_no_further_than_a_wrong_beginning(tmp_path: Path) -> None:
+    """What has no end, such as a device of zeros, is refused too: here a pipe whose writer waits."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    os.write(writer, bytes(4096))
+    with pytest.raises(IsaError, match="not an ELF file"):
+        load(tmp_path / "pipe")
+    os.close(writer)

@@ -1,7 +1,17 @@
 """The cache of netlists and simulations: made once, made anew when something changes, never half made."""
 
+from __future__ import annotations
+
 import ast
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -80,3 +90,82 @@ def test_says_when_make_is_missing(emitted: list[str], monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RtlError, match=r"needs make; install g\+\+, make and perl$"):
         build._run(["make"], tmp_path)
+
+
+# -- the C++ stage, with a Verilator and a make that only write what they are called with ------------------------------
+
+if TYPE_CHECKING:
+    Texts = multiprocessing.SimpleQueue[str]
+
+VERILATOR = """#!/bin/sh
+mkdir obj
+"""
+
+MAKE = """#!/bin/sh
+echo made >> {makings}
+printf 'first half, ' > obj/{top}
+sleep {seconds}
+printf 'second half' >> obj/{top}
+"""
+
+
+def build_with_fakes(folder: Path, seconds: float) -> str:
+    """What the program holds that is built by a make that takes so long."""
+    tools = folder / f"tools taking {seconds}"
+    tools.mkdir(exist_ok=True)
+    for name, text in (("verilator", VERILATOR), ("make", MAKE)):
+        script = tools / f".{name}.{os.getpid()}"
+        script.write_text(text.format(makings=folder / "makings", top=build.TOP, seconds=seconds))
+        script.chmod(0o755)
+        script.replace(tools / name)
+    os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
+    os.environ["TILEWRIGHT_CACHE"] = str(folder / "cache")
+    build.verilator_folder = lambda: tools  # type: ignore[assignment]
+    build.emit_verilog = lambda machine: "module npu; endmodule"  # type: ignore[assignment]
+    return build.build_bare(load_machine("tiny8")).read_text()
+
+
+def put_build(folder: Path, seconds: float, results: Texts) -> None:
+    results.put(build_with_fakes(folder, seconds))
+
+
+@contextmanager
+def builds(
+    folder: Path, count: int, seconds: float
+) -> Iterator[tuple[list[BaseProcess], multiprocessing.SimpleQueue[str]]]:
+    """Processes that build at once, once the first is in the C++ stage."""
+    context = multiprocessing.get_context("spawn")
+    results: Texts = context.SimpleQueue()
+    processes = [context.Process(target=put_build, args=(folder, seconds, results)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    end = time.monotonic() + 60
+    while not list((folder / "cache").glob(f"simulations/*/*/obj/{build.TOP}")):
+        assert time.monotonic() < end, "no build came to the C++ stage"
+        time.sleep(0.02)
+    yield processes, results
+    for process in processes:
+        process.join()
+
+
+def test_two_builds_at_once_compile_once(tmp_path: Path) -> None:
+    with builds(tmp_path, 2, 0.5) as (_, results):
+        pass
+    assert [results.get() for _ in range(2)] == ["first half, second half"] * 2
+    assert (tmp_path / "makings").read_text() == "made\n"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+def test_a_build_after_one_that_was_killed_while_it_compiled_is_whole(tmp_path: Path, sign: signal.Signals) -> None:
+    """What the killed one left running goes on to write, into a folder that nobody looks at."""
+    with builds(tmp_path, 1, 1) as ((killed,), _):
+        assert killed.pid is not None
+        os.kill(killed.pid, sign)
+    assert killed.exitcode != 0
+    with builds(tmp_path, 1, 0) as (_, results):
+        pass
+    assert results.get() == "first half, second half"
+    assert (tmp_path / "makings").read_text() == "made\nmade\n"
+    (program,) = (tmp_path / "cache").glob(f"simulations/*/{build.TOP}")
+    time.sleep(1)
+    assert program.read_text() == "first half, second half"

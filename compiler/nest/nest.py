@@ -21,6 +21,9 @@ from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.statement import Expr
 from tilewright.isa.program.program import Tensor
 
+BATCH, CHANNEL, ROW, COLUMN = range(4)
+"""The dimensions of a buffer, by what they are."""
+
 
 def stored_dtype(of: IntegerType) -> np.dtype[Any]:
     """numpy's smallest integer type that holds a type."""

@@ -24,11 +24,17 @@ from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.remedy import enough, larger_memory
+from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.text import parse_selection, print_selection
+from tilewright.compiler.select.windows import separate_windows
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tile.text import parse_tiles, print_tiles
-from tilewright.compiler.tiling.lower_tiles import select, tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
@@ -209,6 +215,11 @@ def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:
 # -- the passes --------------------------------------------------------------------------------------------------------
 
 
+def _select(nests: NestProgram, machine: Machine, options: Options) -> Selection:
+    nests = sum_columns(sum_without_weights(nests, machine), machine)
+    return select(separate_windows(nests, machine), machine)
+
+
 def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
     return schedule(tiles, machine.engines["load"].queue_depth if options.loads_ahead is None else options.loads_ahead)
 
@@ -259,7 +270,7 @@ PASSES = (
     Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
     Pass("parts", lambda nests, machine, options: merge_parts(nests, machine), print_nests, _read_nests),
     Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),
-    Pass("select", lambda nests, machine, options: select(nests, machine), str),
+    Pass("select", _select, print_selection, parse_selection),
     Pass("tile", lambda selection, machine, options: tile(selection, options.tiling), print_tiles, parse_tiles),
     Pass("schedule", _schedule, print_tiles, parse_tiles),
     Pass("allocate", _allocate, _print_addresses),

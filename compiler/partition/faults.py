@@ -12,11 +12,10 @@ from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.copies import merge_parts
 from tilewright.compiler.nest.fuse import fuse
-from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.select.selector import Selector, select
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
-from tilewright.compiler.tiling.lower_tiles import select
 from tilewright.isa.machine.machine import Machine
 
 

@@ -18,8 +18,8 @@ from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
-from tilewright.compiler.nest.space import NestSpace, nest_space
-from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
+from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.statement import Expr, Op, const, make, walk
@@ -38,14 +38,18 @@ def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | None:
+    """The program with a nest's sums of columns as a nest of their own; None where that is not possible or no gain."""
     total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
     products = None if total is None else products_of(total.args[0])
     if total is None or products is None or not products.numbers:
         return None
-    space = nest_space(nest, machine.lanes)
-    matrix = next(a for a in products.main.args if any(space.lane in dict(i.terms) for i in nest.reads[a.name].index))
-    numbers = [number for read, number in products.numbers if read == matrix.name]
-    if not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
+    try:
+        space = nest_space(nest, machine.lanes)
+    except CompileError:
+        return None  # `select` says why no instruction computes this nest
+    matrix = _matrix(nest, products, space)
+    numbers = [number for read, number in products.numbers if matrix is not None and read == matrix.name]
+    if matrix is None or not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
         return None
     sums, buffer, vector = _columns(nest, matrix, numbers, space)
     name = _fresh(f"{nest.name}.columns", program)
@@ -56,12 +60,18 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     nests = tuple(made for old in program.nests for made in ((sums, rest) if old is nest else (old,)))
     buffers = {**program.buffers, name: replace(buffer, name=name)}
     made = replace(program, nests=nests, buffers=buffers, constants=constants, constant_types=types)
-    try:
-        selector = Selector(machine, made)
-        selector.cover(sums), selector.cover(rest)
-    except CompileError:
+    selector = Selector(machine, made)
+    if any(selector.cover_if_possible(each) is None for each in (sums, rest)):
         return None
     return made
+
+
+def _matrix(nest: Nest, products: Products, space: NestSpace) -> Expr | None:
+    """The factor that moves with the result's channels."""
+    for factor in products.main.args:
+        if any(coefficient(index, space.lane) for index in nest.reads[factor.name].index):
+            return factor
+    return None
 
 
 def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> bool:

@@ -74,17 +74,17 @@ class Unifier:
 
     def __init__(
         self,
-        of: InstructionFormat,
+        format: InstructionFormat,
         constant_range: Callable[[Expr], Interval | None],
         constant_value: Callable[[Expr], int | None],
     ) -> None:
-        self._format = of
+        self._format = format
         self._constant_range = constant_range
         self._constant_value = constant_value
         self._root: Expr | None = None
-        self._fields = {f.name: Interval(f.low, f.high) for f in of.fields}
-        memory = of.destination.memory
-        self._same_memory = frozenset(operand.name for operand in of.sources if operand.memory == memory)
+        self._fields = {f.name: Interval(f.low, f.high) for f in format.fields}
+        memory = format.destination.memory
+        self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
 
     def matches(self, expr: Expr) -> Iterator[Match]:
         """Every way in which the instruction's statement equals `expr`, the plainest first.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.compiler.nest.nest import Access, Affine
+from tilewright.compiler.nest.nest import BATCH, COLUMN, ROW, Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.builder import Fill
+from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.pack_loops import WordLoop
-from tilewright.compiler.tiling.tiling import NestShape, TileChoice
+from tilewright.compiler.tiling.shape import NestShape
 
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
@@ -44,7 +45,6 @@ class NestJob:
     result: Whole | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
-    stored_from: str  # the memory that its result is computed into
 
     @property
     def cover(self) -> Cover:
@@ -61,8 +61,8 @@ def loop_strides(space: NestSpace, layout: Layout) -> dict[str, int]:
 def access_strides(access: Access, layout: Layout | DramLayout) -> dict[str, int]:
     """Stride of every loop that moves an access over batches, rows and columns."""
     strides: dict[str, int] = {}
-    for d, step in ((0, layout.batch_stride), (2, layout.row_stride), (3, layout.column_stride)):
-        for loop, by in access.index[d].terms:
+    for dimension, step in ((BATCH, layout.batch_stride), (ROW, layout.row_stride), (COLUMN, layout.column_stride)):
+        for loop, by in access.index[dimension].terms:
             strides[loop] = strides.get(loop, 0) + by * step
     return strides
 
@@ -71,8 +71,8 @@ def word_loop(
     step: Step, trip: int, loop: str, strides: Mapping[str, Mapping[str, int]], is_reduce: bool = False
 ) -> WordLoop:
     """A loop of a nest as one of its instruction, with each operand's stride."""
-    of = step.format
-    return WordLoop(trip, tuple(strides[operand.name].get(loop, 0) for operand in of.operands), is_reduce)
+    moves = tuple(strides[operand.name].get(loop, 0) for operand in step.format.operands)
+    return WordLoop(trip, moves, is_reduce)
 
 
 def cut(extent: int, size: int) -> list[range]:
@@ -89,6 +89,11 @@ def common(a: range, b: range) -> range:
 def at(index: Affine, starts: Mapping[str, int]) -> int:
     """An index where every loop has a value."""
     return index.constant + sum(by * starts[loop] for loop, by in index.terms)
+
+
+def pixel_at(access: Access, starts: Mapping[str, int]) -> tuple[int, int, int]:
+    """Batch, row and column of an access where every loop has a value."""
+    return at(access.index[BATCH], starts), at(access.index[ROW], starts), at(access.index[COLUMN], starts)
 
 
 def span(index: Affine, tile: Ranges) -> range:

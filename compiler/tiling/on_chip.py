@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
 
+from tilewright.compiler.nest.nest import BATCH, COLUMN, ROW
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import NestJob, Ranges, Whole, common, span
@@ -65,9 +66,9 @@ class OnChip:
         home = self._job.homes[access.tensor]
         if isinstance(home, Whole):
             return home.buffer, home.layout
-        batch, rows, columns = (span(access.index[d], tile) for d in (0, 2, 3))
-        inner_rows = common(rows, range(home.layout.shape[2]))
-        inner_columns = common(columns, range(home.layout.shape[3]))
+        batch, rows, columns = (span(access.index[d], tile) for d in (BATCH, ROW, COLUMN))
+        inner_rows = common(rows, range(home.layout.shape[ROW]))
+        inner_columns = common(columns, range(home.layout.shape[COLUMN]))
         is_inside = (inner_rows, inner_columns) == (rows, columns)
         key = (access.tensor, batch, blocks, rows, columns, None if is_inside else access.outside)
         for held, buffer, layout in self._tensors.values():  # another read may have brought it as well

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
+from tilewright.compiler.nest.nest import COLUMN, ROW, Access, Nest, NestProgram, index_range
 from tilewright.compiler.tiling.layout import Border, Layout, bordered_layout
 from tilewright.isa.machine.machine import Machine
 
@@ -40,9 +40,12 @@ def lives(program: NestProgram) -> dict[str, range]:
 
 def wanted_border(access: Access, nest: Nest, shape: Sequence[int]) -> Border:
     """How far outside a tensor's planes an access reaches."""
-    rows, columns = (index_range(nest, access, d) for d in (2, 3))
+    rows, columns = (index_range(nest, access, d) for d in (ROW, COLUMN))
     return Border(
-        max(0, -rows.start), max(0, rows.stop - shape[2]), max(0, -columns.start), max(0, columns.stop - shape[3])
+        max(0, -rows.start),
+        max(0, rows.stop - shape[ROW]),
+        max(0, -columns.start),
+        max(0, columns.stop - shape[COLUMN]),
     )
 
 

@@ -10,7 +10,7 @@ from tilewright.compiler.tile.program import TileOperation
 
 @dataclass
 class Stage:
-    """Operations of one part of a tile, by when they are wanted.
+    """Operations of one partial sum of a tile, by when they are wanted.
 
     `early` brings what the matrix product reads, `products` is the product itself; `late` brings what the other steps
     read, and `rest` is those steps and the stores.

@@ -79,7 +79,7 @@ def cut_weights(
     Each dimension of the access moves with one loop or with none; one may be a band, `summed - step · lane`, outside
     which the matrix is zero.
     """
-    matrix = _Matrix.of(values, access, trips, lane, summed, taps)
+    matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
     boxes, tiles = [], []
     for first in range(0, trips[lane], cols):
         channels = range(first, min(first + cols, trips[lane]))
@@ -114,7 +114,7 @@ class _Matrix:
     band: tuple[int, int] | None
 
     @staticmethod
-    def of(
+    def in_order(
         values: NDArray[Any], access: Access, trips: Mapping[str, int], lane: str, summed: str, taps: Sequence[str]
     ) -> _Matrix:
         loops = [lane, *taps, summed]

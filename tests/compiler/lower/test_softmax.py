@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.compiler.machines import without
 from tests.compiler.models import ModelBuilder, run_onnx
-from tests.compiler.nests import from_region
+from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
 from tests.compiler.tile.test_interpreter import run_binary
 from tilewright.compiler.errors import CompileError
@@ -24,9 +24,9 @@ from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import Options, compile_model, resume
+from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.interpreter import interpret_tiles
-from tilewright.compiler.tiling.lower_tiles import select, select_and_tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import Interval, Rounding

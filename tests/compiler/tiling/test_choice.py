@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.machines import machine
-from tests.compiler.nests import network_for
+from tests.compiler.nests import network_for, select_and_tile
 from tilewright.compiler.emission.allocate import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.tiling.lower_tiles import select_and_tile
-from tilewright.compiler.tiling.tiling import TilingOptions, longest_buffer
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.room import longest_buffer
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.memory import Memory, integer_element
 

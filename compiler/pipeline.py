@@ -19,13 +19,13 @@ from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.remedy import enough, larger_memory
 from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.plain_sums import sum_without_weights
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.text import parse_selection, print_selection
@@ -215,11 +215,6 @@ def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:
 # -- the passes --------------------------------------------------------------------------------------------------------
 
 
-def _select(nests: NestProgram, machine: Machine, options: Options) -> Selection:
-    nests = sum_columns(sum_without_weights(nests, machine), machine)
-    return select(separate_windows(nests, machine), machine)
-
-
 def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
     return schedule(tiles, machine.engines["load"].queue_depth if options.loads_ahead is None else options.loads_ahead)
 
@@ -268,9 +263,13 @@ PASSES = (
     Pass("import", lambda source, machine, options: import_onnx(source, options.shapes), print_graph, _read_graph),
     Pass("simplify", lambda graph, machine, options: simplify(graph), print_graph, _read_graph),
     Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
-    Pass("parts", lambda nests, machine, options: merge_parts(nests, machine), print_nests, _read_nests),
+    Pass("batches", lambda nests, machine, options: separate_batches(nests), print_nests, _read_nests),
+    Pass("copies", lambda nests, machine, options: remove_copies(nests, machine), print_nests, _read_nests),
     Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),
-    Pass("select", _select, print_selection, parse_selection),
+    Pass("plain-sums", lambda nests, machine, options: sum_without_weights(nests, machine), print_nests, _read_nests),
+    Pass("column-sums", lambda nests, machine, options: sum_columns(nests, machine), print_nests, _read_nests),
+    Pass("windows", lambda nests, machine, options: separate_windows(nests, machine), print_nests, _read_nests),
+    Pass("select", lambda nests, machine, options: select(nests, machine), print_selection, parse_selection),
     Pass("tile", lambda selection, machine, options: tile(selection, options.tiling), print_tiles, parse_tiles),
     Pass("schedule", _schedule, print_tiles, parse_tiles),
     Pass("allocate", _allocate, _print_addresses),

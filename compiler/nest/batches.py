@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.nest.nest import BATCH, Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.isa.language.statement import Op
 
 MOST_BATCHES = 64
@@ -29,16 +29,16 @@ def _next_to_separate(program: NestProgram) -> Buffer | None:
     """A buffer that can be taken apart; what is taken apart may make others so."""
     hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
     for buffer in program.buffers.values():
-        if buffer.name not in hosted and 1 < buffer.shape[0] <= MOST_BATCHES:
+        if buffer.name not in hosted and 1 < buffer.shape[BATCH] <= MOST_BATCHES:
             if _is_copied_apart(buffer, program.nests):
                 return buffer
     return None
 
 
 def _separated(program: NestProgram, buffer: Buffer) -> NestProgram:
-    nests = tuple(part for nest in program.nests for part in _taken_apart(nest, buffer))
-    buffers = {name: of for name, of in program.buffers.items() if name != buffer.name}
-    for batch in range(buffer.shape[0]):
+    nests = tuple(made for nest in program.nests for made in _taken_apart(nest, buffer))
+    buffers = {name: other for name, other in program.buffers.items() if name != buffer.name}
+    for batch in range(buffer.shape[BATCH]):
         name = _name(buffer, batch)
         buffers[name] = replace(buffer, name=name, shape=(1, *buffer.shape[1:]))
     return replace(program, nests=nests, buffers=buffers)
@@ -56,8 +56,9 @@ def _is_copied_apart(buffer: Buffer, nests: Sequence[Nest]) -> bool:
 
 def _is_copy_of_some(nest: Nest, buffer: Buffer) -> bool:
     """Whether a nest copies, and not from or to all batches."""
+    batches = buffer.shape[BATCH]
     return nest.expr.op is Op.SOURCE and all(
-        prod(loop.trip for loop in _batch_loops(nest, access)) < buffer.shape[0] for access in _accesses(nest, buffer)
+        prod(loop.trip for loop in _batch_loops(nest, access)) < batches for access in _accesses(nest, buffer)
     )
 
 
@@ -68,7 +69,7 @@ def _is_separable(nest: Nest, buffer: Buffer) -> bool:
 
 
 def _batch_loops(nest: Nest, access: Access) -> list[NestLoop]:
-    return [loop for loop in nest.loops if loop.name in {name for name, _ in access.index[0].terms}]
+    return [loop for loop in nest.loops if loop.name in {name for name, _ in access.index[BATCH].terms}]
 
 
 def _taken_apart(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
@@ -84,21 +85,19 @@ def _taken_apart(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
 def _at(nest: Nest, loop: str, index: int, count: int) -> Nest:
     """The nest where a loop has one index."""
 
-    def fixed(access: Access) -> Access:
-        return replace(access, index=tuple(
-            Affine(
-                tuple(term for term in of.terms if term[0] != loop),
-                of.constant + sum(by * index for name, by in of.terms if name == loop),
-            )
-            for of in access.index
-        ))  # fmt: skip
+    def fixed(affine: Affine) -> Affine:
+        terms = tuple(term for term in affine.terms if term[0] != loop)
+        return Affine(terms, affine.constant + sum(by * index for name, by in affine.terms if name == loop))
+
+    def moved(access: Access) -> Access:
+        return replace(access, index=tuple(map(fixed, access.index)))
 
     return replace(
         nest,
         name=f"{nest.name}.batch{index}",
-        loops=tuple(of for of in nest.loops if of.name != loop),
-        reads={name: fixed(read) for name, read in nest.reads.items()},
-        result=fixed(nest.result),
+        loops=tuple(other for other in nest.loops if other.name != loop),
+        reads={name: moved(read) for name, read in nest.reads.items()},
+        result=moved(nest.result),
         macs=nest.macs // count,
     )
 
@@ -107,7 +106,7 @@ def _of_batch(access: Access, buffer: Buffer) -> Access:
     """An access of one batch as one of that batch's own buffer."""
     if access.tensor != buffer.name:
         return access
-    return Access(_name(buffer, access.index[0].constant), (Affine(()), *access.index[1:]), access.outside)
+    return Access(_name(buffer, access.index[BATCH].constant), (Affine(()), *access.index[1:]), access.outside)
 
 
 def _accesses(nest: Nest, buffer: Buffer) -> list[Access]:

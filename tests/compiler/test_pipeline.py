@@ -89,8 +89,8 @@ def test_a_stage_that_has_no_way_back_is_named() -> None:
     with pytest.raises(CompileError) as refused:
         resume("waits", "", load_machine("tiny8"))
     assert str(refused.value) == (
-        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, parts, fuse, select, "
-        "tile, schedule"
+        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, batches, copies, "
+        "fuse, plain-sums, column-sums, windows, select, tile, schedule"
     )
 
 

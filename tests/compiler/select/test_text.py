@@ -58,7 +58,7 @@ def test_compilation_goes_on_from_the_text_to_the_same_bytes(name: str) -> None:
     assert to_bytes(resume("select", text_of(model, machine), machine)) == to_bytes(compile_model(model, machine))
 
 
-@pytest.mark.parametrize("after", ["fuse", "select"])
+@pytest.mark.parametrize("after", ["fuse", "plain-sums", "column-sums", "windows", "select"])
 def test_goes_on_with_corrections_of_a_product(after: str) -> None:
     machine = load_machine("base16")
     nests = print_nests(lower(product((1, 20, 40, 30), ("int8", 5, 7), False)[0], machine))

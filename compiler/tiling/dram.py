@@ -8,9 +8,9 @@ from dataclasses import replace
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.transfer import home_of
 from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.constants import pack_tensor
 from tilewright.compiler.tiling.job import InDram
 from tilewright.compiler.tiling.layout import DramLayout, WindowLayout
-from tilewright.compiler.tiling.weight_tiles import pack_tensor
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.program import Tensor

@@ -22,6 +22,7 @@ from tilewright.compiler.select.bindings import (
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
 from tilewright.compiler.tiling.dot import DotLowering
 from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, cut, loop_strides, pixel_at, word_loop
 from tilewright.compiler.tiling.layout import Layout, box_layout
@@ -29,7 +30,6 @@ from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
 from tilewright.compiler.tiling.shape import extents
 from tilewright.compiler.tiling.stage import Stage
-from tilewright.compiler.tiling.weight_tiles import pack_parameters
 from tilewright.isa.machine.encoding import Operand
 
 PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
@@ -233,23 +233,13 @@ class NestLowering:
         """The tables of a tile's lane blocks: one for all, or one for each."""
         access, blocks = self._nest.reads[read], self._blocks(tile)
         is_common = not any(index.terms for index in access.index)
-        wanted = range(1) if is_common else blocks
+        wanted, memory = range(1) if is_common else blocks, self._builder.machine.memories[operand.memory]
         buffer = self._chip.constant(
             f"{TABLE_SLOT}{read}", wanted, operand.memory, read, len(wanted) * operand.block,
-            lambda: self._table_words(access, operand, None if is_common else wanted), self._stage.late,
+            lambda: pack_tables(memory, self._channel_values(access), None if is_common else wanted),
+            self._stage.late,
         )  # fmt: skip
         return _View(buffer, tuple(range(0, len(wanted) * operand.block, operand.block)), {})
-
-    def _table_words(self, access: Access, operand: Operand, blocks: range | None) -> bytes:
-        """A word for each entry of the tables of some lane blocks, or of the one table that all lanes share."""
-        memory = self._builder.machine.memories[operand.memory]
-        entries = self._channel_values(access)  # [entries], or [C, entries]
-        if blocks is None:
-            rows = np.broadcast_to(entries, (1, memory.width, operand.block))
-        else:
-            channels = np.arange(blocks.start * memory.width, blocks.stop * memory.width)
-            rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), memory.width, operand.block)
-        return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{memory.element.bytes}").tobytes()
 
     def _parameter_words(self, name: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
         memory = self._builder.machine.memories[name]

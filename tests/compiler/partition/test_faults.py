@@ -54,8 +54,8 @@ def test_a_window_without_an_instruction_is_of_its_node_alone() -> None:
     found = faults_of(builder.build(), without(base16(), "max_pool"))
     assert set(found) == {"pool", "q9.quantize"}
     assert set(found.values()) == {
-        "pool (MaxPool) + q9.quantize (QuantizeLinear): no instruction of base16 computes `max_over(a)`; add one to the "
-        "machine's instructions"
+        "pool (MaxPool) + q9.quantize (QuantizeLinear): no instruction of base16 computes `max_over(a)`; add one to "
+        "the machine's instructions"
     }
 
 

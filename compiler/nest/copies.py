@@ -32,7 +32,7 @@ from tilewright.isa.machine.machine import Machine
 
 @dataclass(frozen=True)
 class _Region:
-    """Where a buffer lies in another: each index there as steps of the indices here, and the first."""
+    """Where a buffer lies in another: each index of the outer one is `first` and a step for each index of the inner."""
 
     buffer: str
     outer: str
@@ -40,16 +40,16 @@ class _Region:
     firsts: tuple[int, ...]
 
     def step(self, dimension: int) -> int:
-        """The step of a dimension that is the same in both; 0 if it is not."""
+        """The step along a dimension that is the same one in both buffers; 0 if it is not the same."""
         return self.steps[dimension].get(dimension, 0) if len(self.steps[dimension]) < 2 else 0
 
     @property
     def joins_rows(self) -> bool:
-        """Whether rows here follow each other in one row there."""
+        """Whether the rows of the inner buffer follow each other in one row of the outer."""
         return ROW in self.steps[COLUMN]
 
     def moved(self, access: Access, order: Sequence[str]) -> Access:
-        """An access of the buffer as one of the outer buffer; its terms are in the order of a nest's loops."""
+        """An access to the inner buffer as an access to the outer; `order` lists the nest's loops, outermost first."""
         if access.tensor != self.buffer:
             return access
         index = []
@@ -80,7 +80,7 @@ def remove_copies(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 class _Merger:
-    """The nests so far, and what decides whether a copy can go."""
+    """The nests so far, and the rules for which copies can go."""
 
     def __init__(self, program: NestProgram, machine: Machine) -> None:
         self.nests = list(program.nests)
@@ -90,7 +90,7 @@ class _Merger:
         self._vector = machine.lanes * vector_blocks(machine)
 
     def merge(self, region: _Region, position: int) -> None:
-        """Drop the copy at a position; every access of the buffer becomes one of its region of the outer buffer."""
+        """Drop the copy at a position; accesses to the inner buffer become accesses to its region of the outer."""
         del self.nests[position]
         for index, nest in enumerate(self.nests):
             if region.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
@@ -136,7 +136,7 @@ class _Merger:
         return _Region(inner.tensor, outer.tensor, tuple(steps), tuple(index.constant for index in outer.index))
 
     def _is_same_walk(self, steps: Sequence[Mapping[int, int]], shape: Sequence[int]) -> bool:
-        """Whether each dimension stays the same one; or rows follow each other, without room between them."""
+        """Whether each dimension stays the same one, or rows follow each other without gaps in one row."""
         if steps[COLUMN] in ({ROW: shape[COLUMN], COLUMN: 1}, {ROW: shape[COLUMN]}):
             steps = [*steps[:ROW], {ROW: 1}, {COLUMN: 1}]
         return all(set(moves) == {dimension} for dimension, moves in enumerate(steps))
@@ -160,7 +160,7 @@ class _Merger:
         )
 
     def _is_aligned(self, region: _Region, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
-        """Channels one by one, from a whole vector (a word is enough for a buffer that is only written) to its end."""
+        """Whether channels are consecutive, begin on a vector (on a word, if nobody reads them) and share no word."""
         first, step = region.firsts[CHANNEL], region.step(CHANNEL)
         end = first + inner.shape[CHANNEL]
         unit = self._vector if has_reader else self._lanes
@@ -171,7 +171,7 @@ class _Merger:
         return end == outer.shape[CHANNEL] or is_free or not is_written
 
     def _is_unwritten(self, region: _Region, channels: range) -> bool:
-        """Whether no nest writes any of some channels of the outer buffer."""
+        """Whether no nest writes these channels of the outer buffer."""
         return not any(
             set(channels).intersection(index_range(nest, nest.result, CHANNEL))
             for nest in self.nests
@@ -179,7 +179,7 @@ class _Merger:
         )
 
     def _sees_neighbours(self, region: _Region, nest: Nest, read: Access) -> bool:
-        """Whether a read goes beyond the buffer where the outer one has other elements."""
+        """Whether a read looks beyond the edge of the inner buffer, where the outer one holds other elements."""
         if read.outside is None:
             return False
         inner, outer = self._buffers[region.buffer].shape, self._buffers[region.outer].shape
@@ -191,7 +191,7 @@ class _Merger:
 
 
 def _leaves_out_pixels(nest: Nest, read: Access) -> bool:
-    """Whether a read skips pixels that are channels elsewhere in its nest: those of a matrix follow each other."""
+    """Whether a read skips pixels along a loop that walks over channels elsewhere: rows of a matrix are consecutive."""
     accesses = [access for access in (*nest.reads.values(), nest.result) if len(access.index) == len(read.index)]
     channels = {loop for access in accesses for loop, _ in access.index[CHANNEL].terms}
     return any(loop in channels and by != 1 for d in (ROW, COLUMN) for loop, by in read.index[d].terms)

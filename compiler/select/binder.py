@@ -1,4 +1,4 @@
-"""What of a nest's tensors and constants an operand can read: where they live, and whether the access has the form."""
+"""Which of a nest's reads an operand can be bound to: by the tensor's memory, and by the form of the access."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Step:
 
     @cached_property
     def is_dot(self) -> bool:
-        """Whether it takes vectors of channels and yields vectors of channels, not one word for another."""
+        """Whether it multiplies vectors of channels by a matrix; other steps compute one word from another."""
         return dot_product(self.format) is not None
 
     @cached_property
@@ -53,7 +53,7 @@ class Cover:
 
     @property
     def matrices(self) -> tuple[str, ...]:
-        """The reads of computed tensors as weight tiles."""
+        """The names of reads whose tensors are loaded as weight tiles."""
         return tuple(b.read for step in self.steps for b in step.inputs.values() if isinstance(b, ComputedMatrix))
 
     @property
@@ -63,7 +63,7 @@ class Cover:
 
     @property
     def fits_reduce_loops(self) -> bool:
-        """Whether the nest's reduce loops fit those of the instruction that runs them, without a second one."""
+        """Whether one instruction can hold all of the nest's reduce loops."""
         reducing = next(step.format for step in self.steps if step.reduces)
         trips = sorted((loop.trip for loop in self.nest.loops if loop.is_reduce and loop.trip > 1), reverse=True)
         longest = sorted((1 << loop.bits for loop in reducing.loops if loop.is_reduce), reverse=True)

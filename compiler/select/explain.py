@@ -25,7 +25,7 @@ def explain_failure(search: Search) -> str:
 
 
 def _is_of_computed(search: Search, total: Expr) -> bool:
-    """Whether a sum is of products of two tensors, neither of them weights."""
+    """Whether a sum multiplies two tensors, neither of them weights."""
     products = products_of(total.args[0])
     reads = [] if products is None else [search.nest.reads[arg.name] for arg in products.main.args]
     return bool(reads) and all(read.tensor in search.program.buffers for read in reads)
@@ -56,7 +56,7 @@ def _is_covered(search: Search, expr: Expr) -> bool:
 
 
 def _with_values_named(search: Search, expr: Expr) -> str:
-    """The expression, with the memory that a value would be in where instructions do compute it."""
+    """The expression, with every value that instructions can compute replaced by the name of its memory."""
 
     def rename(node: Expr) -> Expr:
         is_value = node is not expr and node.args and not loops_of(node, search.nest) & set(search.space.reduce)

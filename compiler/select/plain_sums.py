@@ -1,4 +1,4 @@
-"""Averages without the array: a product with an identity matrix is a sum over the taps, where an instruction sums.
+"""Averages without the array: a product by an identity matrix becomes a sum, where an instruction can sum.
 
 Example, a global average of 7×7: as a product each of the 49 taps loads a tile of weights into the array for one vector
 of the image; an instruction `y = sum(a)` streams 49 words. A machine without one has the product, with the same bits.
@@ -27,7 +27,7 @@ def sum_without_weights(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 def _with_plain_sum(nest: Nest, selector: Selector) -> Nest:
-    """The nest without its identity matrix; as it is without one, or where no instruction computes the sum."""
+    """The nest as a plain sum; unchanged if it has no identity matrix or no instruction computes the sum."""
     product = next((node for node in walk(nest.expr) if node.op is Op.SUM and node.args[0].op is Op.MUL), None)
     if product is None or any(factor.op is not Op.SOURCE for factor in product.args[0].args):
         return nest
@@ -42,7 +42,7 @@ def _with_plain_sum(nest: Nest, selector: Selector) -> Nest:
 
 
 def _without(nest: Nest, product: Expr, vector: Expr, weights: Expr, summed: str) -> Nest:
-    """The nest with a sum of the vector's own channels in place of its product by an identity matrix."""
+    """The nest with a plain sum of the vector in place of its product by an identity matrix."""
     access = nest.reads[vector.name]
     lane = nest.result.index[CHANNEL].terms[0][0]
     channels = Affine(((lane, 1),), access.index[CHANNEL].constant)

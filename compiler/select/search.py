@@ -28,7 +28,7 @@ MATCHES_TRIED = 64
 
 @dataclass(frozen=True)
 class Pattern:
-    """An instruction, and what is asked of its statement again and again."""
+    """An instruction, with the facts about its statement that the search needs often."""
 
     format: InstructionFormat
     dot: Expr | None  # the dot product in it
@@ -103,7 +103,7 @@ class Search:
     # -- operands ------------------------------------------------------------------------------------------------------
 
     def _bind(self, pattern: Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]) -> Best | None:
-        """A match with every operand bound to something that can be in its memory, and what it costs."""
+        """A match with its cost and every operand bound to something in its memory; None if one cannot be bound."""
         bound: dict[str, Binding | Best] = {}
         if pattern.dot is not None:
             product = self.binder.product(pattern.format, match)

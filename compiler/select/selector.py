@@ -66,7 +66,7 @@ class Selector:
 
 
 def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:
-    """Append a cover's steps, inputs first, those that several read once; returns the index of the last."""
+    """Append a cover's steps, inputs first and shared ones once; returns the index of the last."""
     if id(best) in placed:
         return placed[id(best)]
     inputs: dict[str, Binding] = {}
@@ -86,7 +86,7 @@ def _step(best: Best, inputs: Mapping[str, Binding]) -> Step:
 
 
 def _corrections(best: Best, inputs: Mapping[str, Binding]) -> tuple[Correction, ...]:
-    """The products with numbers that a sum of products adds to its product of two reads."""
+    """The products with numbers that a dot product must add to its product of two reads."""
     if best.pattern.dot is None:
         return ()
     products = products_of(best.expr.args[0])

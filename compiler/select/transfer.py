@@ -1,4 +1,4 @@
-"""What moves words between DRAM and the on-chip memories, found by form: a statement that is its one operand."""
+"""The instructions that move words between DRAM and on-chip memories: those whose statement is their one operand."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ REPEATABLE = frozenset({Op.MAX_OVER, Op.MIN_OVER})
 
 
 def separate_windows(program: NestProgram, machine: Machine) -> NestProgram:
-    """The same program with every window that its instruction cannot hold in two steps; others are as they were."""
+    """The same program, with two nests for each window that its instruction cannot hold."""
     selector = Selector(machine, program)
     nests: list[Nest] = []
     buffers = dict(program.buffers)
@@ -80,7 +80,7 @@ def _along_rows(nest: Nest, read: str, rows: str, columns: str, buffers: dict[st
 
 
 def _down_columns(nest: Nest, read: str, columns: str, between: Buffer) -> Nest:
-    """The rest of the nest: the reduction over the rows of each window, and what follows it."""
+    """The rest of the nest: the reduction over the rows of each window, and all that follows it."""
     access = nest.reads[read]
     _, lane, _, column = (loop or NO_LOOP for loop in walking_loops(nest.result))
     index = (access.index[BATCH], _only(lane), access.index[ROW], _only(column))

@@ -20,7 +20,7 @@ WEIGHTS = "weights"
 
 @dataclass
 class TileBuilder:
-    """What grows while nests are lowered. Operations go to `sink`, which the caller changes as it needs."""
+    """The parts of a tile program while nests are lowered. Operations go to `sink`; the caller may exchange it."""
 
     machine: Machine
     transfers: Transfers
@@ -35,7 +35,7 @@ class TileBuilder:
         self.packer = LoopPacker(self.machine)
 
     def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
-        """A new buffer; its name is `name`, or that with a number if it is taken."""
+        """A new buffer called `name`, with a number behind it if the name is taken."""
         fresh = name
         while fresh in self.buffers:
             self._copies[name] = self._copies.get(name, 0) + 1
@@ -44,7 +44,7 @@ class TileBuilder:
         return fresh
 
     def constant(self, name: str, content: bytes) -> str:
-        """A buffer in the weights region that holds `content`, after everything that is there already."""
+        """A buffer in the weights region that holds `content`; it lies behind all that were made before."""
         burst = BURST_BEATS * self.machine.dram.bus_bytes
         self.weights += bytes(-len(self.weights) % burst)
         fresh = self.buffer(name, WEIGHTS, len(content), offset=len(self.weights))
@@ -81,7 +81,7 @@ class TileBuilder:
     def load_words(
         self, dram: str, byte: int, chip: str, word: int, loops: Sequence[tuple[int, int, int]]
     ) -> None:  # fmt: skip
-        """Load from a byte of DRAM on to a word on chip, over loops of (trip, byte stride, word stride)."""
+        """Load from a byte of DRAM into a word on chip, over loops of (trip, byte stride, word stride)."""
         load = self.transfers.load(self.buffers[chip].place)
         nest = [WordLoop(trip, _dma_strides(load, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
         self.operation(load, _dma_bases(load, dram, byte, chip, word), nest)
@@ -134,7 +134,7 @@ class TileBuilder:
             self.fill_words(fill, chip, run.first * layout.group, loops)
 
     def fill_missing_blocks(self, fill: Fill, chip: str, layout: Layout, rows: range, columns: range) -> None:
-        """Write a value to the words of the last group that no lane block of the tensor takes."""
+        """Write a value to the words of the last group that no lane block of the tensor uses."""
         missing = layout.groups * layout.group - layout.blocks
         if not missing or not rows or not columns:
             return

@@ -41,7 +41,7 @@ IN_GROUP = "in group"
 
 @dataclass(frozen=True)
 class _View:
-    """What an operand reads or writes in a tile: word offsets of each lane block, and strides of the nest's loops."""
+    """The words that an operand reads or writes in a tile: an offset for each lane block, a stride for each loop."""
 
     buffer: str
     offsets: tuple[int, ...]
@@ -49,7 +49,7 @@ class _View:
 
 
 class NestLowering:
-    """Lowers one nest; keeps the last tile of everything it loads, so that a tile in use is not loaded again."""
+    """Lowers one nest. It remembers the last tile of everything that it loads, so as not to load it twice."""
 
     def __init__(self, job: NestJob, program: NestProgram, builder: TileBuilder) -> None:
         self._job = job
@@ -190,7 +190,7 @@ class NestLowering:
         return _View(buffer, (layout.address(batch, shift, row, column),), strides)
 
     def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> _View:
-        """A tile that is laid out by the nest's own loops, of all lane blocks or of one that serves them all."""
+        """A tile of results, laid out along the nest's loops: all lane blocks, or one that serves them all."""
         space = self._space
         batch, row, column = (tile[loop].start for loop in space.points)
         blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._blocks(tile))))
@@ -259,7 +259,7 @@ class NestLowering:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def _store_result(self, tile: Ranges, buffers: Mapping[int, tuple[str, Layout]]) -> None:
-        """Save the tile's result where DRAM wants it, from the tile or from the whole tensor on chip."""
+        """Store the tile's result in DRAM, from the tile or from the whole tensor on chip."""
         target, space, access = self._job.result_in_dram, self._space, self._nest.result
         if target is None:
             return
@@ -283,7 +283,7 @@ class NestLowering:
         return self._destination_view(last, self._job.cover.steps[last], True, tile, {})
 
     def _tile_layout(self, tile: Ranges, units: range, step: Step) -> Layout:
-        """A tile of results, by the nest's own loops."""
+        """The layout of a tile of results; it follows the nest's loops."""
         space, unit = self._space, self._job.shape.unit
         if step.is_uniform and step is not self._job.cover.steps[-1]:
             return box_layout(1, tile[space.batch], range(1), tile[space.row], tile[space.column])

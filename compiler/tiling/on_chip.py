@@ -1,4 +1,4 @@
-"""What a nest has on chip: the last tile of everything that it loads, so that a tile in use is not loaded again."""
+"""What a nest has on chip: the last tile of everything that it loads, so that none is loaded twice in a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.compiler.tiling.layout import Layout, box_layout, outside_runs
 
 
 class OnChip:
-    """Buffers by what they are for; a slot that gets another content lets go of the one before.
+    """Buffers by slot, that is by what they are for; new content of a slot replaces the buffer before.
 
     `loads` takes the operations that bring what is not there yet.
     """
@@ -30,7 +30,7 @@ class OnChip:
         self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
         loads: list[TileOperation], alignment: int = 1,
     ) -> str:  # fmt: skip
-        """The buffer with the constant words of a key."""
+        """The buffer that holds the constant words of a key; they are loaded if it does not yet."""
 
         def load() -> str:
             constant = (slot, key)
@@ -43,7 +43,7 @@ class OnChip:
         return self.words(slot, key, load, loads)
 
     def words(self, slot: str, key: Hashable, load: Callable[[], str], loads: list[TileOperation]) -> str:
-        """The buffer with the words of a key, which `load` makes and fills."""
+        """The buffer that holds the words of a key; `load` makes and fills it if there is none."""
         if slot not in self._words or self._words[slot][0] != key:
             self._builder.sink = loads
             self._words[slot] = (key, load())

@@ -1,8 +1,9 @@
-"""From loops of any number and length to instructions: loops are merged, matched with an instruction's loops, and what
-does not fit its fields becomes several instructions.
+"""Turns loops of any number and length into instructions.
 
-Example, an instruction with loops i j k of 10 bits: loops of 3, 40 and 50 with strides (2000, 50, 1) for every operand
-become one instruction of two loops, 3 and 2000 = 2 · 1000, so three.
+Loops are merged and matched with an instruction's loops; what does not fit its fields becomes several instructions.
+Example, an instruction with loops i j k of 10 bits: loops of 3, 40 and 50 whose strides are (2000, 50, 1) for every
+operand walk in even steps and merge into one of 6000. That is too long for 10 bits, so the instruction runs two: 6 and
+1000.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _difference(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _simplify(loops: tuple[WordLoop, ...]) -> tuple[WordLoop, ...]:
-    """Without loops of one iteration, and with every two loops merged that together walk in even steps."""
+    """The loops without those of one iteration; two that together walk in even steps become one."""
     left = [loop for loop in loops if loop.trip > 1]
     merged = True
     while merged:
@@ -180,7 +181,7 @@ def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[Word
 
 
 def _unroll(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
-    """One instruction for each iteration of the shortest loop; of results rather than of sums."""
+    """One instruction for each iteration of the shortest loop, a loop over results if possible."""
     candidates = [p for p, loop in enumerate(loops) if format.has_accumulate or not loop.is_reduce]
     if not candidates:
         trips = " × ".join(str(loop.trip) for loop in loops)
@@ -201,7 +202,7 @@ def _moved(packed: Packed, loop: WordLoop, index: int, is_later: bool) -> Packed
 
 
 def _assign(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> dict[str, int] | None:
-    """Trip and stride fields, each loop on a loop of the instruction that may run it, in order if possible."""
+    """Trip and stride fields that give each loop to one of the instruction's, in order if possible; None if none do."""
     for keeps_order in (True, False):
         chosen = _choose(format, loops, len(format.loops), frozenset(), keeps_order)
         if chosen is not None:
@@ -226,7 +227,7 @@ def _choose(
 
 
 def _may_run(format: InstructionFormat, target: Loop, loop: WordLoop) -> bool:
-    """Whether every operand that moves over `loop` strides over the instruction's loop, far enough."""
+    """Whether the instruction's loop `target` can run `loop`: every operand that moves has a stride, wide enough."""
     if target.is_reduce != loop.is_reduce:
         return False
     for operand, stride in zip(format.operands, loop.strides, strict=True):

@@ -48,7 +48,7 @@ def memory_read(cover: Cover, otherwise: str) -> str:
 
 
 class _Planner:
-    """What all decisions for one program are made from."""
+    """Makes the decisions for one program."""
 
     def __init__(self, selection: Selection, options: TilingOptions) -> None:
         self._machine = selection.machine
@@ -92,7 +92,7 @@ class _Planner:
         return home_of(self._transfers, self._nests, tensor)
 
     def _what_may_stay(self, residency: Residency) -> Residency:
-        """Without tensors that no stretch of their memory can hold in one piece, and those of other memories.
+        """The residency without tensors that are too long for any piece of their memory, or live in another one.
 
         A matrix that the array reads is loaded from DRAM as weight tiles.
         """

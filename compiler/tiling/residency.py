@@ -71,7 +71,7 @@ def everything_on_chip(program: NestProgram, machine: Machine, group: int) -> Re
 
 
 def evict_largest(residency: Residency, position: int, live: Mapping[str, range]) -> Residency | None:
-    """Without the largest tensor that is on chip during a nest; None if there is none."""
+    """The residency without the largest tensor that is on chip during a nest; None if there is none."""
     there = [name for name in residency.layouts if position in live[name]]
     if not there:
         return None

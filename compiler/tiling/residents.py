@@ -1,4 +1,4 @@
-"""The tensors that stay on chip, as they come into being: their buffers, and what their padding holds."""
+"""The tensors that stay on chip: their buffers, and what their padding holds as the program goes on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Residents:
         return held
 
     def set_border(self, tensor: str, position: int) -> None:
-        """Fill a tensor's padding with what its next reader, from a nest on, that looks there wants to see."""
+        """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
         for nest in self._nests.nests[position:]:
             for access in nest.reads.values():
                 if access.tensor == tensor and access.outside is not None and self._reaches_out(nest, tensor):
@@ -70,7 +70,7 @@ class Residents:
         self._fill_border(self._nests.nests[position], tensor, 0)
 
     def prepare_borders(self, nest: Nest, homes: Mapping[str, Whole | InDram]) -> None:
-        """Fill paddings anew that hold what another reader wanted."""
+        """Refill the padding of tensors where it still holds the value for another reader."""
         for access in nest.reads.values():
             if not isinstance(homes.get(access.tensor), Whole) or access.outside is None:
                 continue

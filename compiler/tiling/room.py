@@ -37,7 +37,7 @@ def longest_buffer(memory: Memory, alignment: int) -> int:
 
 
 def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:
-    """What the candidate that lacks the fewest bytes lacks. What no candidate can do without is named first."""
+    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first."""
     most = {name: room[name].most for name in words}
     lacking = {name: np.maximum(needed - most[name], 0) for name, needed in words.items()}
     total = sum(lack * machine.memories[name].word_bytes for name, lack in lacking.items())
@@ -57,7 +57,7 @@ def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], word
 
 
 def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
-    """The least depth in equal banks with which a tile finds so many words, beside what is there already."""
+    """The least depth, in equal banks, that leaves a tile `wanted` words besides what is there already."""
     lacking = max(0, wanted - room.free, wanted - memory.depth)
     depth = memory.depth + -(-lacking // memory.banks) * memory.banks
     while (

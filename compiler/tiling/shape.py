@@ -42,7 +42,7 @@ class NestShape:
 
 
 def extents(shape: NestShape) -> dict[str, int]:
-    """How far each loop goes, in the tiler's counts; loops that are never cut are included."""
+    """How far each loop goes, counted as tiles are: units, vectors, or iterations."""
     space = shape.cover.space
     extent = dict(space.trips)
     extent[space.lane] = -(-space.trips[space.lane] // (shape.unit * shape.lanes))
@@ -58,7 +58,7 @@ def extents(shape: NestShape) -> dict[str, int]:
 
 
 def reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
-    """Of one partial sum of a tile: the vectors of summed channels that it reads, and its weight tiles."""
+    """How many vectors of summed channels, and how many weight tiles, one partial sum of a tile reads."""
     assert shape.weights is not None
     units = sizes[shape.cover.space.lane]
     counts, positions = np.unique(units, return_inverse=True)
@@ -80,7 +80,7 @@ def all_weight_tiles(shape: NestShape) -> int:
 
 
 def is_brought_already(shape: NestShape, index: int, operand: Operand) -> bool:
-    """Whether an earlier step of a nest across lanes reads the words of an operand as well."""
+    """Whether an earlier step of a nest across lanes has brought the words of an operand already."""
     steps = shape.cover.steps
     is_across, bound = operand.name in steps[index].across, steps[index].inputs[operand.name]
     if shape.cover.space.across == NO_LOOP:
@@ -123,7 +123,7 @@ def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes
 
 
 def in_groups(blocks: Sizes, group: int) -> Sizes:
-    """Lane blocks, with the unused ones of the last group."""
+    """A number of lane blocks rounded up to whole groups."""
     return -(-blocks // group) * group
 
 

@@ -23,7 +23,7 @@ class Stage:
 
 
 def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Stages side by side: a product's data comes during the product before it, whose other steps follow during it.
+    """Stages overlapped: while one product runs, the next one's data comes and the last one's other steps run.
 
     Each engine still sees its operations tile by tile. At any time at most two stages' buffers of a kind are alive.
     """
@@ -40,6 +40,6 @@ def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
 
 
 def one_by_one(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Every stage whole before the next, for tiles of which only one fits."""
+    """One stage after the other, where only one tile fits."""
     for stage in stages:
         yield from (*stage.early, *stage.products, *stage.late, *stage.rest)

@@ -60,7 +60,7 @@ class _Lowering:
         )  # fmt: skip
 
     def _nest_stages(self, position: int) -> Iterator[Stage]:
-        """The stages of a nest; the first also brings what all tiles share."""
+        """The stages of a nest; the first one also brings the tensors that stay on chip."""
         self._builder.layer = position
         first, following = Stage(), Stage()
         self._builder.sink = first.early
@@ -72,7 +72,7 @@ class _Lowering:
         yield from stages
 
     def _job(self, position: int, following: Stage) -> NestJob:
-        """A nest with all its tensors in place; `following` takes loads that the first tile need not wait for."""
+        """A nest with all its tensors placed; `following` takes loads that the first tile need not wait for."""
         nest, cover = self._nests.nests[position], self._covers[position]
         shape, choice = self._plan.shapes[position], self._plan.choices[position]
         homes: dict[str, Whole | InDram] = {}
@@ -125,6 +125,6 @@ class _Lowering:
 
 
 def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:
-    """How many rows of a tensor, from its first, a nest's first tile reads; at least 1."""
+    """How many rows from the top of a tensor a nest's first tile reaches; at least 1."""
     index = access.index[ROW]
     return max(1, index.constant + 1 + sum(max(0, by * (choice.sizes[loop] - 1)) for loop, by in index.terms))

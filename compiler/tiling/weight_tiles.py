@@ -95,7 +95,7 @@ def cut_weights(
 
 
 def computed_tiles(trips: Mapping[str, int], lane: str, summed: str, rows: int, cols: int) -> WeightTiles:
-    """The tiles of a matrix that is computed: all of them, with nothing known of what they hold."""
+    """The tiles of a computed matrix: all of them, for nothing is known of their values."""
     units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
     return WeightTiles(summed, (), rows, ((range(blocks),),) * units)
 

@@ -17,9 +17,10 @@ from tests.compiler.nests import network_for
 from tests.compiler.simplify.test_computed_products import attention_model
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.text import print_nests
+from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import compile_model, resume
 from tilewright.compiler.select.bindings import Binding, Idle
+from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.isa.binary.elf import to_bytes
 from tilewright.isa.files.loader import load_machine
@@ -44,12 +45,13 @@ def text_of(model: onnx.ModelProto, machine: Machine) -> str:
 @pytest.mark.parametrize("name", MODELS)
 def test_print_and_parse_undo_each_other(name: str) -> None:
     model, machine = MODELS[name][0], load_machine(MODELS[name][1])
-    text = text_of(model, machine)
-    selection = parse_selection(text, machine)
-    assert print_selection(selection) == text
-    again = parse_selection(print_selection(selection), machine)
+    dumped: dict[str, str] = {}
+    compile_model(model, machine, dump=dumped.__setitem__)
+    selection = select(parse_nests(dumped["windows"]), machine)
+    again = parse_selection(dumped["select"], machine)
     assert again.covers == selection.covers
-    assert again.program.nests == selection.program.nests
+    assert print_nests(again.program) == dumped["windows"]
+    assert print_selection(again) == print_selection(selection) == dumped["select"]
 
 
 @pytest.mark.parametrize("name", MODELS)

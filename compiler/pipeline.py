@@ -19,16 +19,22 @@ from tilewright.compiler.graph.text import parse_graph, print_graph
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.remedy import enough, larger_memory
+from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.text import parse_selection, print_selection
+from tilewright.compiler.select.windows import separate_windows
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tile.text import parse_tiles, print_tiles
-from tilewright.compiler.tiling.lower_tiles import select, tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
@@ -254,9 +260,13 @@ PASSES = (
     Pass("import", lambda source, machine, options: import_onnx(source, options.shapes), print_graph, _read_graph),
     Pass("simplify", lambda graph, machine, options: simplify(graph), print_graph, _read_graph),
     Pass("lower", lambda graph, machine, options: lower(graph, machine), print_nests, _read_nests),
-    Pass("parts", lambda nests, machine, options: merge_parts(nests, machine), print_nests, _read_nests),
+    Pass("batches", lambda nests, machine, options: separate_batches(nests), print_nests, _read_nests),
+    Pass("copies", lambda nests, machine, options: remove_copies(nests, machine), print_nests, _read_nests),
     Pass("fuse", lambda nests, machine, options: fuse(nests), print_nests, _read_nests),
-    Pass("select", lambda nests, machine, options: select(nests, machine), str),
+    Pass("plain-sums", lambda nests, machine, options: sum_without_weights(nests, machine), print_nests, _read_nests),
+    Pass("column-sums", lambda nests, machine, options: sum_columns(nests, machine), print_nests, _read_nests),
+    Pass("windows", lambda nests, machine, options: separate_windows(nests, machine), print_nests, _read_nests),
+    Pass("select", lambda nests, machine, options: select(nests, machine), print_selection, parse_selection),
     Pass("tile", lambda selection, machine, options: tile(selection, options.tiling), print_tiles, parse_tiles),
     Pass("schedule", _schedule, print_tiles, parse_tiles),
     Pass("allocate", _allocate, _print_addresses),

@@ -13,7 +13,7 @@ import onnx
 
 from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
-from tilewright.host_segments import first_line, parse_host_model
+from tilewright.host_segments import parse_host_model
 
 OLDEST_OPSET = 13
 """Models are given to ONNX Runtime in the oldest opset that means the same, but in none older than this."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import onnx
 from google.protobuf.message import DecodeError, Message
 
+from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
 from tilewright.isa.check.finding import Finding, FindingCode
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Segment
@@ -153,9 +154,3 @@ def _own_faults(segment: Segment, reads: Types, makes: Types) -> Iterator[str]:
         onnx.checker.check_model(model)
     except Exception as error:  # the checker raises errors of its own, and others for texts that are not UTF-8
         yield f"is not a valid ONNX model: {first_line(error)}"
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text that has something in it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

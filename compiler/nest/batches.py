@@ -1,4 +1,4 @@
-"""Buffers whose batches are copied one by one, and what computes with them, taken apart into one for each batch.
+"""Splits buffers whose batches are copied one by one, and the nests that use them: one of each for every batch.
 
 Level 2 to level 2, so that `compiler.nest.copies` may let the copies go. Example, the queries of 4 heads: copied from 4
 ranges of the channels of a convolution's result to the 4 batches of a buffer, which a product for all heads reads. With
@@ -11,41 +11,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from tilewright.compiler.graph.graph import BATCH
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.isa.language.operations import Op
 
 MOST_BATCHES = 64
-"""Of a buffer that is taken apart: a nest for each is more to store and to start."""
+"""A buffer with more batches is not split: every batch costs a nest to store and to start."""
 
 
 def separate_batches(program: NestProgram) -> NestProgram:
-    """The program with such buffers taken apart; it computes the same."""
+    """The program with such buffers split into one for each batch; it computes the same."""
     while (buffer := _next_to_separate(program)) is not None:
-        program = _separated(program, buffer)
+        program = _with_split(program, buffer)
     return program
 
 
 def _next_to_separate(program: NestProgram) -> Buffer | None:
-    """A buffer that can be taken apart; what is taken apart may make others so."""
+    """A buffer that can be split, if there is one; splitting it may make others possible."""
     hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
     for buffer in program.buffers.values():
-        if buffer.name not in hosted and 1 < buffer.shape[0] <= MOST_BATCHES:
-            if _is_copied_apart(buffer, program.nests):
+        if buffer.name not in hosted and 1 < buffer.shape[BATCH] <= MOST_BATCHES:
+            if _is_worth_splitting(buffer, program.nests):
                 return buffer
     return None
 
 
-def _separated(program: NestProgram, buffer: Buffer) -> NestProgram:
-    nests = tuple(part for nest in program.nests for part in _taken_apart(nest, buffer))
-    buffers = {name: of for name, of in program.buffers.items() if name != buffer.name}
-    for batch in range(buffer.shape[0]):
+def _with_split(program: NestProgram, buffer: Buffer) -> NestProgram:
+    nests = tuple(made for nest in program.nests for made in _split(nest, buffer))
+    buffers = {name: other for name, other in program.buffers.items() if name != buffer.name}
+    for batch in range(buffer.shape[BATCH]):
         name = _name(buffer, batch)
         buffers[name] = replace(buffer, name=name, shape=(1, *buffer.shape[1:]))
     return replace(program, nests=nests, buffers=buffers)
 
 
-def _is_copied_apart(buffer: Buffer, nests: Sequence[Nest]) -> bool:
-    """Whether only copies of single batches write a buffer, or read it, and what else accesses it can be split."""
+def _is_worth_splitting(buffer: Buffer, nests: Sequence[Nest]) -> bool:
+    """Whether all writers or all readers of a buffer copy some of its batches, and all nests that use it can split."""
     writers = [nest for nest in nests if nest.result.tensor == buffer.name]
     readers = [nest for nest in nests if any(read.tensor == buffer.name for read in nest.reads.values())]
     for copies, others in ((writers, readers), (readers, writers)):
@@ -55,24 +56,25 @@ def _is_copied_apart(buffer: Buffer, nests: Sequence[Nest]) -> bool:
 
 
 def _is_copy_of_some(nest: Nest, buffer: Buffer) -> bool:
-    """Whether a nest copies, and not from or to all batches."""
+    """Whether a nest is a copy that touches some batches of a buffer but not all."""
+    batches = buffer.shape[BATCH]
     return nest.expr.op is Op.SOURCE and all(
-        prod(loop.trip for loop in _batch_loops(nest, access)) < buffer.shape[0] for access in _accesses(nest, buffer)
+        prod(loop.trip for loop in _batch_loops(nest, access)) < batches for access in _accesses(nest, buffer)
     )
 
 
 def _is_separable(nest: Nest, buffer: Buffer) -> bool:
-    """Whether at most one loop walks along the buffer's batches, and sums nothing."""
+    """Whether at most one loop walks along the buffer's batches, and it is no reduce loop."""
     loops = [loop for access in _accesses(nest, buffer) for loop in _batch_loops(nest, access)]
     return len(set(loops)) <= 1 and not any(loop.is_reduce for loop in loops)
 
 
 def _batch_loops(nest: Nest, access: Access) -> list[NestLoop]:
-    return [loop for loop in nest.loops if loop.name in {name for name, _ in access.index[0].terms}]
+    return [loop for loop in nest.loops if loop.name in {name for name, _ in access.index[BATCH].terms}]
 
 
-def _taken_apart(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
-    """A nest for each index of the loop that walks along a buffer's batches; each accesses one batch's own buffer."""
+def _split(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
+    """One nest for each iteration of the loop over a buffer's batches; each uses the buffer of its own batch."""
     loop = next((loop for access in _accesses(nest, buffer) for loop in _batch_loops(nest, access)), None)
     count = 1 if loop is None else loop.trip
     for index in range(count):
@@ -82,32 +84,30 @@ def _taken_apart(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
 
 
 def _at(nest: Nest, loop: str, index: int, count: int) -> Nest:
-    """The nest where a loop has one index."""
+    """One iteration of a loop, as a nest without that loop."""
 
-    def fixed(access: Access) -> Access:
-        return replace(access, index=tuple(
-            Affine(
-                tuple(term for term in of.terms if term[0] != loop),
-                of.constant + sum(by * index for name, by in of.terms if name == loop),
-            )
-            for of in access.index
-        ))  # fmt: skip
+    def fixed(affine: Affine) -> Affine:
+        terms = tuple(term for term in affine.terms if term[0] != loop)
+        return Affine(terms, affine.constant + sum(by * index for name, by in affine.terms if name == loop))
+
+    def moved(access: Access) -> Access:
+        return replace(access, index=tuple(map(fixed, access.index)))
 
     return replace(
         nest,
         name=f"{nest.name}.batch{index}",
-        loops=tuple(of for of in nest.loops if of.name != loop),
-        reads={name: fixed(read) for name, read in nest.reads.items()},
-        result=fixed(nest.result),
+        loops=tuple(other for other in nest.loops if other.name != loop),
+        reads={name: moved(read) for name, read in nest.reads.items()},
+        result=moved(nest.result),
         macs=nest.macs // count,
     )
 
 
 def _of_batch(access: Access, buffer: Buffer) -> Access:
-    """An access of one batch as one of that batch's own buffer."""
+    """An access to one batch of a buffer, as an access to the buffer of that batch."""
     if access.tensor != buffer.name:
         return access
-    return Access(_name(buffer, access.index[0].constant), (Affine(()), *access.index[1:]), access.outside)
+    return Access(_name(buffer, access.index[BATCH].constant), (Affine(()), *access.index[1:]), access.outside)
 
 
 def _accesses(nest: Nest, buffer: Buffer) -> list[Access]:

@@ -1,11 +1,11 @@
-"""Copies that need not happen: a buffer that is copied to a part of another, or from a part, becomes that part.
+"""Copies that need not happen: a buffer that is copied into a region of another, or out of one, becomes that region.
 
 Level 2 to level 2. Concatenation and slicing are copies at first. Example, two results of 32 channels that are
 concatenated: the copies `z[n, o, y, x] = a[n, o, y, x]` and `z[n, o + 32, y, x] = b[n, o, y, x]` go, whoever wrote a
 or b writes to z from channel 0 or 32 on, and whoever read them reads there.
 
-What stays a copy: buffers of the host, channels that do not begin on a vector of the machine, and buffers that a reader
-looks beyond the edges of, where it would see neighbours in place of padding.
+What stays a copy: buffers of the host, channels that do not begin on a vector of the machine, and buffers with a reader
+that looks beyond their edges, where it would see neighbours in place of padding.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram, index_range
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
-ROW, COLUMN = 2, 3
-"""Dimensions of a buffer."""
-
 
 @dataclass(frozen=True)
-class _Part:
-    """Where a buffer lies in another: each index there as steps of the indices here, and the first."""
+class _Region:
+    """Where a buffer lies in another: each index of the outer one is `first` and a step for each index of the inner."""
 
     buffer: str
     outer: str
@@ -33,16 +30,16 @@ class _Part:
     firsts: tuple[int, ...]
 
     def step(self, dimension: int) -> int:
-        """The step of a dimension that is the same in both; 0 if it is not."""
+        """The step along a dimension that is the same one in both buffers; 0 if it is not the same."""
         return self.steps[dimension].get(dimension, 0) if len(self.steps[dimension]) < 2 else 0
 
     @property
     def joins_rows(self) -> bool:
-        """Whether rows here follow each other in one row there."""
+        """Whether the rows of the inner buffer follow each other in one row of the outer."""
         return ROW in self.steps[COLUMN]
 
     def moved(self, access: Access, order: Sequence[str]) -> Access:
-        """An access of the buffer as one of the outer buffer; its terms are in the order of a nest's loops."""
+        """An access to the inner buffer as an access to the outer; `order` lists the nest's loops, outermost first."""
         if access.tensor != self.buffer:
             return access
         index = []
@@ -56,17 +53,16 @@ class _Part:
         return replace(access, tensor=self.outer, index=tuple(index))
 
 
-def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
+def remove_copies(program: NestProgram, machine: Machine) -> NestProgram:
     """The program without the copies that are only a matter of addresses; it computes the same."""
-    program = separate_batches(program)
     merger = _Merger(program, machine)
     position = 0
     while position < len(merger.nests):
-        part = merger.part(merger.nests[position])
-        if part is None:
+        region = merger.region(merger.nests[position])
+        if region is None:
             position += 1
         else:
-            merger.merge(part, position)
+            merger.merge(region, position)
     live = {access.tensor for nest in merger.nests for access in (*nest.reads.values(), nest.result)}
     live |= merger.hosted
     buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
@@ -74,7 +70,7 @@ def merge_parts(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 class _Merger:
-    """The nests so far, and what decides whether a copy can go."""
+    """The nests so far, and the rules for which copies can go."""
 
     def __init__(self, program: NestProgram, machine: Machine) -> None:
         self.nests = list(program.nests)
@@ -83,30 +79,30 @@ class _Merger:
         self._lanes = machine.lanes
         self._vector = machine.lanes * vector_blocks(machine)
 
-    def merge(self, part: _Part, position: int) -> None:
-        """Drop the copy at a position; every access of the buffer becomes one of its part of the outer buffer."""
+    def merge(self, region: _Region, position: int) -> None:
+        """Drop the copy at a position; accesses to the inner buffer become accesses to its region of the outer."""
         del self.nests[position]
         for index, nest in enumerate(self.nests):
-            if part.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
+            if region.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
                 order = [loop.name for loop in nest.loops]
-                reads = {name: part.moved(read, order) for name, read in nest.reads.items()}
-                self.nests[index] = replace(nest, reads=reads, result=part.moved(nest.result, order))
+                reads = {name: region.moved(read, order) for name, read in nest.reads.items()}
+                self.nests[index] = replace(nest, reads=reads, result=region.moved(nest.result, order))
 
-    def part(self, copy: Nest) -> _Part | None:
-        """What a nest copies from or to as a part of the other, if it is a copy that can go."""
+    def region(self, copy: Nest) -> _Region | None:
+        """Where one of a copy's buffers lies in the other, if the nest is a copy that can go."""
         if copy.expr.op is not Op.SOURCE or any(loop.is_reduce for loop in copy.loops):
             return None
         source = copy.reads[copy.expr.name]
         if source.tensor not in self._buffers or source.outside is not None:
             return None
         for inner, outer in ((source, copy.result), (copy.result, source)):
-            part = self._placed(inner, outer, copy)
-            if part is not None and self._is_possible(part, is_written=inner is source):
-                return part
+            region = self._placed(inner, outer, copy)
+            if region is not None and self._is_possible(region, is_written=inner is source):
+                return region
         return None
 
-    def _placed(self, inner: Access, outer: Access, copy: Nest) -> _Part | None:
-        """The inner access's buffer as a part of the outer's; None unless the copy moves all of it."""
+    def _placed(self, inner: Access, outer: Access, copy: Nest) -> _Region | None:
+        """The inner access's buffer as a region of the outer's; None unless the copy moves all of it."""
         trips = {loop.name: loop.trip for loop in copy.loops}
         shape = self._buffers[inner.tensor].shape
         dimension_of: dict[str, int] = {}
@@ -127,65 +123,67 @@ class _Merger:
             return None
         if ROW in steps[COLUMN]:
             steps[COLUMN] = {COLUMN: 1, **steps[COLUMN]}  # accesses keep their loop over columns, of a single one too
-        return _Part(inner.tensor, outer.tensor, tuple(steps), tuple(of.constant for of in outer.index))
+        return _Region(inner.tensor, outer.tensor, tuple(steps), tuple(index.constant for index in outer.index))
 
     def _is_same_walk(self, steps: Sequence[Mapping[int, int]], shape: Sequence[int]) -> bool:
-        """Whether each dimension stays the same one; or rows follow each other, without room between them."""
+        """Whether each dimension stays the same one, or rows follow each other without gaps in one row."""
         if steps[COLUMN] in ({ROW: shape[COLUMN], COLUMN: 1}, {ROW: shape[COLUMN]}):
             steps = [*steps[:ROW], {ROW: 1}, {COLUMN: 1}]
-        return all(set(of) == {dimension} for dimension, of in enumerate(steps))
+        return all(set(moves) == {dimension} for dimension, moves in enumerate(steps))
 
-    def _is_possible(self, part: _Part, is_written: bool) -> bool:
-        """Whether a buffer may become a part; `is_written` when the copy wrote the part, not read it."""
-        inner, outer = self._buffers[part.buffer], self._buffers[part.outer]
-        if part.buffer in self.hosted or inner.type != outer.type:
+    def _is_possible(self, region: _Region, is_written: bool) -> bool:
+        """Whether a buffer may become a region; `is_written` when the copy wrote the region and did not read it."""
+        inner, outer = self._buffers[region.buffer], self._buffers[region.outer]
+        if region.buffer in self.hosted or inner.type != outer.type:
             return False
-        reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == part.buffer]
+        reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == region.buffer]
         has_reader = len(reads) > is_written
-        if part.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
+        if region.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
             return False
-        if any(_leaves_out_pixels(nest, part.moved(read, [loop.name for loop in nest.loops])) for nest, read in reads):
+        moved = [(nest, region.moved(read, [loop.name for loop in nest.loops])) for nest, read in reads]
+        if any(_leaves_out_pixels(nest, read) for nest, read in moved):
             return False
-        if is_written and has_reader and not part.joins_rows and (part.step(ROW), part.step(COLUMN)) != (1, 1):
+        if is_written and has_reader and not region.joins_rows and (region.step(ROW), region.step(COLUMN)) != (1, 1):
             return False  # loads take what lies between as well, which may not be written yet
-        return self._is_aligned(part, inner, outer, is_written, has_reader) and not any(
-            self._sees_neighbours(part, nest, read) for nest, read in reads
+        return self._is_aligned(region, inner, outer, is_written, has_reader) and not any(
+            self._sees_neighbours(region, nest, read) for nest, read in reads
         )
 
-    def _is_aligned(self, part: _Part, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
-        """Channels one by one, from a whole vector (a word is enough for who only writes) to the end of one."""
-        first, step, end = part.firsts[1], part.step(1), part.firsts[1] + inner.shape[1]
+    def _is_aligned(self, region: _Region, inner: Buffer, outer: Buffer, is_written: bool, has_reader: bool) -> bool:
+        """Whether channels are consecutive, begin on a vector (on a word, if nobody reads them) and share no word."""
+        first, step = region.firsts[CHANNEL], region.step(CHANNEL)
+        end = first + inner.shape[CHANNEL]
         unit = self._vector if has_reader else self._lanes
         if step != 1 or first % unit:
             return False
         words_end, vectors_end = (-(-end // size) * size for size in (self._lanes, unit))
-        is_end = end == outer.shape[1] or (words_end == vectors_end and self._is_unwritten(part, range(end, words_end)))
-        return is_end or not is_written
+        is_free = words_end == vectors_end and self._is_unwritten(region, range(end, words_end))
+        return end == outer.shape[CHANNEL] or is_free or not is_written
 
-    def _is_unwritten(self, part: _Part, channels: range) -> bool:
-        """Whether no nest writes any of some channels of the outer buffer."""
+    def _is_unwritten(self, region: _Region, channels: range) -> bool:
+        """Whether no nest writes these channels of the outer buffer."""
         return not any(
-            set(channels).intersection(index_range(nest, nest.result, 1))
+            set(channels).intersection(index_range(nest, nest.result, CHANNEL))
             for nest in self.nests
-            if nest.result.tensor == part.outer
+            if nest.result.tensor == region.outer
         )
 
-    def _sees_neighbours(self, part: _Part, nest: Nest, read: Access) -> bool:
-        """Whether a read goes beyond the buffer where the outer one has other elements."""
+    def _sees_neighbours(self, region: _Region, nest: Nest, read: Access) -> bool:
+        """Whether a read looks beyond the edge of the inner buffer, where the outer one holds other elements."""
         if read.outside is None:
             return False
-        inner, outer = self._buffers[part.buffer].shape, self._buffers[part.outer].shape
+        inner, outer = self._buffers[region.buffer].shape, self._buffers[region.outer].shape
         return any(
             not _is_within(index_range(nest, read, d), inner[d])
-            and (part.step(d), part.firsts[d], inner[d]) != (1, 0, outer[d])
-            for d in (0, 2, 3)
+            and (region.step(d), region.firsts[d], inner[d]) != (1, 0, outer[d])
+            for d in (BATCH, ROW, COLUMN)
         )
 
 
 def _leaves_out_pixels(nest: Nest, read: Access) -> bool:
-    """Whether a read skips pixels that are channels elsewhere in its nest: those of a matrix follow each other."""
+    """Whether a read skips pixels along a loop that walks over channels elsewhere: rows of a matrix are consecutive."""
     accesses = [access for access in (*nest.reads.values(), nest.result) if len(access.index) == len(read.index)]
-    channels = {loop for access in accesses for loop, _ in access.index[1].terms}
+    channels = {loop for access in accesses for loop, _ in access.index[CHANNEL].terms}
     return any(loop in channels and by != 1 for d in (ROW, COLUMN) for loop, by in read.index[d].terms)
 
 

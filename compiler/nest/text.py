@@ -50,6 +50,16 @@ SUM = "sum"
 
 def print_nests(program: NestProgram) -> str:
     """The program as text; `parse_nests` gives an equal program back."""
+    return print_operation(nests_operation(program)) + "\n"
+
+
+def parse_nests(text: str) -> NestProgram:
+    """The nest program of a text; raises CompileError for a fault of the text."""
+    return read_nests(parse_operation(text))
+
+
+def nests_operation(program: NestProgram) -> Operation:
+    """The program as an operation, for a text that holds more; `read_nests` gives an equal program back."""
     constants = [_print_constant(name, program) for name in program.constants]
     buffers = [
         Operation(BUFFER, results=(buffer.name,), result_types=(_memref(buffer.shape, buffer.type),))
@@ -61,13 +71,11 @@ def print_nests(program: NestProgram) -> str:
         "inputs": tuple(map(tensor_attribute, program.inputs)),
         "outputs": tuple(map(tensor_attribute, program.outputs)),
     }
-    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
-    return print_operation(whole) + "\n"
+    return Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
 
 
-def parse_nests(text: str) -> NestProgram:
-    """The nest program of a text; raises CompileError for a fault of the text."""
-    whole = parse_operation(text)
+def read_nests(whole: Operation) -> NestProgram:
+    """The nest program of an operation; raises CompileError for a fault of it."""
     if whole.name != PROGRAM or whole.region is None:
         raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
     constants, types, buffers, nests = {}, {}, {}, []

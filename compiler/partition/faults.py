@@ -10,13 +10,11 @@ from tilewright.compiler.errors import Blame, CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.copies import merge_parts
-from tilewright.compiler.nest.fuse import fuse
-from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.pipeline import PASSES, Options, pass_names
+from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
-from tilewright.compiler.tiling.lower_tiles import select
 from tilewright.isa.machine.machine import Machine
 
 
@@ -53,10 +51,9 @@ def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:
     nests = lower(graph, machine, blame)
     if blame.faults:
         return
-    nests = fuse(merge_parts(nests, machine))
+    for step in PASSES[pass_names().index("lower") + 1 : pass_names().index("select")]:
+        nests = step.run(nests, machine, Options())
     selector = Selector(machine, nests)
     for nest in nests.nests:
         with blame.on(nest.nodes):
             selector.cover(nest)
-    if not blame.faults:
-        select(nests, machine)

@@ -1,8 +1,8 @@
-"""Zero points of vectors in a product of two computed tensors, once for each channel of the result.
+"""Computes zero points in a product of two computed tensors once for each channel, not once for each pixel.
 
-`(x - z) * w` is `x * w` and `-z * w`, and the second term is the same for all pixels: it takes one vector that holds -z
-everywhere, in place of as many as there are pixels, and an instruction `y = wrap(a + b, int32)` that adds what comes of
-it to the sums. Without such an instruction the term is one more product for each pixel, with the same bits.
+`(x - z) * w` is `x * w` plus `-z * w`, and the second term is the same for all pixels. One vector that holds -z
+everywhere computes it, where each pixel would need one, and an instruction `y = wrap(a + b, int32)` adds it to the
+sums. On a machine without such an instruction the term is one more product for each pixel, with the same bits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
 from tilewright.compiler.nest.products import Products, choosing_loops, products_of
-from tilewright.compiler.nest.space import NestSpace, nest_space
-from tilewright.compiler.select.cover import Selector
+from tilewright.compiler.nest.space import NestSpace, coefficient, nest_space
+from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.numeric import Interval
@@ -27,11 +27,11 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 START_CYCLES = 500
-"""What one more nest costs beside the loads of its matrix."""
+"""What one more nest costs, besides loading its matrix once more."""
 
 
 def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
-    """The same program with such terms as nests of their own, where it pays and instructions compute it."""
+    """The same program with these terms in nests of their own, where that is faster and instructions compute it."""
     for nest in program.nests:
         apart = _apart(nest, program, machine)
         program = program if apart is None else apart
@@ -39,14 +39,18 @@ def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | None:
+    """The program with a nest's sums of columns in a nest of their own; None where that is impossible or no faster."""
     total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
     products = None if total is None else products_of(total.args[0])
     if total is None or products is None or not products.numbers:
         return None
-    space = nest_space(nest, machine.lanes)
-    matrix = next(a for a in products.main.args if any(space.lane in dict(i.terms) for i in nest.reads[a.name].index))
-    numbers = [number for read, number in products.numbers if read == matrix.name]
-    if not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
+    try:
+        space = nest_space(nest, machine.lanes)
+    except CompileError:
+        return None  # `select` says why no instruction computes this nest
+    matrix = _matrix(nest, products, space)
+    numbers = [number for read, number in products.numbers if matrix is not None and read == matrix.name]
+    if matrix is None or not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
         return None
     sums, buffer, vector = _columns(nest, matrix, numbers, space)
     name = _fresh(f"{nest.name}.columns", program)
@@ -57,16 +61,22 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     nests = tuple(made for old in program.nests for made in ((sums, rest) if old is nest else (old,)))
     buffers = {**program.buffers, name: replace(buffer, name=name)}
     made = replace(program, nests=nests, buffers=buffers, constants=constants, constant_types=types)
-    try:
-        selector = Selector(machine, made)
-        selector.cover(sums), selector.cover(rest)
-    except CompileError:
+    selector = Selector(machine, made)
+    if any(selector.cover_if_possible(each) is None for each in (sums, rest)):
         return None
     return made
 
 
+def _matrix(nest: Nest, products: Products, space: NestSpace) -> Expr | None:
+    """The factor of the product that is the matrix: its index moves with the result's channels."""
+    for factor in products.main.args:
+        if any(coefficient(index, space.lane) for index in nest.reads[factor.name].index):
+            return factor
+    return None
+
+
 def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> bool:
-    """Whether the products that go take longer than the additions that come, and one more load of the matrix."""
+    """Whether the saved products take longer than the extra additions and one more load of the matrix."""
     if vector_blocks(machine) > 1 or not choosing_loops(matrix, space) <= {space.batch}:
         return False
     units = -(-space.trips[space.lane] // machine.cols)
@@ -78,7 +88,7 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
 def _columns(
     nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace
 ) -> tuple[Nest, Buffer, NDArray[np.int8]]:
-    """The nest of a matrix's columns, each times the numbers; its buffer; and the vector of the first number."""
+    """The nest that sums a matrix's columns times the numbers; its buffer; the vector that holds the first number."""
     access, (summed,) = nest.reads[matrix.name], space.reduce
     chosen = choosing_loops(access, space)
     trips = {loop.name: loop.trip if loop.name in {*chosen, space.lane, summed} else 1 for loop in nest.loops}
@@ -100,7 +110,7 @@ def _columns(
 def _with_columns(
     nest: Nest, total: Expr, products: Products, matrix: Expr, columns: Interval, result: Access
 ) -> Nest:
-    """The nest with what is the same for all pixels read and added."""
+    """The nest without the terms that are the same for all pixels; it reads and adds their sum."""
     terms = products.main
     leaves = {arg.name: arg for arg in products.main.args}
     for read, number in products.numbers:

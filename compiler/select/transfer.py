@@ -1,4 +1,4 @@
-"""What moves words between DRAM and the on-chip memories, found by form: a statement that is its one operand."""
+"""The instructions that move words between DRAM and on-chip memories: those whose statement is their one operand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -33,17 +34,17 @@ class Transfers:
             raise _missing(self.machine, "d = y", memory, DRAM)
         return self.stores[memory]
 
-    def home(self, of: IntegerType) -> str:
-        """The memory where tensors of a type live: plain words of `lanes` elements that DRAM both fills and takes."""
+    def home(self, element: IntegerType) -> str:
+        """The memory where tensors of an element type live: words of `lanes` plain elements, with loads and stores."""
         for memory in self.machine.memories.values():
-            is_plain = memory.element.type == of and memory.width == self.machine.lanes
+            is_plain = memory.element.type == element and memory.width == self.machine.lanes
             if is_plain and memory.name in self.loads and memory.name in self.stores:
                 return memory.name
         raise CompileError(
             self.machine.name,
-            f"no memory can hold tensors of {of}",
-            expected=f"one with words of {self.machine.lanes} {of} and instructions `y = d` from dram and `d = y` to "
-            "dram for it",
+            f"no memory can hold tensors of {element}",
+            expected=f"one with words of {self.machine.lanes} {element} and instructions `y = d` from dram and `d = y` "
+            "to dram for it",
         )
 
 
@@ -51,15 +52,22 @@ def find_transfers(machine: Machine) -> Transfers:
     """Every plain move between DRAM and a memory; the first of the file where several do the same."""
     loads: dict[str, InstructionFormat] = {}
     stores: dict[str, InstructionFormat] = {}
-    for of in machine.formats.values():
-        if of.statement.expr.op is not Op.SOURCE or of.statement.expr.field or len(of.sources) != 1:
+    for format in machine.formats.values():
+        moved = format.statement.expr
+        if moved.op is not Op.SOURCE or moved.field or len(format.sources) != 1:
             continue
-        source, destination = of.sources[0].memory, of.destination.memory
+        source, destination = format.sources[0].memory, format.destination.memory
         if source == DRAM and destination != DRAM:
-            loads.setdefault(destination, of)
+            loads.setdefault(destination, format)
         elif destination == DRAM and source != DRAM:
-            stores.setdefault(source, of)
+            stores.setdefault(source, format)
     return Transfers(machine, loads, stores)
+
+
+def home_of(transfers: Transfers, program: NestProgram, tensor: str) -> str:
+    """The memory where a buffer or constant of a program lives on chip."""
+    buffer = program.buffers.get(tensor)
+    return transfers.home(program.constant_types[tensor] if buffer is None else buffer.type)
 
 
 def _missing(machine: Machine, statement: str, source: str, destination: str) -> CompileError:

@@ -20,7 +20,7 @@ WEIGHTS = "weights"
 
 @dataclass
 class TileBuilder:
-    """What grows while nests are lowered. Operations go to `sink`, which the caller changes as it needs."""
+    """The parts of a tile program while nests are lowered. Operations go to `sink`; the caller may exchange it."""
 
     machine: Machine
     transfers: Transfers
@@ -35,7 +35,7 @@ class TileBuilder:
         self.packer = LoopPacker(self.machine)
 
     def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
-        """A new buffer; its name is `name`, or that with a number if it is taken."""
+        """A new buffer called `name`, with a number behind it if the name is taken."""
         fresh = name
         while fresh in self.buffers:
             self._copies[name] = self._copies.get(name, 0) + 1
@@ -44,7 +44,7 @@ class TileBuilder:
         return fresh
 
     def constant(self, name: str, content: bytes) -> str:
-        """A buffer in the weights region that holds `content`, after everything that is there already."""
+        """A buffer in the weights region that holds `content`; it lies behind all that were made before."""
         burst = BURST_BEATS * self.machine.dram.bus_bytes
         self.weights += bytes(-len(self.weights) % burst)
         fresh = self.buffer(name, WEIGHTS, len(content), offset=len(self.weights))
@@ -55,22 +55,22 @@ class TileBuilder:
 
     def operation(
         self,
-        of: InstructionFormat,
+        format: InstructionFormat,
         bases: Mapping[str, BufferAddress],
         loops: Sequence[WordLoop],
         immediates: Mapping[str, int] | None = None,
         accumulates: bool = False,
     ) -> None:
         """Append the instructions that run a nest; `accumulates`: it adds to results that are there already."""
-        for packed in self.packer.pack(of, loops):
+        for packed in self.packer.pack(format, loops):
             fields = {**packed.fields, **(immediates or {})}
-            if of.has_accumulate:
+            if format.has_accumulate:
                 fields[ACCUMULATE] = int(accumulates or packed.accumulates)
             moved = {
                 operand.name: BufferAddress(bases[operand.name].buffer, bases[operand.name].offset + offset)
-                for operand, offset in zip(of.operands, packed.offsets, strict=True)
+                for operand, offset in zip(format.operands, packed.offsets, strict=True)
             }
-            self.sink.append(TileOperation(of.mnemonic, fields, moved, self.layer))
+            self.sink.append(TileOperation(format.mnemonic, fields, moved, self.layer))
 
     def load_constant(self, memory: str, source: str, name: str, words: int, alignment: int = 1) -> str:
         """A new buffer in `memory` with the words of a constant buffer."""
@@ -81,35 +81,35 @@ class TileBuilder:
     def load_words(
         self, dram: str, byte: int, chip: str, word: int, loops: Sequence[tuple[int, int, int]]
     ) -> None:  # fmt: skip
-        """Load from a byte of DRAM on to a word on chip, over loops of (trip, byte stride, word stride)."""
-        of = self.transfers.load(self.buffers[chip].place)
-        nest = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
-        self.operation(of, _dma_bases(of, dram, byte, chip, word), nest)
+        """Load from a byte of DRAM into a word on chip, over loops of (trip, byte stride, word stride)."""
+        load = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(load, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        self.operation(load, _dma_bases(load, dram, byte, chip, word), nest)
 
     def move(
         self,
-        of: InstructionFormat,
+        format: InstructionFormat,
         dram: str,
         chip: str,
         blocks: Sequence[tuple[int, int]],
         loops: Sequence[tuple[int, int, int]],
     ) -> None:
         """A load or store: for each lane block from (DRAM byte, word) on, loops of (trip, byte stride, word stride)."""
-        inner = [WordLoop(trip, _dma_strides(of, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
+        inner = [WordLoop(trip, _dma_strides(format, at_dram, at_chip)) for trip, at_dram, at_chip in loops]
         place = self.buffers[chip].place
         for (first_byte, first_word), over_blocks in affine_runs(blocks):
-            outer = [WordLoop(over.trip, _dma_strides(of, *over.strides)) for over in over_blocks]
+            outer = [WordLoop(over.trip, _dma_strides(format, *over.strides)) for over in over_blocks]
             # batch, then blocks, rows, columns: the order in DRAM; of windows the blocks follow each other
             is_run = len(blocks) > 1 and blocks[1][0] - blocks[0][0] == self.machine.memories[place].word_bytes
             nest = [*inner, *outer] if is_run else [*inner[:1], *outer, *inner[1:]]
-            self.operation(of, _dma_bases(of, dram, first_byte, chip, first_word), nest)
+            self.operation(format, _dma_bases(format, dram, first_byte, chip, first_word), nest)
 
     def load_box(
         self, dram: str, source: DramLayout, chip: str, target: Layout, batch: range, blocks: range, rows: range,
         columns: range,
     ) -> None:  # fmt: skip
         """Read a box of a tensor into a layout that holds it."""
-        of = self.transfers.load(self.buffers[chip].place)
+        load = self.transfers.load(self.buffers[chip].place)
         first = (batch.start, rows.start, columns.start)
         starts = [
             (source.address(first[0], b, first[1], first[2]), target.address(first[0], b, first[1], first[2]))
@@ -120,7 +120,7 @@ class TileBuilder:
             (len(rows), source.row_stride, target.row_stride),
             (len(columns), source.column_stride, target.column_stride),
         ]
-        self.move(of, dram, chip, starts, loops)
+        self.move(load, dram, chip, starts, loops)
 
     def fill_runs(self, fill: Fill, chip: str, layout: Layout, runs: Sequence[PixelRuns]) -> None:
         """Write a value to pixels of every plane of a layout."""
@@ -134,7 +134,7 @@ class TileBuilder:
             self.fill_words(fill, chip, run.first * layout.group, loops)
 
     def fill_missing_blocks(self, fill: Fill, chip: str, layout: Layout, rows: range, columns: range) -> None:
-        """Write a value to the words of the last group that no lane block of the tensor takes."""
+        """Write a value to the words of the last group that no lane block of the tensor uses."""
         missing = layout.groups * layout.group - layout.blocks
         if not missing or not rows or not columns:
             return
@@ -152,13 +152,13 @@ class TileBuilder:
         """Write a value to words of a buffer: with an instruction that computes it, or with loads of a constant."""
         base = BufferAddress(chip, first)
         if fill.step is not None:
-            of = fill.step.format
+            format = fill.step.format
             nest = [WordLoop(trip, (stride,)) for trip, stride in loops]
-            self.operation(of, {of.destination.name: base}, nest, fill.step.immediates)
+            self.operation(format, {format.destination.name: base}, nest, fill.step.immediates)
             return
-        of = self.transfers.load(self.buffers[chip].place)
-        nest = [WordLoop(trip, _dma_strides(of, 0, stride)) for trip, stride in loops]
-        self.operation(of, _dma_bases(of, fill.constant, 0, chip, first), nest)
+        load = self.transfers.load(self.buffers[chip].place)
+        nest = [WordLoop(trip, _dma_strides(load, 0, stride)) for trip, stride in loops]
+        self.operation(load, _dma_bases(load, fill.constant, 0, chip, first), nest)
 
 
 @dataclass(frozen=True)
@@ -169,12 +169,12 @@ class Fill:
     constant: str = ""
 
 
-def _dma_strides(of: InstructionFormat, at_dram: int, at_chip: int) -> tuple[int, ...]:
-    return tuple(at_dram if operand.memory == DRAM else at_chip for operand in of.operands)
+def _dma_strides(format: InstructionFormat, at_dram: int, at_chip: int) -> tuple[int, ...]:
+    return tuple(at_dram if operand.memory == DRAM else at_chip for operand in format.operands)
 
 
-def _dma_bases(of: InstructionFormat, dram: str, byte: int, chip: str, word: int) -> dict[str, BufferAddress]:
+def _dma_bases(format: InstructionFormat, dram: str, byte: int, chip: str, word: int) -> dict[str, BufferAddress]:
     return {
         operand.name: BufferAddress(dram, byte) if operand.memory == DRAM else BufferAddress(chip, word)
-        for operand in of.operands
+        for operand in format.operands
     }

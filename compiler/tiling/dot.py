@@ -1,4 +1,4 @@
-"""A matrix product of a nest on tiles: the parts of each tile's sum, and what each part loads."""
+"""A matrix product of a nest on tiles: the partial sums of each tile, and what each of them loads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from math import prod
 
 import numpy as np
 
+from tilewright.compiler.graph.graph import CHANNEL, ROW
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.nest.products import Correction, choosing_loops, pixel_dimension
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.select.cover import Step, TensorRead, TensorTiles
+from tilewright.compiler.select.bindings import ComputedMatrix, TensorRead
+from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import (
@@ -19,10 +21,10 @@ from tilewright.compiler.tiling.job import (
     NestJob,
     Ranges,
     access_strides,
-    at,
     common,
     cut,
     loop_strides,
+    pixel_at,
     word_loop,
 )
 from tilewright.compiler.tiling.layout import Layout
@@ -51,43 +53,43 @@ class DotLowering:
         self._stage = Stage()
 
     def stages(self, tile: Ranges, result: tuple[str, Layout]) -> Iterator[Stage]:
-        """The parts of a tile's sum, which go into the result's buffer; the last stage may take what follows."""
+        """A tile's partial sums, which go into the result's buffer; the last stage may take what follows."""
         groups = _equal_boxes(self._weights, tile[self._space.lane])
         begun: set[range] = set()
-        for part in self._parts(tile[self._space.lane], groups):
+        for terms in self._partial_sums(tile[self._space.lane], groups):
             self._stage = Stage()
-            part_tile = {**tile, **part}
+            cut_tile = {**tile, **terms}
             inside = {
-                group: tuple(map(common, box, self._part_box(part))) for group, box in groups if self._is_in(box, part)
+                group: tuple(map(common, box, self._box(terms))) for group, box in groups if self._is_in(box, terms)
             }
-            tiles = self._load_tiles(part_tile, inside)
+            tiles = self._load_tiles(cut_tile, inside)
             for group, box in inside.items():
-                self._operations(part_tile, group, box, tiles[group], result, group in begun)
+                self._operations(cut_tile, group, box, tiles[group], result, group in begun)
                 begun.add(group)
             yield self._stage
 
-    def _parts(self, units: range, groups: Sequence[tuple[range, Box]]) -> list[dict[str, range]]:
+    def _partial_sums(self, units: range, groups: Sequence[tuple[range, Box]]) -> list[dict[str, range]]:
         """Ranges of the summed loop and the taps that together cover the weights that are not zero."""
         loops = (self._weights.summed, *self._weights.taps)
-        parts: list[dict[str, range]] = [{}]
+        sums: list[dict[str, range]] = [{}]
         for loop, extent in zip(loops, self._weights.hull(units), strict=True):
             cuts = [range(extent.start + c.start, extent.start + c.stop) for c in
                     cut(len(extent), self._job.choice.sizes[loop])]  # fmt: skip
-            parts = [{**part, loop: cut} for part in parts for cut in cuts]
-        return [part for part in parts if any(self._is_in(box, part) for _, box in groups)]
+            sums = [{**terms, loop: cut} for terms in sums for cut in cuts]
+        return [terms for terms in sums if any(self._is_in(box, terms) for _, box in groups)]
 
-    def _is_in(self, box: Box, part: Mapping[str, range]) -> bool:
-        return all(map(common, box, self._part_box(part)))
+    def _is_in(self, box: Box, terms: Mapping[str, range]) -> bool:
+        return all(map(common, box, self._box(terms)))
 
-    def _part_box(self, part: Mapping[str, range]) -> Box:
-        return tuple(part[loop] for loop in (self._weights.summed, *self._weights.taps))
+    def _box(self, terms: Mapping[str, range]) -> Box:
+        return tuple(terms[loop] for loop in (self._weights.summed, *self._weights.taps))
 
     def _operations(
         self, tile: Ranges, units: range, box: Box, tiles: BufferAddress, result: tuple[str, Layout],
         adds: bool,
     ) -> None:  # fmt: skip
         """The product of units that share a box of weights, and its corrections."""
-        space, of = self._space, self._dot.format
+        space, format = self._space, self._dot.format
         inside = {**tile, **dict(zip((self._weights.summed, *self._weights.taps), box, strict=True))}
         vector, weights = self._vector, self._matrix
         buffer, layout = result
@@ -99,14 +101,14 @@ class DotLowering:
         products = [(self._vectors(tile, inside), (tiles, self._weight_strides(box)))]
         products += [self._correction(correction, *products[0], box[0]) for correction in self._dot.corrections]
         for position, ((a, over_vectors), (w, over_tiles)) in enumerate(products):
-            bases = {vector.name: a, weights.name: w, of.destination.name: c}
-            strides = {vector.name: over_vectors, weights.name: over_tiles, of.destination.name: over_results}
+            bases = {vector.name: a, weights.name: w, format.destination.name: c}
+            strides = {vector.name: over_vectors, weights.name: over_tiles, format.destination.name: over_results}
             loops = [word_loop(self._dot, len(units), space.lane, strides)]
             for loop in (*self._weights.taps, self._weights.summed):
                 loops.append(word_loop(self._dot, len(inside[loop]), loop, strides, is_reduce=True))
             loops += [word_loop(self._dot, len(inside[k]), k, strides) for k in space.points if k != NO_LOOP]
             self._builder.sink = self._stage.products
-            self._builder.operation(of, bases, loops, self._dot.immediates, adds or position > 0)
+            self._builder.operation(format, bases, loops, self._dot.immediates, adds or position > 0)
 
     def _correction(
         self, correction: Correction, vectors: _Walk, tiles: _Walk, summed: range
@@ -123,35 +125,33 @@ class DotLowering:
             return (BufferAddress(held, 0), {}), tiles
         rows, memory = self._weights.rows, memories[self._matrix.memory]
         channels = np.arange(summed.start * rows, summed.stop * rows)
-        of_rows = np.where(channels < self._space.trips[self._weights.summed], number, 0)
+        row_values = np.where(channels < self._space.trips[self._weights.summed], number, 0)
         held = self._chip.constant(
             f"weight {number}", summed, memory.name, f"weight{number}", len(channels),
-            lambda: np.repeat(of_rows, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
+            lambda: np.repeat(row_values, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
             self._stage.early,
         )  # fmt: skip
         return vectors, (BufferAddress(held, 0), {self._weights.summed: rows})
 
     def _vectors(self, tile: Ranges, inside: Ranges) -> _Walk:
-        """Where a part's first vector is, on chip, and how the loops walk over the others."""
+        """Where a partial sum's first vector is, on chip, and how the loops walk over the others."""
         read = self._dot.inputs[self._vector.name]
         assert isinstance(read, TensorRead)
         access = self._nest.reads[read.read]
         group, summed = self._job.shape.group, self._weights.summed
         blocks = range(tile[summed].start * group, tile[summed].stop * group)
-        shift = access.index[1].constant // self._job.shape.lanes
+        shift = access.index[CHANNEL].constant // self._job.shape.lanes
         wanted = range(blocks.start + shift, blocks.stop + shift)
         buffer, layout = self._chip.tensor_tile(read.read, tile, wanted, self._stage.early)
         first = inside[summed].start * group + shift
-        starts = {loop: r.start for loop, r in inside.items()}
-        address = layout.address(
-            at(access.index[0], starts), first, at(access.index[2], starts), at(access.index[3], starts)
-        )
-        return BufferAddress(buffer, address), {**access_strides(access, layout), summed: layout.group_stride}
+        batch, row, column = pixel_at(access, {loop: r.start for loop, r in inside.items()})
+        strides = {**access_strides(access, layout), summed: layout.group_stride}
+        return BufferAddress(buffer, layout.address(batch, first, row, column)), strides
 
     def _load_tiles(self, tile: Ranges, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
-        """Where the weights of each group of units are, of a part of a tile; loaded at once if they are not there."""
+        """Where the weights of each group of units are, for a partial sum; loaded together if they are not there."""
         bound = self._dot.inputs[self._matrix.name]
-        if isinstance(bound, TensorTiles):
+        if isinstance(bound, ComputedMatrix):
             [(units, (summed,))] = boxes.items()
             return {units: self._computed_tiles(bound.read, tile, units, summed)}
         weights, memory = self._weights, self._matrix.memory
@@ -161,7 +161,7 @@ class DotLowering:
             element = self._builder.machine.memories[memory].element
             return b"".join(weights.bytes(units, box, element) for units, box in boxes.items())
 
-        # What the part before used is let go: kept longer, it would take another's place.
+        # What the partial sum before used is let go: kept longer, it would take another's place.
         key = tuple(boxes.items())
         buffer = self._chip.constant(WEIGHTS_SLOT, key, memory, "w", sum(words), content, self._stage.early)
         firsts = accumulate(words, initial=0)
@@ -218,10 +218,10 @@ class DotLowering:
         """A computed matrix, its first byte, and the bytes from a pixel to the next along a loop."""
         home = self._job.homes[access.tensor]
         assert isinstance(home, InDram)
-        dimension = pixel_dimension(access, self._nest, over_pixels)
-        pixel = (home.layout.row_stride, home.layout.column_stride)[dimension - 2]
-        batch, row, column = (at(access.index[d], {over_pixels: 0, **starts}) for d in (0, 2, 3))
-        first = home.layout.address(batch, access.index[1].constant // self._job.shape.lanes, row, column)
+        is_row = pixel_dimension(access, self._nest, over_pixels) == ROW
+        pixel = home.layout.row_stride if is_row else home.layout.column_stride
+        batch, row, column = pixel_at(access, {over_pixels: 0, **starts})
+        first = home.layout.address(batch, access.index[CHANNEL].constant // self._job.shape.lanes, row, column)
         return home, first, pixel
 
     def _weight_strides(self, box: Box) -> dict[str, int]:

@@ -1,17 +1,19 @@
-"""A nest with everything decided, before it is lowered; and how its accesses and tiles are walked."""
+"""A nest with all decisions made, ready to be lowered; and the arithmetic of its accesses and tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.builder import Fill
+from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.pack_loops import WordLoop
-from tilewright.compiler.tiling.tiling import NestShape, TileChoice
+from tilewright.compiler.tiling.shape import NestShape
 
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
@@ -36,7 +38,7 @@ class InDram:
 
 @dataclass(frozen=True)
 class NestJob:
-    """A nest with everything decided: what computes it, in which tiles, where its tensors are."""
+    """A nest with all decisions made: what computes it, in which tiles, where its tensors are."""
 
     shape: NestShape
     choice: TileChoice
@@ -44,7 +46,6 @@ class NestJob:
     result: Whole | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
-    stored_from: str  # the memory that its result is computed into
 
     @property
     def cover(self) -> Cover:
@@ -52,7 +53,7 @@ class NestJob:
 
 
 def loop_strides(space: NestSpace, layout: Layout) -> dict[str, int]:
-    """Strides of the loops over points in a tile that is laid out by them."""
+    """Strides of the loops over points, in a tile whose layout follows these loops."""
     strides = {space.batch: layout.batch_stride, space.row: layout.row_stride, space.column: layout.column_stride}
     strides.pop(NO_LOOP, None)
     return strides
@@ -61,8 +62,8 @@ def loop_strides(space: NestSpace, layout: Layout) -> dict[str, int]:
 def access_strides(access: Access, layout: Layout | DramLayout) -> dict[str, int]:
     """Stride of every loop that moves an access over batches, rows and columns."""
     strides: dict[str, int] = {}
-    for d, step in ((0, layout.batch_stride), (2, layout.row_stride), (3, layout.column_stride)):
-        for loop, by in access.index[d].terms:
+    for dimension, step in ((BATCH, layout.batch_stride), (ROW, layout.row_stride), (COLUMN, layout.column_stride)):
+        for loop, by in access.index[dimension].terms:
             strides[loop] = strides.get(loop, 0) + by * step
     return strides
 
@@ -70,28 +71,33 @@ def access_strides(access: Access, layout: Layout | DramLayout) -> dict[str, int
 def word_loop(
     step: Step, trip: int, loop: str, strides: Mapping[str, Mapping[str, int]], is_reduce: bool = False
 ) -> WordLoop:
-    """A loop of a nest as one of its instruction, with each operand's stride."""
-    of = step.format
-    return WordLoop(trip, tuple(strides[operand.name].get(loop, 0) for operand in of.operands), is_reduce)
+    """A loop of a nest as a loop of its instruction, with each operand's stride."""
+    moves = tuple(strides[operand.name].get(loop, 0) for operand in step.format.operands)
+    return WordLoop(trip, moves, is_reduce)
 
 
 def cut(extent: int, size: int) -> list[range]:
-    """An extent in pieces of a size; the last may be smaller."""
+    """An extent cut into pieces of one size; the last may be smaller."""
     return [range(start, min(start + size, extent)) for start in range(0, extent, size)]
 
 
 def common(a: range, b: range) -> range:
-    """What is in both of two ranges."""
+    """The intersection of two ranges."""
     start, stop = max(a.start, b.start), min(a.stop, b.stop)
     return range(start, max(start, stop))
 
 
 def at(index: Affine, starts: Mapping[str, int]) -> int:
-    """An index where every loop has a value."""
+    """The value of an index, given the value of every loop."""
     return index.constant + sum(by * starts[loop] for loop, by in index.terms)
 
 
+def pixel_at(access: Access, starts: Mapping[str, int]) -> tuple[int, int, int]:
+    """Batch, row and column of an access, given the value of every loop."""
+    return at(access.index[BATCH], starts), at(access.index[ROW], starts), at(access.index[COLUMN], starts)
+
+
 def span(index: Affine, tile: Ranges) -> range:
-    """From the smallest to the largest index that a tile reads."""
+    """All indices from the smallest to the largest that a tile reads."""
     ends = [sorted((by * tile[loop].start, by * (tile[loop].stop - 1))) for loop, by in index.terms]
     return range(index.constant + sum(e[0] for e in ends), index.constant + sum(e[1] for e in ends) + 1)

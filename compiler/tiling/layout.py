@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.isa.program.windows import Windows
 
 
@@ -142,7 +143,7 @@ class DramLayout:
 
     @property
     def blocks(self) -> int:
-        return -(-self.shape[1] // self.lanes)
+        return -(-self.shape[CHANNEL] // self.lanes)
 
     @property
     def column_stride(self) -> int:
@@ -150,11 +151,11 @@ class DramLayout:
 
     @property
     def row_stride(self) -> int:
-        return self.word_bytes * self.shape[3]
+        return self.word_bytes * self.shape[COLUMN]
 
     @property
     def block_stride(self) -> int:
-        return self.row_stride * self.shape[2]
+        return self.row_stride * self.shape[ROW]
 
     @property
     def batch_stride(self) -> int:
@@ -162,7 +163,7 @@ class DramLayout:
 
     @property
     def bytes(self) -> int:
-        return self.batch_stride * self.shape[0]
+        return self.batch_stride * self.shape[BATCH]
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
         return (
@@ -190,8 +191,8 @@ class WindowLayout(DramLayout):
 
     @property
     def batch_stride(self) -> int:
-        return self.row_stride * self.shape[2]
+        return self.row_stride * self.shape[ROW]
 
     @property
     def bytes(self) -> int:
-        return self.batch_stride * self.shape[0] + self.word_bytes
+        return self.batch_stride * self.shape[BATCH] + self.word_bytes

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
+from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.nest import Access, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient
-from tilewright.compiler.select.cover import Idle, Intermediate, Parameters, Step, Table, TensorRead
+from tilewright.compiler.select.bindings import (
+    ComputedMatrix,
+    ConstantMatrix,
+    Idle,
+    Intermediate,
+    Parameters,
+    Table,
+    TensorRead,
+)
+from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
 from tilewright.compiler.tiling.dot import DotLowering
-from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, at, cut, loop_strides, word_loop
+from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, cut, loop_strides, pixel_at, word_loop
 from tilewright.compiler.tiling.layout import Layout, box_layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
+from tilewright.compiler.tiling.shape import extents
 from tilewright.compiler.tiling.stage import Stage
-from tilewright.compiler.tiling.tiling import extents
-from tilewright.compiler.tiling.weight_tiles import WeightTiles, pack_parameters
 from tilewright.isa.machine.encoding import Operand
 
 PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
@@ -31,7 +42,7 @@ IN_GROUP = "in group"
 
 @dataclass(frozen=True)
 class _View:
-    """What an operand reads or writes in a tile: word offsets of each lane block, and strides of the nest's loops."""
+    """The words that an operand reads or writes in a tile: an offset for each lane block, a stride for each loop."""
 
     buffer: str
     offsets: tuple[int, ...]
@@ -39,9 +50,9 @@ class _View:
 
 
 class NestLowering:
-    """Lowers one nest; keeps the last tile of everything it loads, so that a tile in use is not loaded again."""
+    """Lowers one nest. It remembers the last tile of everything that it loads, so as not to load it twice."""
 
-    def __init__(self, job: NestJob, program: NestProgram, builder: TileBuilder, weights: WeightTiles | None) -> None:
+    def __init__(self, job: NestJob, program: NestProgram, builder: TileBuilder) -> None:
         self._job = job
         self._program = program
         self._builder = builder
@@ -49,7 +60,7 @@ class NestLowering:
         self._space = job.cover.space
         self._lanes = builder.machine.lanes
         self._chip = OnChip(job, builder)
-        dot = job.cover.dot
+        dot, weights = job.cover.dot, job.shape.weights
         self._dot: DotLowering | None = None
         if dot is not None and weights is not None:
             self._dot = DotLowering(job, dot, weights, self._chip, builder)
@@ -68,7 +79,7 @@ class NestLowering:
             yield self._stage
 
     def _dot_stages(self, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> list[Stage]:
-        """The parts of a tile's matrix product; one empty stage without a product."""
+        """The partial sums of a tile's matrix product; one empty stage without a product."""
         dot = self._job.cover.dot
         if dot is None or self._dot is None:
             return [Stage()]
@@ -125,8 +136,10 @@ class NestLowering:
                     views[operand.name] = self._table_view(read, operand, tile)
                 case Idle():
                     pass
+                case ConstantMatrix() | ComputedMatrix():
+                    raise AssertionError(f"{step.format.mnemonic}: {operand.name} is a matrix of no dot product")
                 case other:
-                    raise AssertionError(other)
+                    assert_never(other)
         for operand in step.format.sources:
             bound = step.inputs[operand.name]
             if isinstance(bound, Idle):
@@ -135,7 +148,7 @@ class NestLowering:
         self._run_lanes(step, views, tile)
 
     def _run_lanes(self, step: Step, views: Mapping[str, _View], tile: Ranges) -> None:
-        of, space = step.format, self._space
+        format, space = step.format, self._space
         strides = {name: dict(view.strides) for name, view in views.items()}
         inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
         if step.reduces:
@@ -143,42 +156,42 @@ class NestLowering:
                 within = self._job.shape.group if loop == space.across else 1
                 inner += [word_loop(step, len(tile[loop]) // within, loop, strides, is_reduce=True)]
                 inner += [word_loop(step, within, IN_GROUP, strides, is_reduce=True)] if within > 1 else []
-        offsets = [views[operand.name].offsets for operand in of.operands]
+        offsets = [views[operand.name].offsets for operand in format.operands]
         count = len(offsets[-1])  # of the destination; one word serves all lane blocks where it is the same for them
         points = list(zip(*(each * count if len(each) == 1 else each for each in offsets), strict=True))
         self._builder.sink = self._stage.rest
         for first, over_blocks in affine_runs(points):
             bases = {
                 operand.name: BufferAddress(views[operand.name].buffer, offset)
-                for operand, offset in zip(of.operands, first, strict=True)
+                for operand, offset in zip(format.operands, first, strict=True)
             }
-            self._builder.operation(of, bases, [*over_blocks, *inner], step.immediates)
+            self._builder.operation(format, bases, [*over_blocks, *inner], step.immediates)
 
     def _read_view(self, read: str, tile: Ranges) -> _View:
         access = self._nest.reads[read]
-        shift = access.index[1].constant // self._lanes
-        moves = coefficient(access.index[1], self._space.lane)
+        shift = access.index[CHANNEL].constant // self._lanes
+        moves = coefficient(access.index[CHANNEL], self._space.lane)
         blocks = self._blocks(tile) if moves else range(0, 1)
         wanted = range(blocks.start + shift, blocks.stop + shift)
         buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
         starts = {loop: r.start for loop, r in tile.items()}
-        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        batch, row, column = pixel_at(access, starts)
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
         return _View(buffer, offsets, access_strides(access, layout))
 
     def _read_across(self, read: str, tile: Ranges) -> _View:
         """All channels of a tensor, for a reduction over them."""
         access, across = self._nest.reads[read], self._space.across
-        shift = access.index[1].constant // self._lanes
+        shift = access.index[CHANNEL].constant // self._lanes
         wanted = range(tile[across].start + shift, tile[across].stop + shift)
         buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
         starts = {loop: r.start for loop, r in tile.items()}
-        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        batch, row, column = pixel_at(access, starts)
         strides = {**access_strides(access, layout), across: layout.group_stride, IN_GROUP: 1}
         return _View(buffer, (layout.address(batch, shift, row, column),), strides)
 
     def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> _View:
-        """A tile that is laid out by the nest's own loops, of all lane blocks or of one that serves them all."""
+        """A tile of results, laid out along the nest's loops: all lane blocks, or one that serves them all."""
         space = self._space
         batch, row, column = (tile[loop].start for loop in space.points)
         blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._blocks(tile))))
@@ -191,9 +204,9 @@ class NestLowering:
         whole = self._job.result
         if is_last and whole is not None:
             access = self._nest.result
-            shift = access.index[1].constant // self._lanes
+            shift = access.index[CHANNEL].constant // self._lanes
             starts = {loop: r.start for loop, r in tile.items()}
-            batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+            batch, row, column = pixel_at(access, starts)
             offsets = tuple(whole.layout.address(batch, b + shift, row, column) for b in self._blocks(tile))
             return _View(whole.buffer, offsets, access_strides(access, whole.layout))
         layout = self._tile_layout(tile, tile[self._space.lane], step)
@@ -221,34 +234,24 @@ class NestLowering:
         """The tables of a tile's lane blocks: one for all, or one for each."""
         access, blocks = self._nest.reads[read], self._blocks(tile)
         is_common = not any(index.terms for index in access.index)
-        wanted = range(1) if is_common else blocks
+        wanted, memory = range(1) if is_common else blocks, self._builder.machine.memories[operand.memory]
         buffer = self._chip.constant(
             f"{TABLE_SLOT}{read}", wanted, operand.memory, read, len(wanted) * operand.block,
-            lambda: self._table_words(access, operand, None if is_common else wanted), self._stage.late,
+            lambda: pack_tables(memory, self._channel_values(access), None if is_common else wanted),
+            self._stage.late,
         )  # fmt: skip
         return _View(buffer, tuple(range(0, len(wanted) * operand.block, operand.block)), {})
 
-    def _table_words(self, access: Access, operand: Operand, blocks: range | None) -> bytes:
-        """A word for each entry of the tables of some lane blocks, or of the one table that all lanes share."""
-        of = self._builder.machine.memories[operand.memory]
-        entries = self._channel_values(access)  # [entries], or [C, entries]
-        if blocks is None:
-            rows = np.broadcast_to(entries, (1, of.width, operand.block))
-        else:
-            channels = np.arange(blocks.start * of.width, blocks.stop * of.width)
-            rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), of.width, operand.block)
-        return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{of.element.bytes}").tobytes()
-
-    def _parameter_words(self, memory: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
-        of = self._builder.machine.memories[memory]
+    def _parameter_words(self, name: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
+        memory = self._builder.machine.memories[name]
         values = {}
-        for name, bound in parameters.fields.items():
+        for field, bound in parameters.fields.items():
             constant = (
                 np.asarray(bound, np.int64) if isinstance(bound, int) else self._channel_values(self._nest.reads[bound])
             )
             full = np.broadcast_to(constant, (channels,))
-            values[name] = full[blocks.start * of.width : blocks.stop * of.width]
-        return pack_parameters(of.element, of.width, len(blocks), values)
+            values[field] = full[blocks.start * memory.width : blocks.stop * memory.width]
+        return pack_parameters(memory.element, memory.width, len(blocks), values)
 
     def _channel_values(self, access: Access) -> np.ndarray:
         where = tuple(slice(None) if index.terms else index.constant for index in access.index)
@@ -257,15 +260,15 @@ class NestLowering:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def _store_result(self, tile: Ranges, buffers: Mapping[int, tuple[str, Layout]]) -> None:
-        """Save the tile's result where DRAM wants it, from the tile or from the whole tensor on chip."""
+        """Store the tile's result in DRAM, from the tile or from the whole tensor on chip."""
         target, space, access = self._job.result_in_dram, self._space, self._nest.result
         if target is None:
             return
         last = len(self._job.cover.steps) - 1
         view = self._destination_again(tile) if self._job.result else self._result_view(*buffers[last], tile)
-        shift = access.index[1].constant // self._lanes
+        shift = access.index[CHANNEL].constant // self._lanes
         starts = {loop: r.start for loop, r in tile.items()}
-        batch, row, column = (at(access.index[d], starts) for d in (0, 2, 3))
+        batch, row, column = pixel_at(access, starts)
         blocks = [
             (target.layout.address(batch, block + shift, row, column), word)
             for block, word in zip(self._blocks(tile), view.offsets, strict=True)
@@ -273,7 +276,7 @@ class NestLowering:
         strides = access_strides(access, target.layout)
         loops = [(len(tile[k]), strides.get(k, 0), view.strides.get(k, 0)) for k in space.points]
         self._builder.sink = self._stage.rest
-        store = self._builder.transfers.store(self._job.stored_from)
+        store = self._builder.transfers.store(self._job.cover.result_memory)
         self._builder.move(store, target.buffer, view.buffer, blocks, loops)
 
     def _destination_again(self, tile: Ranges) -> _View:
@@ -281,7 +284,7 @@ class NestLowering:
         return self._destination_view(last, self._job.cover.steps[last], True, tile, {})
 
     def _tile_layout(self, tile: Ranges, units: range, step: Step) -> Layout:
-        """A tile of results, by the nest's own loops."""
+        """The layout of a tile of results; it follows the nest's loops."""
         space, unit = self._space, self._job.shape.unit
         if step.is_uniform and step is not self._job.cover.steps[-1]:
             return box_layout(1, tile[space.batch], range(1), tile[space.row], tile[space.column])

@@ -1,10 +1,11 @@
-"""What a nest has on chip: the last tile of everything that it loads, so that a tile in use is not loaded again."""
+"""What a nest has on chip: the last tile of everything that it loads, so that none is loaded twice in a row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
 
+from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import NestJob, Ranges, Whole, common, span
@@ -12,7 +13,7 @@ from tilewright.compiler.tiling.layout import Layout, box_layout, outside_runs
 
 
 class OnChip:
-    """Buffers by what they are for; a slot that gets another content lets go of the one before.
+    """Buffers by slot, that is by what they are for; new content of a slot replaces the buffer before.
 
     `loads` takes the operations that bring what is not there yet.
     """
@@ -29,7 +30,7 @@ class OnChip:
         self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
         loads: list[TileOperation], alignment: int = 1,
     ) -> str:  # fmt: skip
-        """The buffer with the constant words of a key."""
+        """The buffer that holds the constant words of a key; they are loaded if it does not yet."""
 
         def load() -> str:
             constant = (slot, key)
@@ -42,7 +43,7 @@ class OnChip:
         return self.words(slot, key, load, loads)
 
     def words(self, slot: str, key: Hashable, load: Callable[[], str], loads: list[TileOperation]) -> str:
-        """The buffer with the words of a key, which `load` makes and fills."""
+        """The buffer that holds the words of a key; `load` makes and fills it if there is none."""
         if slot not in self._words or self._words[slot][0] != key:
             self._builder.sink = loads
             self._words[slot] = (key, load())
@@ -65,9 +66,9 @@ class OnChip:
         home = self._job.homes[access.tensor]
         if isinstance(home, Whole):
             return home.buffer, home.layout
-        batch, rows, columns = (span(access.index[d], tile) for d in (0, 2, 3))
-        inner_rows = common(rows, range(home.layout.shape[2]))
-        inner_columns = common(columns, range(home.layout.shape[3]))
+        batch, rows, columns = (span(access.index[d], tile) for d in (BATCH, ROW, COLUMN))
+        inner_rows = common(rows, range(home.layout.shape[ROW]))
+        inner_columns = common(columns, range(home.layout.shape[COLUMN]))
         is_inside = (inner_rows, inner_columns) == (rows, columns)
         key = (access.tensor, batch, blocks, rows, columns, None if is_inside else access.outside)
         for held, buffer, layout in self._tensors.values():  # another read may have brought it as well

@@ -1,8 +1,9 @@
-"""From loops of any number and length to instructions: loops are merged, matched with an instruction's loops, and what
-does not fit its fields becomes several instructions.
+"""Turns loops of any number and length into instructions.
 
-Example, an instruction with loops i j k of 10 bits: loops of 3, 40 and 50 with strides (2000, 50, 1) for every operand
-become one instruction of two loops, 3 and 2000 = 2 · 1000, so three.
+Loops are merged and matched with an instruction's loops; what does not fit its fields becomes several instructions.
+Example, an instruction with loops i j k of 10 bits: loops of 3, 40 and 50 whose strides are (2000, 50, 1) for every
+operand walk in even steps and merge into one of 6000. That is too long for 10 bits, so the instruction runs two: 6 and
+1000.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class LoopPacker:
         self._machine = machine
         self._known: dict[tuple[str, tuple[WordLoop, ...]], tuple[Packed, ...]] = {}
 
-    def pack(self, of: InstructionFormat, loops: Sequence[WordLoop]) -> tuple[Packed, ...]:
+    def pack(self, format: InstructionFormat, loops: Sequence[WordLoop]) -> tuple[Packed, ...]:
         """The fewest instructions found that run the nest; outermost loop first.
 
         Raises CompileError if reduce loops do not fit one instruction and it cannot add to its destination.
         """
-        key = (of.mnemonic, tuple(loops))
+        key = (format.mnemonic, tuple(loops))
         if key not in self._known:
-            self._known[key] = tuple(_pack(of, _simplify(key[1])))
+            self._known[key] = tuple(_pack(format, _simplify(key[1])))
         return self._known[key]
 
 
@@ -91,7 +92,7 @@ def _difference(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _simplify(loops: tuple[WordLoop, ...]) -> tuple[WordLoop, ...]:
-    """Without loops of one iteration, and with every two loops merged that together walk in even steps."""
+    """The loops without those of one iteration; two that together walk in even steps become one."""
     left = [loop for loop in loops if loop.trip > 1]
     merged = True
     while merged:
@@ -119,57 +120,57 @@ def _is_one_walk(outer: WordLoop, inner: WordLoop) -> bool:
 # -- matching with an instruction's loops ------------------------------------------------------------------------------
 
 
-def _pack(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
-    assigned = _assign(of, loops)
+def _pack(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+    assigned = _assign(format, loops)
     if assigned is not None:
-        return [Packed(assigned, (0,) * len(of.operands), False)]
+        return [Packed(assigned, (0,) * len(format.operands), False)]
     for position, loop in enumerate(loops):
-        longest = max((1 << own.bits for own in of.loops if _may_run(of, own, loop)), default=1)
+        longest = max((1 << own.bits for own in format.loops if _may_run(format, own, loop)), default=1)
         if 1 < longest < loop.trip:
-            if loop.is_reduce and not of.has_accumulate:
-                return _pack_window(of, loops, position, longest)
-            return _pack_long(of, loops, position, longest)
-    return _unroll(of, loops)
+            if loop.is_reduce and not format.has_accumulate:
+                return _pack_window(format, loops, position, longest)
+            return _pack_long(format, loops, position, longest)
+    return _unroll(format, loops)
 
 
-def _pack_long(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
-    """A loop that is longer than any field: as two loops if its trip count has a good divisor, else a whole part and
-    a rest."""
+def _pack_long(format: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+    """A loop that is longer than any field: as two loops if its trip count has a good divisor, else a multiple
+    of the longest and a rest."""
     loop = loops[position]
     divisor = max(d for d in range(1, longest + 1) if loop.trip % d == 0)
     if divisor * divisor >= longest or loop.trip // divisor <= longest and divisor > 1:
-        split = _pack(of, _split(loops, position, divisor))
+        split = _pack(format, _split(loops, position, divisor))
         if len(split) == 1:
             return split
     whole = loop.trip // longest * longest
-    parts = [replace(loop, trip=whole), replace(loop, trip=loop.trip - whole)]
+    pieces = [replace(loop, trip=whole), replace(loop, trip=loop.trip - whole)]
     packed: list[Packed] = []
-    for part, start in zip(parts, (0, whole), strict=True):
-        if part.trip == 0:
+    for piece, start in zip(pieces, (0, whole), strict=True):
+        if piece.trip == 0:
             continue
-        changed = (*loops[:position], part, *loops[position + 1 :])
-        cut = _split(changed, position, longest) if part.trip >= longest else _simplify(changed)
-        packed += [_moved(p, loop, start, bool(start)) for p in _pack(of, cut)]
+        changed = (*loops[:position], piece, *loops[position + 1 :])
+        cut = _split(changed, position, longest) if piece.trip >= longest else _simplify(changed)
+        packed += [_moved(p, loop, start, bool(start)) for p in _pack(format, cut)]
     return packed
 
 
-def _pack_window(of: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
+def _pack_window(format: InstructionFormat, loops: tuple[WordLoop, ...], position: int, longest: int) -> list[Packed]:
     """A long reduce loop of an instruction that cannot add to its result, as two: `count` runs of `length`.
 
     A maximum may see a value twice, so the runs may overlap: 17 is 2 runs of 16, one apart.
     """
     loop = loops[position]
-    idempotent = of.statement.reduction is not None and of.statement.reduction.op in IDEMPOTENT
+    idempotent = format.statement.reduction is not None and format.statement.reduction.op in IDEMPOTENT
     for count in range(2, longest + 1):
         for step in range(1, longest + 1):
             length = loop.trip - (count - 1) * step
             if length == step or (idempotent and step < length <= longest):
                 runs = WordLoop(count, tuple(step * s for s in loop.strides), True)
                 changed = (*loops[:position], runs, replace(loop, trip=length), *loops[position + 1 :])
-                assigned = _assign(of, changed)
+                assigned = _assign(format, changed)
                 if assigned is not None:
-                    return [Packed(assigned, (0,) * len(of.operands), False)]
-    return _unroll(of, loops)
+                    return [Packed(assigned, (0,) * len(format.operands), False)]
+    return _unroll(format, loops)
 
 
 def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[WordLoop, ...]:
@@ -179,19 +180,19 @@ def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[Word
     return (*loops[:position], *pair, *loops[position + 1 :])
 
 
-def _unroll(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
-    """One instruction for each iteration of the shortest loop; of results rather than of sums."""
-    candidates = [p for p, loop in enumerate(loops) if of.has_accumulate or not loop.is_reduce]
+def _unroll(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> list[Packed]:
+    """One instruction for each iteration of the shortest loop, a loop over results if possible."""
+    candidates = [p for p, loop in enumerate(loops) if format.has_accumulate or not loop.is_reduce]
     if not candidates:
         trips = " × ".join(str(loop.trip) for loop in loops)
+        longest = ", ".join(f"{own.name}: {1 << own.bits}" for own in format.loops if own.is_reduce)
         raise CompileError(
-            of.mnemonic,
-            f"a reduction over {trips} words does not fit its reduce loops "
-            f"({', '.join(f'{own.name}: {1 << own.bits}' for own in of.loops if own.is_reduce)})",
+            format.mnemonic,
+            f"a reduction over {trips} words does not fit its reduce loops ({longest})",
             remedy="give them more bits",
         )
     position = min(candidates, key=lambda p: (loops[p].is_reduce, loops[p].trip))
-    rest = _pack(of, _simplify((*loops[:position], *loops[position + 1 :])))
+    rest = _pack(format, _simplify((*loops[:position], *loops[position + 1 :])))
     loop = loops[position]
     return [_moved(packed, loop, i, i > 0) for i in range(loop.trip) for packed in rest]
 
@@ -201,52 +202,52 @@ def _moved(packed: Packed, loop: WordLoop, index: int, is_later: bool) -> Packed
     return Packed(packed.fields, offsets, packed.accumulates or (loop.is_reduce and is_later))
 
 
-def _assign(of: InstructionFormat, loops: tuple[WordLoop, ...]) -> dict[str, int] | None:
-    """Trip and stride fields, each loop on a loop of the instruction that may run it, in order if possible."""
+def _assign(format: InstructionFormat, loops: tuple[WordLoop, ...]) -> dict[str, int] | None:
+    """Trip and stride fields that give each loop to one of the instruction's, in order if possible; None if none do."""
     for keeps_order in (True, False):
-        chosen = _choose(of, loops, len(of.loops), frozenset(), keeps_order)
+        chosen = _choose(format, loops, len(format.loops), frozenset(), keeps_order)
         if chosen is not None:
-            return _fields(of, loops, chosen)
+            return _fields(format, loops, chosen)
     return None
 
 
 def _choose(
-    of: InstructionFormat, loops: tuple[WordLoop, ...], stop: int, taken: frozenset[int], keeps_order: bool
+    format: InstructionFormat, loops: tuple[WordLoop, ...], stop: int, taken: frozenset[int], keeps_order: bool
 ) -> tuple[int, ...] | None:
     """For each loop the position of its loop in the instruction; innermost loops are placed first."""
     if not loops:
         return ()
-    for position in reversed(range(stop if keeps_order else len(of.loops))):
-        target = of.loops[position]
-        if position in taken or loops[-1].trip > 1 << target.bits or not _may_run(of, target, loops[-1]):
+    for position in reversed(range(stop if keeps_order else len(format.loops))):
+        target = format.loops[position]
+        if position in taken or loops[-1].trip > 1 << target.bits or not _may_run(format, target, loops[-1]):
             continue
-        rest = _choose(of, loops[:-1], position, taken | {position}, keeps_order)
+        rest = _choose(format, loops[:-1], position, taken | {position}, keeps_order)
         if rest is not None:
             return (*rest, position)
     return None
 
 
-def _may_run(of: InstructionFormat, target: Loop, loop: WordLoop) -> bool:
-    """Whether every operand that moves over `loop` strides over the instruction's loop, far enough."""
+def _may_run(format: InstructionFormat, target: Loop, loop: WordLoop) -> bool:
+    """Whether the instruction's loop `target` can run `loop`: every operand that moves has a stride, wide enough."""
     if target.is_reduce != loop.is_reduce:
         return False
-    for operand, stride in zip(of.operands, loop.strides, strict=True):
+    for operand, stride in zip(format.operands, loop.strides, strict=True):
         if stride == 0:
             continue
         if target.name not in operand.loops:
             return False
-        field = of.field(f"{operand.name}.{target.name}")
+        field = format.field(f"{operand.name}.{target.name}")
         if not field.low <= stride <= field.high:
             return False
     return True
 
 
-def _fields(of: InstructionFormat, loops: tuple[WordLoop, ...], chosen: tuple[int, ...]) -> dict[str, int]:
+def _fields(format: InstructionFormat, loops: tuple[WordLoop, ...], chosen: tuple[int, ...]) -> dict[str, int]:
     fields: dict[str, int] = {}
     for loop, position in zip(loops, chosen, strict=True):
-        target = of.loops[position]
+        target = format.loops[position]
         fields[f"trip.{target.name}"] = loop.trip
-        for operand, stride in zip(of.operands, loop.strides, strict=True):
+        for operand, stride in zip(format.operands, loop.strides, strict=True):
             if target.name in operand.loops:
                 fields[f"{operand.name}.{target.name}"] = stride
     return fields

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
 from tilewright.compiler.tiling.layout import Border, Layout, bordered_layout
 from tilewright.isa.machine.machine import Machine
@@ -40,9 +41,12 @@ def lives(program: NestProgram) -> dict[str, range]:
 
 def wanted_border(access: Access, nest: Nest, shape: Sequence[int]) -> Border:
     """How far outside a tensor's planes an access reaches."""
-    rows, columns = (index_range(nest, access, d) for d in (2, 3))
+    rows, columns = (index_range(nest, access, d) for d in (ROW, COLUMN))
     return Border(
-        max(0, -rows.start), max(0, rows.stop - shape[2]), max(0, -columns.start), max(0, columns.stop - shape[3])
+        max(0, -rows.start),
+        max(0, rows.stop - shape[ROW]),
+        max(0, -columns.start),
+        max(0, columns.stop - shape[COLUMN]),
     )
 
 
@@ -68,7 +72,7 @@ def everything_on_chip(program: NestProgram, machine: Machine, group: int) -> Re
 
 
 def evict_largest(residency: Residency, position: int, live: Mapping[str, range]) -> Residency | None:
-    """Without the largest tensor that is on chip during a nest; None if there is none."""
+    """The residency without the largest tensor that is on chip during a nest; None if there is none."""
     there = [name for name in residency.layouts if position in live[name]]
     if not there:
         return None

@@ -10,7 +10,7 @@ from tilewright.compiler.tile.program import TileOperation
 
 @dataclass
 class Stage:
-    """Operations of one part of a tile, by when they are wanted.
+    """Operations of one partial sum of a tile, by when they are wanted.
 
     `early` brings what the matrix product reads, `products` is the product itself; `late` brings what the other steps
     read, and `rest` is those steps and the stores.
@@ -23,7 +23,7 @@ class Stage:
 
 
 def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Stages side by side: a product's data comes during the product before it, whose other steps follow during it.
+    """Stages overlapped: while one product runs, the next one's data comes and the last one's other steps run.
 
     Each engine still sees its operations tile by tile. At any time at most two stages' buffers of a kind are alive.
     """
@@ -40,6 +40,6 @@ def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
 
 
 def one_by_one(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """Every stage whole before the next, for tiles of which only one fits."""
+    """One stage after the other, where only one tile fits."""
     for stage in stages:
         yield from (*stage.early, *stage.products, *stage.late, *stage.rest)

@@ -1,4 +1,4 @@
-"""Constants as the machine reads them: matrices cut into array tiles, parameters packed lane by lane, tensors in words.
+"""A constant matrix cut into the tiles that the array takes, without those that are zero.
 
 Example, a 16×16 array and weights [O=20, I=8, R=3, S=3]: 2 units of 16 outputs, 1 block of 16 inputs, so 2·9 tiles of
 16×16; rows 8 to 15 are zero, and of unit 1 so are columns 4 to 15. Tiles that are wholly zero at the edges of a unit
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.nest import Access, Affine
-from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.isa.machine.memory import Element
 
 Box = tuple[range, ...]
@@ -79,7 +78,7 @@ def cut_weights(
     Each dimension of the access moves with one loop or with none; one may be a band, `summed - step · lane`, outside
     which the matrix is zero.
     """
-    matrix = _Matrix.of(values, access, trips, lane, summed, taps)
+    matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
     boxes, tiles = [], []
     for first in range(0, trips[lane], cols):
         channels = range(first, min(first + cols, trips[lane]))
@@ -96,7 +95,7 @@ def cut_weights(
 
 
 def computed_tiles(trips: Mapping[str, int], lane: str, summed: str, rows: int, cols: int) -> WeightTiles:
-    """The tiles of a matrix that is computed: all of them, with nothing known of what they hold."""
+    """The tiles of a computed matrix: all of them, for nothing is known of their values."""
     units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
     return WeightTiles(summed, (), rows, ((range(blocks),),) * units)
 
@@ -114,7 +113,7 @@ class _Matrix:
     band: tuple[int, int] | None
 
     @staticmethod
-    def of(
+    def in_order(
         values: NDArray[Any], access: Access, trips: Mapping[str, int], lane: str, summed: str, taps: Sequence[str]
     ) -> _Matrix:
         loops = [lane, *taps, summed]
@@ -177,26 +176,3 @@ def _box(used: NDArray[np.bool_]) -> Box:
 
 def _loop(index: Affine) -> str:
     return index.terms[0][0] if index.terms else ""
-
-
-def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
-    """Words of a structured element, one for each lane block; `values` holds each field's value by channel.
-
-    Lanes beyond the channels hold zeros.
-    """
-    count = blocks * width
-    packed = [0] * count
-    for field in element.fields:
-        mask = (1 << field.type.bits) - 1
-        for channel, value in enumerate(values[field.name].tolist()[:count]):
-            packed[channel] |= (value & mask) << field.low_bit
-    return b"".join(value.to_bytes(element.bytes, "little") for value in packed)
-
-
-def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
-    """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
-    batches, channels, height, width = values.shape
-    full = np.zeros((batches, layout.blocks * layout.lanes, height, width), np.int64)
-    full[:, :channels] = values
-    words = full.reshape(batches, layout.blocks, layout.lanes, height, width).transpose(0, 1, 3, 4, 2)
-    return np.ascontiguousarray(words).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()

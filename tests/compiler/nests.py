@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
+from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.windows import separate_windows
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.lower_tiles import select_and_tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.language.expressions import Expr, const, make
 from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, round_shift
 from tilewright.isa.language.operations import Op
@@ -237,6 +241,13 @@ def run(network: NetworkByHand, program: TileProgram) -> dict[str, Any]:
     """The outputs that a tile program computes from the network's inputs."""
     outputs = interpret_tiles(program, to_region(program.inputs, program.input_bytes, network.values))
     return {tensor.name: from_region(tensor, outputs) for tensor in program.outputs}
+
+
+def select_and_tile(nests: NestProgram, machine: Machine, options: TilingOptions | None = None) -> TileProgram:
+    """What the passes after `fuse` make of nests."""
+    for prepare in (sum_without_weights, sum_columns, separate_windows):
+        nests = prepare(nests, machine)
+    return tile(select(nests, machine), options)
 
 
 def assert_computes(

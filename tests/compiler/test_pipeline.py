@@ -22,7 +22,7 @@ from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
 from tilewright.compiler.tile.text import print_tiles
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
@@ -89,8 +89,8 @@ def test_a_stage_that_has_no_way_back_is_named() -> None:
     with pytest.raises(CompileError) as refused:
         resume("waits", "", load_machine("tiny8"))
     assert str(refused.value) == (
-        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, parts, fuse, tile, "
-        "schedule"
+        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, batches, copies, "
+        "fuse, plain-sums, column-sums, windows, select, tile, schedule"
     )
 
 

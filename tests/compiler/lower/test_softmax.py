@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.compiler.machines import without
 from tests.compiler.models import ModelBuilder, run_onnx
-from tests.compiler.nests import from_region
+from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
 from tests.compiler.tile.test_interpreter import run_binary
 from tilewright.compiler.errors import CompileError
@@ -25,9 +26,9 @@ from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.compiler.pipeline import Options, compile_model, resume
+from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.interpreter import interpret_tiles
-from tilewright.compiler.tiling.lower_tiles import select, select_and_tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import Interval, Rounding
@@ -179,8 +180,11 @@ def test_reciprocals_are_the_expression_s() -> None:
 def test_what_all_channels_share_is_computed_once() -> None:
     machine = load_machine("vector16")
     (cover,) = select(lower(simplified(softmax_model((1, 10, 4, 4))), machine), machine).covers
-    expressions = [step.expr for step in cover.steps]
-    assert len(set(expressions)) == len(expressions)
+    once = ["max_lanes", "sum_exponentials", "reciprocal"]
+    newton = ["error", "correct"]  # of the reciprocal, twice, each time from the result before
+    assert [step.format.mnemonic for step in cover.steps] == [*once, *newton, *newton, "normalize"]
+    corrected = [step.inputs for step in cover.steps if step.format.mnemonic in newton]
+    assert all(one != other for one, other in combinations(corrected, 2))
     assert [step.is_uniform for step in cover.steps] == [True] * (len(cover.steps) - 1) + [False]
     assert all(step.words == 16 for step in cover.steps)
     masks = [step.inputs["p"] for step in cover.steps if "p" in step.inputs]

@@ -12,7 +12,7 @@ from tests.compiler.models import random_inputs
 from tests.compiler.pipelines import base16, compiled_distances, lowered
 from tests.compiler.simplify.test_computed_products import attention_model, image_attention_model
 from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.isa.language.operations import Op
@@ -42,7 +42,7 @@ def test_heads_are_computed_where_they_lie(model: onnx.ModelProto, heads: int) -
     assert len(products) == 2 * heads
     assert sum(nest.macs for nest in after.nests) == sum(nest.macs for nest in before.nests)
     assert_same(model, before, after)
-    merged = merge_parts(before, base16())
+    merged = remove_copies(after, base16())
     assert_same(model, before, merged)
     assert copies(merged) == 0
     assert compiled_distances(model, "base16").max() <= 1

@@ -12,7 +12,8 @@ import pytest
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs
 from tests.compiler.pipelines import base16, compiled_distances, lowered
 from tilewright.compiler.lower.network import SPACE, activation, affine, result_loops
-from tilewright.compiler.nest.copies import merge_parts
+from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
@@ -31,7 +32,7 @@ def copies(program: NestProgram) -> int:
 def merged(model: onnx.ModelProto) -> tuple[int, int]:
     """Copies before and after; the results are checked to be the same."""
     before = lowered(model)
-    after = merge_parts(before, base16())
+    after = remove_copies(separate_batches(before), base16())
     for seed in range(2):
         inputs = random_inputs(model, np.random.default_rng(seed))
         expected, computed = run_nests(before, inputs), run_nests(after, inputs)
@@ -216,13 +217,13 @@ def hand_written(*copies: tuple[str, int, int], joint: int = 64) -> NestProgram:
     ],
 )
 def test_words_hold_channels_of_one_buffer(buffers: Sequence[tuple[str, int, int]], left: int) -> None:
-    assert copies(merge_parts(hand_written(*buffers), base16())) == left
+    assert copies(remove_copies(hand_written(*buffers), base16())) == left
 
 
 def test_buffers_of_another_type_stay() -> None:
     program = hand_written(("a", 32, 0))
     wide = replace(program.buffers["a"], type=IntegerType(16, True))
-    assert copies(merge_parts(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1
+    assert copies(remove_copies(replace(program, buffers={**program.buffers, "a": wide}), base16())) == 1
 
 
 def flattened(kernel: int, is_hosted: bool = False) -> onnx.ModelProto:

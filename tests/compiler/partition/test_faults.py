@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from tests.compiler.machines import without
 from tests.compiler.models import ModelBuilder, conv_model
 from tests.compiler.pipelines import base16
 from tilewright.compiler.errors import CompileError, DamagedModel
@@ -42,6 +43,20 @@ def test_the_words_are_those_of_the_compiler() -> None:
     with pytest.raises(CompileError) as first:
         compile_model(model, base16())
     assert (name, str(error)) == ("conv", str(first.value))
+
+
+def test_a_window_without_an_instruction_is_of_its_node_alone() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", [1, 4, 30, 30]), 0.1)
+    y = builder.quantize(builder.node("Add", [x, x], name="fine"), 0.2)
+    largest = builder.node("MaxPool", [y], name="pool", kernel_shape=[20, 20])
+    builder.output(builder.quantize(largest, 0.2))
+    found = faults_of(builder.build(), without(base16(), "max_pool"))
+    assert set(found) == {"pool", "q9.quantize"}
+    assert set(found.values()) == {
+        "pool (MaxPool) + q9.quantize (QuantizeLinear): no instruction of base16 computes `max_over(a)`; add one to "
+        "the machine's instructions"
+    }
 
 
 def _with_float_convolution() -> onnx.ModelProto:

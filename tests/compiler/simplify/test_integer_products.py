@@ -21,7 +21,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.pipeline import Options, compile_model
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.elf import load, save
 from tilewright.isa.machine.machine import Machine
 

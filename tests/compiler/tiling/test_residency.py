@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tests.compiler.machines import machine
-from tests.compiler.nests import NetworkByHand, network_for
+from tests.compiler.nests import NetworkByHand, network_for, select_and_tile
 from tilewright.compiler.tiling.layout import Border
-from tilewright.compiler.tiling.lower_tiles import select_and_tile
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.residency import everything_on_chip, evict_largest, lives, wanted_border
-from tilewright.compiler.tiling.tiling import TilingOptions
 
 
 def small_network() -> tuple[NetworkByHand, str]:

@@ -1,4 +1,4 @@
-"""Constants as words: every weight where the array reads it, parameters bit by bit."""
+"""Weight tiles: every weight where the array reads it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import pytest
 
 from tests.compiler.nests import axis
 from tilewright.compiler.nest.nest import Access
-from tilewright.compiler.tiling.layout import DramLayout
-from tilewright.compiler.tiling.weight_tiles import WeightTiles, cut_weights, pack_parameters, pack_tensor
+from tilewright.compiler.tiling.weight_tiles import WeightTiles, cut_weights
 from tilewright.isa.language.numeric import IntegerType
-from tilewright.isa.machine.memory import integer_element, structured_element
+from tilewright.isa.machine.memory import integer_element
 
 TRIPS = {"o": 20, "i": 8, "r": 3, "s": 2}
 
@@ -80,19 +79,3 @@ def test_writes_tiles_row_by_row() -> None:
     found = cut(weights(np.random.default_rng(0)))
     content = found.bytes(range(1, 2), (range(0, 1), range(2, 3), range(0, 2)), integer_element(IntegerType(8, True)))
     assert content == b"".join(matrix(found)[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
-
-
-def test_packs_fields_from_bit_0_on() -> None:
-    element = structured_element({"bias": IntegerType(32, True), "scale": IntegerType(16, False)})
-    values = {"bias": np.array([-2, 7, 9]), "scale": np.array([3, 40000, 1])}
-    content = pack_parameters(element, 2, 2, values)
-    words = [int.from_bytes(content[8 * i : 8 * i + 8], "little") for i in range(4)]
-    assert words == [2**32 - 2 + (3 << 32), 7 + (40000 << 32), 9 + (1 << 32), 0]
-
-
-def test_packs_a_tensor_with_its_lanes_innermost() -> None:
-    values = np.arange(2 * 5 * 2 * 3).reshape(2, 5, 2, 3)
-    content = np.frombuffer(pack_tensor(values, DramLayout((2, 5, 2, 3), 4, 4)), np.int8).reshape(2, 2, 2, 3, 4)
-    for n, c, y, x in np.ndindex(2, 5, 2, 3):
-        assert content[n, c // 4, y, x, c % 4] == values[n, c, y, x]
-    assert not content[:, 1, :, :, 1:].any()

@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.machines import REQUANTIZE_ADD, machine, with_instructions, without
 from tests.compiler.nests import NetworkByHand, assert_computes, network_for
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.tiling.lower_tiles import select
+from tilewright.compiler.select.selector import select
 from tilewright.isa.machine.machine import Machine
 
 
@@ -100,20 +100,6 @@ def test_names_the_operator_and_the_missing_primitive(removed: tuple[str, ...], 
     network, output = every_kind(smaller)
     with pytest.raises(CompileError, match=f"^{re.escape(message)}$"):
         assert_computes(network, smaller, output)
-
-
-def test_prints_what_computes_each_nest() -> None:
-    network = network_for(machine("base16"), 1)
-    output = network.conv(network.input(1, 3, 8, 8), 16, (3, 3), pad=1)
-    assert str(select(network.program(output), machine("base16"))) == (
-        "conv0 (ByHand): n=1 o=16 y=8 x=8 i=3 r=3 s=3\n"
-        "  t0 in acc: mma, 576 words\n"
-        "    c = wrap(sum(dot(a, w)), int32)\n"
-        "    where a = x, w = w\n"
-        "  conv0 in act: requantize, 64 words\n"
-        "    y = clamp(round_shift((a + p.bias) * p.scale, p.shift) + zero, low, high)\n"
-        "    where a = t0, p = {bias: bias, scale: scale, shift: shift}, zero = 3, low = -128, high = 127\n"
-    )
 
 
 def test_refuses_a_result_that_begins_within_a_word() -> None:

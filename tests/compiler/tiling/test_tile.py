@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.machines import SHAPES, machine, without
-from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for, run
+from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for, run, select_and_tile
 from tests.random_machines import random_machine
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
@@ -17,8 +17,7 @@ from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import CompileError, DoesNotFit
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.lower_tiles import select_and_tile
-from tilewright.compiler.tiling.tiling import TilingOptions
+from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
 

@@ -1,0 +1,137 @@
+"""Which of a nest's reads an operand can be bound to: by the tensor's memory, and by the form of the access."""
+
+from __future__ import annotations
+
+from tilewright.compiler.nest.nest import Access, Nest, NestProgram
+from tilewright.compiler.nest.products import (
+    is_matrix_of_a_tensor,
+    is_matrix_of_constants,
+    is_vector,
+    summed_loop,
+)
+from tilewright.compiler.nest.space import NestSpace, is_lane_walk
+from tilewright.compiler.select.bindings import Binding, ComputedMatrix, ConstantMatrix, Parameters, Table, TensorRead
+from tilewright.compiler.select.transfer import Transfers, home_of
+from tilewright.compiler.select.unify import Match
+from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.numeric import Interval
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+
+
+class Binder:
+    """Binds operands to the reads of one nest."""
+
+    def __init__(
+        self, machine: Machine, program: NestProgram, transfers: Transfers, nest: Nest, space: NestSpace
+    ) -> None:
+        self._machine = machine
+        self._program = program
+        self._transfers = transfers
+        self._nest = nest
+        self._space = space
+
+    # -- what is known of tensors and constants ------------------------------------------------------------------------
+
+    def home(self, tensor: str) -> str:
+        """The memory where a tensor lives on chip."""
+        return home_of(self._transfers, self._program, tensor)
+
+    def is_tensor_in(self, expr: Expr, memory: str) -> bool:
+        """Whether an expression is a read of a tensor of that memory; constants of channels are parameters."""
+        if expr.op is not Op.SOURCE or expr.name not in self._nest.reads:
+            return False
+        return self._lives_in(self._nest.reads[expr.name].tensor, memory)
+
+    def constant_range(self, expr: Expr) -> Interval | None:
+        """The interval of a constant's actual values; None if an expression is not constant."""
+        if expr.op is Op.CONST:
+            return Interval(expr.value, expr.value)
+        access = self._nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
+        if access is None or access.tensor not in self._program.constants:
+            return None
+        values = self._program.constants[access.tensor]
+        return Interval(int(values.min()), int(values.max()))
+
+    def constant_value(self, expr: Expr) -> int | None:
+        """The one value of a constant; None if it has several."""
+        known = self.constant_range(expr)
+        return known.low if known is not None and known.low == known.high else None
+
+    def _lives_in(self, tensor: str, memory: str) -> bool:
+        if tensor in self._program.buffers:
+            return self.home(tensor) == memory
+        is_same = self._machine.memories[memory].element.type == self._program.constant_types[tensor]
+        return is_same and self._program.constants[tensor].ndim == 4 and self.home(tensor) == memory
+
+    # -- operands ------------------------------------------------------------------------------------------------------
+
+    def tensor(self, read: str, walked: str) -> TensorRead | None:
+        """A tensor whose channels the loop `walked` goes over, and nothing else does."""
+        return TensorRead(read) if is_lane_walk(self._nest.reads[read], walked, self._machine.lanes) else None
+
+    def table(self, operand: Operand, read: str, walked: str) -> Table | None:
+        """A table of as many entries as the operand looks up in, one for all channels or one for each."""
+        access = self._nest.reads[read]
+        has_entries = self._program.constants[access.tensor].shape[-1] == operand.block
+        return Table(read) if has_entries and _is_of_channels(access, walked) else None
+
+    def parameters(self, operand: Operand, match: Match, walked: str) -> Parameters | None:
+        """The constants in the fields of a structured operand, one for all channels or one for each."""
+        fields: dict[str, str | int] = {}
+        free = set()
+        for field in operand.element.fields:
+            expr = match.fields.get((operand.name, field.name))
+            if expr is None:
+                fields[field.name] = min(max(0, field.type.interval.low), field.type.interval.high)
+                free.add(field.name)
+            elif expr.op is Op.CONST:
+                fields[field.name] = expr.value
+            elif _is_of_channels(self._nest.reads[expr.name], walked):
+                fields[field.name] = expr.name
+            else:
+                return None
+        return Parameters(fields, frozenset(free))
+
+    def product(self, format: InstructionFormat, match: Match) -> dict[str, Binding] | None:
+        """The operands of a dot product: vectors of channels, and a matrix that is constant or computed."""
+        vector, weights = systolic_activations(format), systolic_weights(format)
+        vectors, tiles = match.operands[vector.name], match.operands[weights.name]
+        if vectors.op is not Op.SOURCE or tiles.op is not Op.SOURCE:
+            return None
+        access, matrix = self._nest.reads[vectors.name], self._nest.reads[tiles.name]
+        lanes = self._machine.lanes
+        if not self._lives_in(access.tensor, vector.memory):
+            return None
+        if not is_vector(access, self._space, vector.block * lanes):
+            return None
+        summed = summed_loop(access)
+        assert summed is not None
+        is_transposed = is_transposing(format)
+        if matrix.tensor in self._program.constants:
+            if is_transposed or not is_matrix_of_constants(matrix, summed, self._space):
+                return None
+            return {vector.name: TensorRead(vectors.name), weights.name: ConstantMatrix(tiles.name)}
+        if not self._are_rows_of_tiles(matrix.tensor, weights):
+            return None
+        if not is_matrix_of_a_tensor(matrix, summed, self._space, lanes, is_transposed):
+            return None
+        if is_transposed and self._space.trips[summed] % lanes and access.tensor not in self._program.constants:
+            return None  # lanes beyond the channels hold anything, on both sides; a constant holds zeros there
+        return {vector.name: TensorRead(vectors.name), weights.name: ComputedMatrix(tiles.name)}
+
+    def _are_rows_of_tiles(self, tensor: str, weights: Operand) -> bool:
+        """Whether the words of a tensor in DRAM are as long as rows of weight tiles, with the same elements."""
+        rows = self._machine.memories[weights.memory]
+        words = self._machine.memories[self.home(tensor)]
+        return rows.element.type == words.element.type and rows.width == words.width == self._machine.lanes
+
+
+def _is_of_channels(access: Access, loop: str) -> bool:
+    """Whether a constant has one value for each channel that a loop walks over, or one for all."""
+    moving = [index for index in access.index if index.terms]
+    if not moving:
+        return True
+    return len(moving) == 1 and moving[0].terms == ((loop, 1),) and moving[0].constant == 0

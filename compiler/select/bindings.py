@@ -1,0 +1,73 @@
+"""What an operand of an instruction can read: a closed set of bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRead:
+    """A tensor, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate:
+    """What an earlier step of the same cover computed."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantMatrix:
+    """Tiles of a constant matrix, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedMatrix:
+    """Tiles of a matrix that is computed, through the nest's read of that name.
+
+    A word of the tensor is a row of a tile, over the result's channels; or, for an instruction that transposes tiles,
+    over the summed channels.
+    """
+
+    read: str
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Packed constants of each channel: for each field, the nest's read of that name or one number.
+
+    What is in the fields that are `free` does not matter.
+    """
+
+    fields: Mapping[str, str | int]
+    free: frozenset[str] = frozenset()
+
+    def joined(self, other: Parameters) -> Parameters | None:
+        """Constants that serve both; None where one of their fields differs."""
+        fields = {name: other.fields[name] if name in self.free else own for name, own in self.fields.items()}
+        if any(own != fields[name] and name not in other.free for name, own in other.fields.items()):
+            return None
+        return Parameters(fields, self.free & other.free)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A constant in which the instruction looks up, through the nest's read of that name."""
+
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Anything, for the operand's value does not matter; it reads what the operand named here reads."""
+
+    like: str
+
+
+Binding = TensorRead | Intermediate | ConstantMatrix | ComputedMatrix | Parameters | Table | Idle

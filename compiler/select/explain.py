@@ -1,0 +1,74 @@
+"""Why no instructions compute a nest: the smallest expression that should have been covered and is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.products import products_of
+from tilewright.compiler.nest.space import describe, loops_of
+from tilewright.compiler.select.search import Search
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
+
+
+def failure(search: Search) -> CompileError:
+    """The error that names the nest's nodes, the expression that no instruction computes, and what to do."""
+    home = search.binder.home(search.nest.result.tensor)
+    missing = next(_uncovered(search, home), search.nest.expr)
+    place = describe(search.nest)
+    fact = f"no instruction of {search.machine.name} computes `{_with_values_named(search, missing)}`"
+    if missing.op is not Op.SUM or not _is_of_computed(search, missing):
+        return CompileError(place, fact, remedy="add one to the machine's instructions")
+    expected = (
+        "`dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and weights in words "
+        f"of lanes = {search.machine.lanes} elements, as the tensors'"
+    )
+    return CompileError(place, f"{fact} with both computed", expected=expected)
+
+
+def _is_of_computed(search: Search, total: Expr) -> bool:
+    """Whether a sum multiplies two tensors, neither of them weights."""
+    products = products_of(total.args[0])
+    reads = [] if products is None else [search.nest.reads[arg.name] for arg in products.main.args]
+    return bool(reads) and all(read.tensor in search.program.buffers for read in reads)
+
+
+def _uncovered(search: Search, home: str) -> Iterator[Expr]:
+    """The expressions whose values should be in a memory and that no instructions compute, smallest first."""
+    element = search.machine.memories[home].element.type
+    nodes = walk(search.nest.expr)
+    reductions = [node for node in nodes if node.op in REDUCTIONS]
+    written = {pattern.format.destination.element.type for pattern in search.patterns}
+    loops = set(search.space.reduce)
+    inside = {
+        inner for node in reductions for inner in walk(node) if inner != node and loops & loops_of(inner, search.nest)
+    }
+    inside |= {node.args[0] for node in nodes if node.op in ACROSS_LANES}
+    for node in dict.fromkeys(nodes):
+        if node in inside:
+            continue  # what a reduction runs over is never a value in a memory
+        is_stored = node.op in REDUCTIONS | ACROSS_LANES or (node.op is Op.WRAP and node.type in written)
+        is_cut = is_stored or (element is not None and element.interval.contains(node.range))
+        if node.args and is_cut and not _is_covered(search, node):
+            yield node
+
+
+def _is_covered(search: Search, expr: Expr) -> bool:
+    return any(search.best(expr, memory) is not None for memory in search.machine.memories)
+
+
+def _with_values_named(search: Search, expr: Expr) -> str:
+    """The expression, with every value that instructions can compute replaced by the name of its memory."""
+
+    def rename(node: Expr) -> Expr:
+        is_value = node is not expr and node.args and not loops_of(node, search.nest) & set(search.space.reduce)
+        for memory in search.machine.memories if is_value else ():
+            if search.best(node, memory) is not None:
+                return Expr(Op.SOURCE, node.range, name=memory)
+        return Expr(
+            node.op, node.range, tuple(map(rename, node.args)), node.name, node.field, node.value, node.type,
+            node.rounding,
+        )  # fmt: skip
+
+    return str(rename(expr))

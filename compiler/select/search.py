@@ -1,0 +1,182 @@
+"""The search for the cheapest cover: where to cut an expression, and which instruction computes each piece.
+
+The expression tree is cut where a value fits the words of a memory that one instruction writes and another reads.
+Dynamic programming over (subexpression, memory) finds the cut whose instructions stream the fewest words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from tilewright.compiler.graph.graph import CHANNEL
+from tilewright.compiler.nest.nest import Nest, NestProgram
+from tilewright.compiler.nest.space import NO_LOOP, loops_of, nest_space
+from tilewright.compiler.select.binder import Binder
+from tilewright.compiler.select.bindings import Binding, Idle, TensorRead
+from tilewright.compiler.select.cover import dot_product, operands_across_lanes
+from tilewright.compiler.select.transfer import Transfers
+from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.operations import ACROSS_LANES, Op
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import DRAM
+
+MATCHES_TRIED = 64
+"""Matches of one instruction with one expression that are looked at; the plainest come first."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """An instruction, with the facts about its statement that the search needs often."""
+
+    format: InstructionFormat
+    dot: Expr | None  # the dot product in it
+    size: int  # nodes of the statement
+    across: frozenset[str]  # operands that a reduction across lanes takes in
+
+
+def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
+    """The machine's computing instructions: those that neither read nor write DRAM."""
+    return tuple(
+        Pattern(format, dot_product(format), len(walk(format.statement.expr)), operands_across_lanes(format))
+        for format in machine.formats.values()
+        if DRAM not in {operand.memory for operand in format.operands}
+    )
+
+
+@dataclass(frozen=True)
+class Best:
+    """The cheapest known way to compute one expression into one memory."""
+
+    cost: tuple[int, int, int]  # words streamed; then, to prefer the plainest, neutral values and size of statements
+    pattern: Pattern
+    expr: Expr
+    match: Match
+    inputs: Mapping[str, Binding | Best]
+    words: int
+    is_uniform: bool
+
+
+class Search:
+    """The dynamic programme over one nest's expression."""
+
+    def __init__(
+        self, machine: Machine, program: NestProgram, transfers: Transfers, patterns: tuple[Pattern, ...], nest: Nest
+    ) -> None:
+        self.machine = machine
+        self.program = program
+        self.nest = nest
+        self.patterns = patterns
+        self.space = nest_space(nest, machine.lanes)
+        self.binder = Binder(machine, program, transfers, nest, self.space)
+        self._memo: dict[tuple[Expr, str], Best | None] = {}
+        self._unifiers = [
+            (pattern, Unifier(pattern.format, self.binder.constant_range, self.binder.constant_value))
+            for pattern in patterns
+        ]
+
+    def best(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]] = frozenset()) -> Best | None:
+        """The cheapest way to compute `expr` into `memory`, or None."""
+        key = (expr, memory)
+        if key in self._memo:
+            return self._memo[key]
+        found: Best | None = None
+        for candidate in self._candidates(expr, memory, visiting | {key}):
+            if found is None or candidate.cost < found.cost:
+                found = candidate
+        if not visiting or found is not None:
+            self._memo[key] = found
+        return found
+
+    def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[Best]:
+        for pattern, unifier in self._unifiers:
+            if pattern.format.destination.memory != memory:
+                continue
+            if expr.op is Op.CONST and pattern.format.sources:
+                continue  # a constant is written from nothing
+            for match in islice(unifier.matches(expr), MATCHES_TRIED):
+                candidate = self._bind(pattern, expr, match, visiting)
+                if candidate is not None:
+                    yield candidate
+
+    # -- operands ------------------------------------------------------------------------------------------------------
+
+    def _bind(self, pattern: Pattern, expr: Expr, match: Match, visiting: frozenset[tuple[Expr, str]]) -> Best | None:
+        """A match with its cost and every operand bound to something in its memory; None if one cannot be bound."""
+        bound: dict[str, Binding | Best] = {}
+        if pattern.dot is not None:
+            product = self.binder.product(pattern.format, match)
+            if product is None:
+                return None
+            bound |= product
+        for operand in () if pattern.dot is not None else pattern.format.sources:
+            source = self._bind_operand(operand, pattern, match, visiting)
+            if source is None:
+                return None
+            bound[operand.name] = source
+        is_uniform = self._is_uniform(expr)
+        words = self._words(pattern, bound, bool(match.reduced), is_uniform)
+        total, neutral, size = words, match.neutral, pattern.size
+        for source in bound.values():
+            if isinstance(source, Best):
+                total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
+        return Best((total, neutral, size), pattern, expr, match, bound, words, is_uniform)
+
+    def _bind_operand(
+        self, operand: Operand, pattern: Pattern, match: Match, visiting: frozenset[tuple[Expr, str]]
+    ) -> Binding | Best | None:
+        is_across = operand.name in pattern.across
+        walked = self.space.across if is_across else self.space.lane
+        if operand.element.fields:
+            return self.binder.parameters(operand, match, walked)
+        if operand.name in match.idle or operand.name not in match.operands:
+            return _idle_like(pattern.format, operand, match)
+        expr = match.operands[operand.name]
+        if operand in pattern.format.tables:
+            return self.binder.table(operand, expr.name, NO_LOOP if is_across else walked)
+        if self.binder.is_tensor_in(expr, operand.memory):
+            return self.binder.tensor(expr.name, walked)
+        stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
+        stays |= {self.space.lane} if is_across else set()
+        if (stays and stays & loops_of(expr, self.nest)) or (expr, operand.memory) in visiting:
+            return None  # a computed value that a reduction takes in is the same in all its iterations
+        return self.best(expr, operand.memory, visiting)
+
+    # -- cost ----------------------------------------------------------------------------------------------------------
+
+    def _is_uniform(self, expr: Expr) -> bool:
+        """Whether an expression has one value for all channels of a pixel, made of reductions across lanes."""
+        if self.space.across == NO_LOOP or self.space.lane in loops_of(expr, self.nest):
+            return False
+        return any(node.op in ACROSS_LANES for node in walk(expr))
+
+    def _words(
+        self, pattern: Pattern, bound: Mapping[str, Binding | Best], reduces: bool, is_uniform: bool
+    ) -> int:
+        """Iterations of an instruction over the whole nest."""
+        trips, space, format = self.space.trips, self.space, pattern.format
+        blocks = 1 if is_uniform else -(-trips[space.lane] // (format.destination.block * self.machine.lanes))
+        words = space.pixels * blocks
+        if not reduces:
+            return words
+        for loop in space.reduce:
+            words *= trips[loop] // self.machine.lanes if loop == space.across else trips[loop]
+        if pattern.dot is not None:
+            vector = bound[pattern.dot.args[0].name]
+            assert isinstance(vector, TensorRead)
+            channels = self.nest.reads[vector.read].index[CHANNEL].terms
+            trip = trips[channels[0][0]] if channels else 1
+            in_vector = format.operand(pattern.dot.args[0].name).block * self.machine.lanes
+            words = words // trip * -(-trip // in_vector)
+        return words
+
+
+def _idle_like(format: InstructionFormat, operand: Operand, match: Match) -> Idle | None:
+    """Another operand of the same memory whose words an idle operand can read as well."""
+    for other in format.sources:
+        if other.memory == operand.memory and other.name in match.operands and other.name not in match.idle:
+            return Idle(other.name)
+    return None

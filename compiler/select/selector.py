@@ -1,0 +1,95 @@
+"""Instruction selection: the cheapest cover of every nest of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import Nest, NestProgram
+from tilewright.compiler.nest.products import Correction, products_of
+from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
+from tilewright.compiler.select.cover import Cover, Selection, Step
+from tilewright.compiler.select.explain import failure
+from tilewright.compiler.select.parameters import with_shared_parameters
+from tilewright.compiler.select.search import Best, Search, computing_patterns
+from tilewright.compiler.select.transfer import find_transfers, home_of
+from tilewright.isa.engines.templates import systolic_activations
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.machine.machine import Machine
+
+
+def select(program: NestProgram, machine: Machine) -> Selection:
+    """Cover every nest; raises CompileError for the first that no instructions cover."""
+    selector = Selector(machine, program)
+    return Selection(machine, program, tuple(selector.cover(nest) for nest in program.nests))
+
+
+class Selector:
+    """Covers the nests of one program with the instructions of one machine."""
+
+    def __init__(self, machine: Machine, program: NestProgram) -> None:
+        self.machine = machine
+        self.program = program
+        self.transfers = find_transfers(machine)
+        self._patterns = computing_patterns(machine)
+
+    def cover(self, nest: Nest) -> Cover:
+        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
+        search = self._search(nest)
+        best = search.best(nest.expr, self.home(nest.result.tensor))
+        if best is None:
+            raise failure(search)
+        steps: list[Step] = []
+        _flatten(best, steps, {})
+        return Cover(nest, search.space, with_shared_parameters(steps))
+
+    def cover_if_possible(self, nest: Nest) -> Cover | None:
+        """The cheapest cover, or None: for a pass that leaves to `select` to say why there is none."""
+        try:
+            return self.cover(nest)
+        except CompileError:
+            return None
+
+    def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
+        """The cheapest single instruction that writes one constant to words of a memory, reading nothing."""
+        best = self._search(like).best(value, memory)
+        if best is None or best.inputs:
+            return None
+        return _step(best, {})
+
+    def home(self, tensor: str) -> str:
+        """The memory where a tensor lives on chip."""
+        return home_of(self.transfers, self.program, tensor)
+
+    def _search(self, nest: Nest) -> Search:
+        return Search(self.machine, self.program, self.transfers, self._patterns, nest)
+
+
+def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:
+    """Append a cover's steps, inputs first and shared ones once; returns the index of the last."""
+    if id(best) in placed:
+        return placed[id(best)]
+    inputs: dict[str, Binding] = {}
+    for operand, source in best.inputs.items():
+        inputs[operand] = Intermediate(_flatten(source, steps, placed)) if isinstance(source, Best) else source
+    steps.append(_step(best, inputs))
+    placed[id(best)] = len(steps) - 1
+    return placed[id(best)]
+
+
+def _step(best: Best, inputs: Mapping[str, Binding]) -> Step:
+    match = best.match
+    return Step(
+        best.pattern.format, inputs, match.immediates, bool(match.reduced), best.words, best.is_uniform,
+        _corrections(best, inputs),
+    )  # fmt: skip
+
+
+def _corrections(best: Best, inputs: Mapping[str, Binding]) -> tuple[Correction, ...]:
+    """The products with numbers that a dot product must add to its product of two reads."""
+    if best.pattern.dot is None:
+        return ()
+    products = products_of(best.expr.args[0])
+    vector = inputs[systolic_activations(best.pattern.format).name]
+    assert products is not None and isinstance(vector, TensorRead)
+    return products.corrections(vector.read)

@@ -1,0 +1,91 @@
+"""The tile sizes of a nest: all candidates are costed at once, and the cheapest that fits is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.tiling.cost import expected_cycles
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.room import Room, too_small
+from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
+from tilewright.compiler.tiling.words import tile_words
+from tilewright.isa.machine.machine import Machine
+
+WIDE_WINDOW = 4
+"""Fewer taps than this in one direction are cut only if nothing else fits."""
+
+
+@dataclass(frozen=True)
+class TileChoice:
+    """Sizes of one tile by loop: iterations; of the lane loop, units; of the summed loop, vectors."""
+
+    sizes: Mapping[str, int]
+    points_outer: bool  # pixels are the outer loops and units the inner; otherwise the other way round
+    is_double: bool  # two tiles fit side by side
+    words: Mapping[str, int]  # by memory
+    cycles: int  # what the model expects
+
+
+def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> TileChoice:
+    """The cheapest tile that fits the room in each memory.
+
+    Raises TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
+    """
+    for cut_from in (WIDE_WINDOW, 2):
+        sizes, points_outer = _candidates(shape, cut_from)
+        words = tile_words(shape, machine, sizes)
+        is_possible = _all_within(
+            words, {m: min(2 * options.budget_fraction * r.free, r.most) for m, r in room.items()}
+        )
+        if not is_possible.any():
+            is_possible = _all_within(words, {m: r.most for m, r in room.items()})
+        if is_possible.any():
+            break
+    else:
+        raise too_small(shape, machine, room, words)
+    is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
+    cycles = expected_cycles(shape, machine, sizes, points_outer, is_double)
+    best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
+    return TileChoice(
+        {loop: int(size[best]) for loop, size in sizes.items()},
+        bool(points_outer[best]),
+        bool(is_double[best]),
+        {memory: int(needed[best]) for memory, needed in words.items()},
+        int(cycles[best]),
+    )
+
+
+def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    """The candidates whose words in every memory are within its limit."""
+    return np.logical_and.reduce([needed <= limits[memory] for memory, needed in words.items()])
+
+
+def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
+    """All combinations of a few sizes for each loop, and both loop orders; taps are cut from an extent on."""
+    space, extent = shape.cover.space, extents(shape)
+    # Of equal candidates the first is taken: loops that are better left whole come first.
+    choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
+    for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
+        choices[loop] = _even_sizes(extent[loop], most) if loop != NO_LOOP else [1]
+    choices |= {loop: [1] for loop in shape.choosing}
+    if space.across != NO_LOOP:  # what is the same for all channels of a pixel is computed once
+        choices[space.lane] = [extent[space.lane]]
+    for tap in shape.taps:
+        choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_sizes(extent[tap], 4)
+    grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
+    flat = [grid.ravel() for grid in grids]
+    return dict(zip(choices, flat[:-1], strict=True)), flat[-1].astype(bool)
+
+
+def _even_sizes(extent: int, most: int) -> list[int]:
+    """Tile sizes that cut an extent into 1, 2, 3, … even pieces, at most `most` of them, 1 always among them."""
+    sizes = sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True)
+    if len(sizes) <= most:
+        return sizes
+    spread = np.unique(np.geomspace(1, len(sizes), most).round().astype(int)) - 1
+    return [sizes[i] for i in spread]

@@ -1,0 +1,49 @@
+"""Constants as bytes of the machine's words: parameters packed lane by lane, tables, tensors in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.tiling.layout import DramLayout
+from tilewright.isa.machine.memory import Element, Memory
+
+
+def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
+    """Words of a structured element, one for each lane block; `values` holds each field's value by channel.
+
+    Lanes beyond the channels hold zeros.
+    """
+    count = blocks * width
+    packed = [0] * count
+    for field in element.fields:
+        mask = (1 << field.type.bits) - 1
+        for channel, value in enumerate(values[field.name].tolist()[:count]):
+            packed[channel] |= (value & mask) << field.low_bit
+    return b"".join(value.to_bytes(element.bytes, "little") for value in packed)
+
+
+def pack_tables(memory: Memory, entries: NDArray[Any], blocks: range | None) -> bytes:
+    """A word for each entry of the tables [C, entries] of some lane blocks; None: of one table that all lanes share.
+
+    Lanes beyond the channels hold the last channel's table.
+    """
+    count = entries.shape[-1]
+    if blocks is None:
+        rows = np.broadcast_to(entries, (1, memory.width, count))
+    else:
+        channels = np.arange(blocks.start * memory.width, blocks.stop * memory.width)
+        rows = entries[np.minimum(channels, len(entries) - 1)].reshape(len(blocks), memory.width, count)
+    return np.ascontiguousarray(np.swapaxes(rows, 1, 2)).astype(f"<i{memory.element.bytes}").tobytes()
+
+
+def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
+    """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
+    batches, channels, height, width = values.shape
+    full = np.zeros((batches, layout.blocks * layout.lanes, height, width), np.int64)
+    full[:, :channels] = values
+    words = full.reshape(batches, layout.blocks, layout.lanes, height, width).transpose(0, 1, 3, 4, 2)
+    return np.ascontiguousarray(words).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()

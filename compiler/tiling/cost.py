@@ -1,0 +1,179 @@
+"""The cycles that a nest is expected to take, by an analytic model, for all candidate tiles at once.
+
+The model's unit is cycles of each engine: vectors through the array, bytes over the bus, words through the vector
+engine. Engines overlap when two tiles fit side by side, so a nest takes as long as its slowest engine, plus one tile's
+worth of all the others, which nothing hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.select.bindings import (
+    ComputedMatrix,
+    ConstantMatrix,
+    Idle,
+    Intermediate,
+    Parameters,
+    Table,
+    TensorRead,
+)
+from tilewright.compiler.select.cover import Step
+from tilewright.compiler.tiling.shape import (
+    NestShape,
+    Sizes,
+    all_weight_tiles,
+    box_words,
+    extents,
+    is_brought_already,
+    reach,
+    tables,
+)
+from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.timing import MMA_UPDATE, mma_write, vec_results
+
+Cycles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+"""One entry for each candidate."""
+
+TILE_CYCLES = 8
+"""What a tile costs beyond its work: its instructions start one after the other."""
+
+TRAFFIC = 0.05
+"""What a cycle of loading costs even where other engines hide it: of two equal tilings, the one that moves less."""
+
+HIDDEN_WEIGHTS = 0.5
+"""The share of the first weights' load that the layer before does not hide."""
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How many tiles there are: over the pixels, over the channels of the result, and partial sums of each."""
+
+    extent: Mapping[str, int]
+    points: Sizes
+    lanes: Sizes
+    partial_sums: Sizes
+
+    @property
+    def results(self) -> Sizes:
+        return self.points * self.lanes
+
+    @property
+    def all(self) -> Sizes:
+        return self.points * self.lanes * self.partial_sums
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What an operand's loads cost: cycles of the bus in all, cycles before the first product, and instructions."""
+
+    cycles: Cycles | float = 0.0
+    first: Cycles | float = 0.0
+    instructions: Sizes | int = 0
+
+
+def expected_cycles(
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, is_double: Flags
+) -> Cycles:
+    """Expected cycles of the whole nest for each candidate."""
+    count = _counts(shape, sizes)
+    load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
+    first = np.zeros(count.all.shape, float)  # what must be there before the first product
+    instructions = count.all * (len(shape.cover.steps) + 1)
+    for index, step in enumerate(shape.cover.steps):
+        if step.is_dot:
+            mma = mma + _product_cycles(shape, machine, step, count)
+        else:
+            vec = vec + step.words
+        for operand in step.format.sources:
+            loaded = _operand_load(shape, machine, sizes, points_outer, count, index, operand)
+            load, first = load + loaded.cycles, first + loaded.first
+            instructions = instructions + loaded.instructions
+    store = _store_cycles(shape, machine, count)
+    load = load + instructions * machine.instruction_bytes / machine.dram.bus_bytes
+    total = load + vec + mma + store
+    slowest = np.maximum(store, np.maximum(mma, vec))
+    is_loading = load > slowest
+    ends = (vec + store) / count.results + mma / count.all
+    ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, count.all, count.results))
+    slowest = np.maximum(slowest, load)
+    serial = machine.dram.latency_cycles + mma_write(machine) + vec_results(machine)
+    latency = count.all * TILE_CYCLES + serial + TRAFFIC * load
+    return np.where(is_double, slowest + ends, total + count.all * serial) + latency
+
+
+def _counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> _Counts:
+    space, extent = shape.cover.space, extents(shape)
+    counts = {loop: -(-extent[loop] // sizes[loop]) for loop in sizes}
+    lanes = counts[space.lane]
+    partial_sums = np.ones_like(lanes)
+    if shape.weights is not None and shape.summed != NO_LOOP:
+        whole = {**sizes, shape.summed: np.full_like(lanes, extent[shape.summed])}
+        partial_sums = -(-reach(shape, whole)[0] // sizes[shape.summed])
+    for tap in shape.taps:
+        partial_sums = partial_sums * counts[tap]
+    return _Counts(extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums)
+
+
+def _product_cycles(shape: NestShape, machine: Machine, step: Step, count: _Counts) -> Sizes:
+    """Vectors through the array: of each weight tile all pixels, or as many as the next tile takes to come."""
+    vectors = np.maximum(shape.cover.space.pixels, count.points * max(machine.rows, MMA_UPDATE))
+    return vectors * all_weight_tiles(shape) * (1 + len(step.corrections))
+
+
+def _operand_load(
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: _Counts, index: int,
+    operand: Operand,
+) -> _Load:  # fmt: skip
+    """What a step's operand costs to load: as often as a tile needs it and the tile before had another."""
+    step, space = shape.cover.steps[index], shape.cover.space
+    word_bytes, bus = machine.memories[operand.memory].word_bytes, machine.dram.bus_bytes
+    match step.inputs[operand.name]:
+        case ConstantMatrix() | ComputedMatrix():
+            sums = count.partial_sums
+            again = np.where(points_outer, count.lanes * sums > 1, sums > 1)
+            all_bytes = all_weight_tiles(shape) * operand.block * word_bytes
+            matrices = prod(count.extent[loop] for loop in shape.choosing)
+            first = HIDDEN_WEIGHTS * reach(shape, sizes)[1] * operand.block * word_bytes / bus
+            return _Load(np.where(again, count.points, matrices) * all_bytes / bus, first, count.all)
+        case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
+            return _Load()
+        case Table(read):
+            entries = operand.block * tables(shape, read, count.extent[space.lane] * shape.unit)
+            return _Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * entries * word_bytes / bus)
+        case Parameters():
+            blocks = count.extent[space.across if operand.name in step.across else space.lane]
+            return _Load(np.where(points_outer, count.points, 1) * blocks * word_bytes / bus)
+        case TensorRead(read) if read in shape.off_chip:
+            box = box_words(shape, step, read, sizes) * word_bytes / bus
+            return _Load(_box_loads(shape, step, count, points_outer) * box, box, count.all)
+        case TensorRead() | Intermediate() | Idle():
+            return _Load()
+        case other:
+            assert_never(other)
+
+
+def _box_loads(shape: NestShape, step: Step, count: _Counts, points_outer: Flags) -> Sizes:
+    """How often a tile of a tensor is loaded: a tile that the next one reads as well is kept."""
+    if not step.is_dot:
+        return count.results
+    if shape.weights is not None and shape.weights.reach(1)[0] < shape.weights.reach(shape.weights.units)[0]:
+        return count.all  # each tile reads channels of its own
+    once_each = np.where(points_outer | (count.points == 1), count.points, count.all)
+    return np.where(count.partial_sums == 1, once_each, count.all)
+
+
+def _store_cycles(shape: NestShape, machine: Machine, count: _Counts) -> float:
+    if not shape.stores_result:
+        return 0.0
+    space, word_bytes = shape.cover.space, machine.memories[shape.cover.result_memory].word_bytes
+    return space.pixels * count.extent[space.lane] * shape.unit * word_bytes / machine.dram.bus_bytes

@@ -1,0 +1,75 @@
+"""Where tensors lie in DRAM: in the host's regions, among the constants, or in the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.select.transfer import home_of
+from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.constants import pack_tensor
+from tilewright.compiler.tiling.job import InDram
+from tilewright.compiler.tiling.layout import DramLayout, WindowLayout
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Element
+from tilewright.isa.program.program import Tensor
+from tilewright.isa.program.windows import Windows
+from tilewright.isa.timing import BURST_BEATS
+
+WORKSPACE, INPUTS, OUTPUTS = "workspace", "inputs", "outputs"
+
+
+class DramTensors:
+    """Places in DRAM: the host's tensors have theirs from the start, others get one when they are first asked for."""
+
+    def __init__(self, machine: Machine, nests: NestProgram, builder: TileBuilder) -> None:
+        self._machine = machine
+        self._nests = nests
+        self._builder = builder
+        self._places: dict[str, InDram] = {}
+        self.inputs, self.input_bytes = self._in_region(nests.inputs)
+        self.outputs, self.output_bytes = self._in_region(nests.outputs)
+
+    def place(self, tensor: str) -> InDram:
+        """A tensor's place in DRAM."""
+        if tensor not in self._places:
+            self._places[tensor] = self._new_place(tensor)
+        return self._places[tensor]
+
+    def _new_place(self, tensor: str) -> InDram:
+        values = self._nests.constants.get(tensor)
+        shape = self._nests.buffers[tensor].shape if values is None else values.shape
+        memory = home_of(self._builder.transfers, self._nests, tensor)
+        windows = next((host.windows for host in self.inputs if host.name == tensor), None)
+        layout = self._layout(shape, self._machine.memories[memory].element, windows)
+        if values is None:
+            return InDram(self._buffer(tensor, layout), layout, memory)
+        return InDram(self._builder.constant(f"{tensor}.data", pack_tensor(values, layout)), layout, memory)
+
+    def _buffer(self, tensor: str, layout: DramLayout) -> str:
+        for region, hosted in ((INPUTS, self.inputs), (OUTPUTS, self.outputs)):
+            for host in hosted:
+                if host.name == tensor:
+                    return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, offset=host.offset)
+        return self._builder.buffer(f"{tensor}.{WORKSPACE}", WORKSPACE, layout.bytes, self._burst_bytes)
+
+    def _in_region(self, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], int]:
+        """Offsets of the host's tensors in their region, each on a burst; and the region's size."""
+        placed, end = [], 0
+        for tensor in tensors:
+            offset = -(-end // self._burst_bytes) * self._burst_bytes
+            memory = self._machine.memories[home_of(self._builder.transfers, self._nests, tensor.name)]
+            end = offset + self._layout(tensor.stored, memory.element, tensor.windows).bytes
+            placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
+        return tuple(placed), end
+
+    def _layout(self, shape: Sequence[int], element: Element, windows: Windows | None) -> DramLayout:
+        lanes = self._machine.lanes
+        if windows is not None:
+            return WindowLayout(tuple(shape), lanes, lanes * element.bytes, windows)
+        return DramLayout(tuple(shape), lanes, lanes * element.bytes)
+
+    @property
+    def _burst_bytes(self) -> int:
+        return BURST_BEATS * self._machine.dram.bus_bytes

@@ -1,0 +1,171 @@
+"""What stays on chip between nests, and how each nest is cut: all decisions, before any operation is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.products import choosing_loops, summed_loop
+from tilewright.compiler.nest.space import NO_LOOP, describe
+from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
+from tilewright.compiler.select.cover import Cover, Selection
+from tilewright.compiler.select.transfer import find_transfers, home_of
+from tilewright.compiler.tiling.choice import TileChoice, choose_tile
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
+from tilewright.compiler.tiling.room import Room, longest_buffer
+from tilewright.compiler.tiling.shape import NestShape
+from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
+from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.engines.templates import systolic_activations, systolic_weights
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions for a program; `shapes` and `choices` have one entry for each nest."""
+
+    memory: str  # where tensors that stay on chip live
+    residency: Residency
+    shapes: tuple[NestShape, ...]
+    choices: tuple[TileChoice, ...]
+
+
+def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
+    """Keep everything on chip, then give up the largest tensors until every nest finds a tile that fits.
+
+    Raises CompileError when a nest finds none with nothing on chip.
+    """
+    return _Planner(selection, options).plan()
+
+
+def memory_read(cover: Cover, otherwise: str) -> str:
+    """The memory that a nest reads tensors from; `otherwise` when it reads none."""
+    for step in cover.steps:
+        for operand in step.format.sources:
+            if isinstance(step.inputs[operand.name], TensorRead):
+                return operand.memory
+    return otherwise
+
+
+class _Planner:
+    """Makes the decisions for one program."""
+
+    def __init__(self, selection: Selection, options: TilingOptions) -> None:
+        self._machine = selection.machine
+        self._nests = selection.program
+        self._covers = selection.covers
+        self._options = options
+        self._transfers = find_transfers(self._machine)
+        self._group = vector_blocks(self._machine)
+        self._weights = [self._cut_weights(cover) for cover in self._covers]
+        self._live = lives(self._nests)
+        self._memory = self._memory_on_chip()
+
+    def plan(self) -> Plan:
+        residency = Residency({}, (0,) * len(self._covers))
+        if self._options.residency != "none":
+            residency = self._what_may_stay(everything_on_chip(self._nests, self._machine, self._group))
+        choices: list[TileChoice] = []
+        while len(choices) < len(self._covers):
+            position = len(choices)
+            try:
+                choices.append(self._choose(position, residency))
+            except CompileError:
+                smaller = evict_largest(residency, position, self._live)
+                if smaller is None:
+                    raise
+                lost = (residency.layouts.keys() - smaller.layouts.keys()).pop()
+                del choices[min(position, self._live[lost].start) :]
+                residency = smaller
+        shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
+        return Plan(self._memory, residency, shapes, tuple(choices))
+
+    # -- what stays on chip --------------------------------------------------------------------------------------------
+
+    def _memory_on_chip(self) -> str:
+        """The memory of tensors that stay on chip: where those live that nests read. Others only leave for the host."""
+        read = {access.tensor for nest in self._nests.nests for access in nest.reads.values()}
+        names = [name for name in self._nests.buffers if name in read] or list(self._nests.buffers)
+        return self._home(names[0]) if names else ""
+
+    def _home(self, tensor: str) -> str:
+        return home_of(self._transfers, self._nests, tensor)
+
+    def _what_may_stay(self, residency: Residency) -> Residency:
+        """The residency without tensors that are too long for any piece of their memory, or live in another one.
+
+        A matrix that the array reads is loaded from DRAM as weight tiles.
+        """
+        matrices = {cover.nest.reads[read].tensor for cover in self._covers for read in cover.matrices}
+        for tensor, layout in list(residency.layouts.items()):
+            memory = self._machine.memories[self._home(tensor)]
+            is_elsewhere = memory.name != self._memory or tensor in matrices
+            if is_elsewhere or layout.words > longest_buffer(memory, layout.group):
+                residency = residency.without(tensor, self._live)
+        return residency
+
+    # -- how a nest is cut ---------------------------------------------------------------------------------------------
+
+    def _choose(self, position: int, residency: Residency) -> TileChoice:
+        nest, memory = self._nests.nests[position], self._memory
+        shape = self._shape(position, residency)
+        room = self._room(shape, residency.words[position])
+        if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
+            if room[memory].free < self._machine.memories[memory].depth // 2:
+                raise CompileError(describe(nest), f"tensors on chip leave less than half of {memory} to tiles")
+        return choose_tile(shape, self._machine, room, self._options)
+
+    def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
+        """What each memory has for tiles beside `taken` words of tensors on chip."""
+        cover = shape.cover
+        alignments = {memory_read(cover, self._memory): self._group, cover.result_memory: self._group}
+        if cover.dot is not None:
+            into = cover.dot.format.destination
+            alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
+        room = {}
+        for memory in self._machine.memories.values():
+            alignment = alignments.get(memory.name, 1)
+            free = memory.depth - (taken if memory.name == self._memory else 0)
+            room[memory.name] = Room(free, longest_buffer(memory, alignment), alignment)
+        return room
+
+    def _shape(self, position: int, residency: Residency) -> NestShape:
+        cover, nest = self._covers[position], self._nests.nests[position]
+        dot, weights = cover.dot, self._weights[position]
+        reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
+        result = nest.result.tensor
+        is_on_chip = result in residency.layouts
+        lanes = self._machine.lanes
+        return NestShape(
+            cover=cover,
+            lanes=lanes,
+            unit=dot.format.destination.block if dot is not None else 1,
+            summed=weights.summed if weights is not None else NO_LOOP,
+            summed_step=self._group * lanes,
+            taps=weights.taps if weights is not None else (),
+            group=self._group,
+            weights=weights,
+            choosing=frozenset().union(*(choosing_loops(nest.reads[read], cover.space) for read in cover.matrices)),
+            off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
+            stores_result=not is_on_chip or any(t.name == result for t in self._nests.outputs),
+            result_on_chip=is_on_chip,
+        )
+
+    def _cut_weights(self, cover: Cover) -> WeightTiles | None:
+        """The weight tiles of a nest's product, if it has one."""
+        dot = cover.dot
+        if dot is None:
+            return None
+        vector = dot.inputs[systolic_activations(dot.format).name]
+        matrix = dot.inputs[systolic_weights(dot.format).name]
+        assert isinstance(vector, TensorRead) and isinstance(matrix, ConstantMatrix | ComputedMatrix)
+        summed = summed_loop(cover.nest.reads[vector.read])
+        assert summed is not None
+        rows = self._group * self._machine.lanes
+        cols = dot.format.destination.block * self._machine.lanes
+        trips, lane = cover.space.trips, cover.space.lane
+        if isinstance(matrix, ComputedMatrix):
+            return computed_tiles(trips, lane, summed, rows, cols)
+        weights = cover.nest.reads[matrix.read]
+        taps = tuple(loop for loop in cover.space.reduce if loop != summed)
+        return cut_weights(self._nests.constants[weights.tensor], weights, trips, lane, summed, taps, rows, cols)

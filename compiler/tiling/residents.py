@@ -1,0 +1,95 @@
+"""The tensors that stay on chip: their buffers, and what their padding holds as the program goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.compiler.graph.graph import COLUMN, ROW
+from tilewright.compiler.nest.nest import Nest, NestProgram
+from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.tiling.builder import Fill, TileBuilder
+from tilewright.compiler.tiling.job import InDram, Whole
+from tilewright.compiler.tiling.layout import outside_runs
+from tilewright.compiler.tiling.residency import Residency, wanted_border
+from tilewright.isa.language.expressions import const
+
+
+class Fills:
+    """How words get a value: by an instruction that computes it from nothing, or by loads of a constant word."""
+
+    def __init__(self, selector: Selector, builder: TileBuilder) -> None:
+        self._selector = selector
+        self._builder = builder
+        self._known: dict[tuple[str, int], Fill] = {}  # by memory and value
+
+    def fill(self, nest: Nest, value: int, memory: str) -> Fill:
+        """How words of a memory get a value; the instruction is sought as one for `nest`."""
+        key = (memory, value)
+        if key not in self._known:
+            step = self._selector.cover_value(nest, const(value), memory)
+            self._known[key] = Fill(step, self._constant(value, memory) if step is None else "")
+        return self._known[key]
+
+    def _constant(self, value: int, name: str) -> str:
+        memory = self._builder.machine.memories[name]
+        word = value.to_bytes(memory.element.bytes, "little", signed=value < 0) * memory.width
+        return self._builder.constant(f"fill{value}", word)
+
+
+class Residents:
+    """The tensors on chip at this point of the program; `memory` is where all of them live."""
+
+    def __init__(
+        self, nests: NestProgram, residency: Residency, memory: str, fills: Fills, builder: TileBuilder
+    ) -> None:
+        self.tensors: dict[str, Whole] = {}
+        self._nests = nests
+        self._residency = residency
+        self._memory = memory
+        self._fills = fills
+        self._builder = builder
+        self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
+
+    def may_hold(self, tensor: str) -> bool:
+        """Whether a tensor stays on chip."""
+        return tensor in self._residency.layouts
+
+    def add(self, tensor: str) -> Whole:
+        """A buffer for a tensor that is not there yet."""
+        layout = self._residency.layouts[tensor]
+        held = Whole(self._builder.buffer(tensor, self._memory, layout.words, layout.group), layout)
+        self.tensors[tensor] = held
+        return held
+
+    def set_border(self, tensor: str, position: int) -> None:
+        """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
+        for nest in self._nests.nests[position:]:
+            for access in nest.reads.values():
+                if access.tensor == tensor and access.outside is not None and self._reaches_out(nest, tensor):
+                    self._fill_border(nest, tensor, access.outside)
+                    return
+        self._fill_border(self._nests.nests[position], tensor, 0)
+
+    def prepare_borders(self, nest: Nest, homes: Mapping[str, Whole | InDram]) -> None:
+        """Refill the padding of tensors where it still holds the value for another reader."""
+        for access in nest.reads.values():
+            if not isinstance(homes.get(access.tensor), Whole) or access.outside is None:
+                continue
+            if self._reaches_out(nest, access.tensor) and self._border_value[access.tensor] != access.outside:
+                self._fill_border(nest, access.tensor, access.outside)
+
+    def _reaches_out(self, nest: Nest, tensor: str) -> bool:
+        shape = self._nests.buffers[tensor].shape
+        borders = [wanted_border(a, nest, shape) for a in nest.reads.values() if a.tensor == tensor]
+        return any(b.top or b.bottom or b.left or b.right for b in borders)
+
+    def _fill_border(self, nest: Nest, tensor: str, value: int) -> None:
+        held, shape = self.tensors[tensor], self._nests.buffers[tensor].shape
+        rows, columns = range(shape[ROW]), range(shape[COLUMN])
+        runs = outside_runs(held.layout, rows, columns)
+        if runs:
+            self._builder.fill_runs(self._fills.fill(nest, value, self._memory), held.buffer, held.layout, runs)
+        if held.layout.groups * held.layout.group > held.layout.blocks and tensor not in self._border_value:
+            fill = self._fills.fill(nest, value, self._memory)
+            self._builder.fill_missing_blocks(fill, held.buffer, held.layout, rows, columns)
+        self._border_value[tensor] = value

@@ -1,0 +1,68 @@
+"""What each memory has for tiles, and what is missing where no tile fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.compiler.errors import TooSmall
+from tilewright.compiler.nest.space import describe
+from tilewright.compiler.remedy import larger_memory
+from tilewright.compiler.tiling.shape import NestShape, Sizes
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What tiles may take of a memory: `free` words in all, at most `longest` in one piece of aligned groups."""
+
+    free: int
+    longest: int
+    alignment: int = 1
+
+    @property
+    def most(self) -> int:
+        """What one tile may take if there need be no room for a second one."""
+        return min(self.free, self.longest)
+
+
+def longest_buffer(memory: Memory, alignment: int) -> int:
+    """The largest buffer of aligned groups that is sure to find a place: no group may lie across two banks."""
+    if memory.banks == 1 or memory.bank_depth % alignment == 0:
+        return memory.depth
+    return max(0, memory.bank_depth - alignment + 1) // alignment * alignment
+
+
+def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:
+    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first."""
+    most = {name: room[name].most for name in words}
+    lacking = {name: np.maximum(needed - most[name], 0) for name, needed in words.items()}
+    total = sum(lack * machine.memories[name].word_bytes for name, lack in lacking.items())
+    best = int(np.argmin(total))
+    missing = [name for name, lack in lacking.items() if lack[best]]
+    missing.sort(key=lambda name: int(lacking[name].min()) == 0)
+    wants = {name: int(words[name][best]) for name in missing}
+    depths = {name: _depth_for(machine.memories[name], room[name], wanted) for name, wanted in wants.items()}
+    needs = [
+        f"{wanted * machine.memories[name].word_bytes} bytes of {name}, "
+        f"{most[name] * machine.memories[name].word_bytes} are free"
+        for name, wanted in wants.items()
+    ]
+    changes = " ".join(f"--set {larger_memory(machine, name, depth)}" for name, depth in depths.items())
+    fact = f"its smallest tile needs {', and '.join(needs)}"
+    return TooSmall(describe(shape.cover.nest), fact, depths, f"try {changes}")
+
+
+def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
+    """The least depth, in equal banks, that leaves a tile `wanted` words besides what is there already."""
+    lacking = max(0, wanted - room.free, wanted - memory.depth)
+    depth = memory.depth + -(-lacking // memory.banks) * memory.banks
+    while (
+        room.free + depth - memory.depth < wanted
+        or longest_buffer(replace(memory, depth=depth), room.alignment) < wanted
+    ):
+        depth += memory.banks
+    return depth

@@ -1,0 +1,136 @@
+"""What the tiler knows of a covered nest: how far its loops go, and what tiles of given sizes read and write.
+
+Sizes are arrays with one entry for each candidate tile, so that all candidates are costed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
+from tilewright.compiler.nest.nest import Access
+from tilewright.compiler.nest.space import NO_LOOP
+from tilewright.compiler.select.bindings import Binding, Table, TensorRead
+from tilewright.compiler.select.cover import Cover, Step
+from tilewright.compiler.tiling.weight_tiles import WeightTiles
+from tilewright.isa.machine.encoding import Operand
+
+Sizes = NDArray[np.int64]
+"""One entry for each candidate."""
+
+
+@dataclass(frozen=True)
+class NestShape:
+    """A covered nest as the tiler sees it. `unit` is the number of lane blocks that results are computed in."""
+
+    cover: Cover
+    lanes: int
+    unit: int
+    summed: str  # the reduce loop over channels; NO_LOOP without one
+    summed_step: int  # channels in a vector
+    taps: tuple[str, ...]  # reduce loops that a tile may cut
+    group: int  # lane blocks that lie together on chip
+    weights: WeightTiles | None  # of a product
+    choosing: frozenset[str]  # loops over points that choose among matrices: a tile has one iteration of each
+    off_chip: frozenset[str]  # reads that come from DRAM
+    stores_result: bool  # the result leaves for DRAM
+    result_on_chip: bool  # the result's buffer is a whole tensor on chip
+
+
+def extents(shape: NestShape) -> dict[str, int]:
+    """How far each loop goes, counted as tiles are: units, vectors, or iterations."""
+    space = shape.cover.space
+    extent = dict(space.trips)
+    extent[space.lane] = -(-space.trips[space.lane] // (shape.unit * shape.lanes))
+    if shape.summed != NO_LOOP:
+        extent[shape.summed] = -(-space.trips[shape.summed] // shape.summed_step)
+    if space.across != NO_LOOP:
+        extent[space.across] = space.trips[space.across] // shape.lanes
+    extent[NO_LOOP] = 1
+    return extent
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+
+def reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
+    """How many vectors of summed channels, and how many weight tiles, one partial sum of a tile reads."""
+    assert shape.weights is not None
+    units = sizes[shape.cover.space.lane]
+    counts, positions = np.unique(units, return_inverse=True)
+    across, tiles = np.array([shape.weights.reach(int(count)) for count in counts])[positions].T
+    across = np.minimum(sizes[shape.summed], across) if shape.summed != NO_LOOP else across
+    every = units * across
+    for tap in shape.taps:
+        every = every * sizes[tap]
+    return across, np.minimum(every, tiles)
+
+
+def all_weight_tiles(shape: NestShape) -> int:
+    """Weight tiles of the whole nest, without those of zeros."""
+    assert shape.weights is not None
+    return shape.weights.reach(shape.weights.units)[1]
+
+
+# -- tensors and tables ------------------------------------------------------------------------------------------------
+
+
+def is_brought_already(shape: NestShape, index: int, operand: Operand) -> bool:
+    """Whether an earlier step of a nest across lanes has brought the words of an operand already."""
+    steps = shape.cover.steps
+    is_across, bound = operand.name in steps[index].across, steps[index].inputs[operand.name]
+    if shape.cover.space.across == NO_LOOP:
+        return False
+    return any(
+        _is_same_tensor(shape, source, bound)
+        or (source == bound and (isinstance(bound, Table) or (name in earlier.across) == is_across))
+        for earlier in steps[:index]
+        for name, source in earlier.inputs.items()
+    )
+
+
+def _is_same_tensor(shape: NestShape, one: Binding, other: Binding) -> bool:
+    """Whether two reads take the same pixels of a tensor; all channels are there, whichever loop walks over them."""
+    if not isinstance(one, TensorRead) or not isinstance(other, TensorRead):
+        return False
+    a, b = (shape.cover.nest.reads[each.read] for each in (one, other))
+    return a.tensor == b.tensor and all(a.index[d] == b.index[d] for d in (BATCH, ROW, COLUMN))
+
+
+def tables(shape: NestShape, read: str, blocks: Any) -> Any:
+    """How many tables some lane blocks look up in: one for all, or one for each."""
+    return blocks if any(index.terms for index in shape.cover.nest.reads[read].index) else 1
+
+
+def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Words of the box that one tile reads of a tensor."""
+    access = shape.cover.nest.reads[read]
+    across = shape.cover.space.across
+    if step.is_dot:
+        blocks = reach(shape, sizes)[0] * shape.group
+    elif access.index[CHANNEL].terms and access.index[CHANNEL].terms[0][0] == across:
+        blocks = sizes[across]
+    else:
+        blocks = sizes[shape.cover.space.lane] * shape.unit
+    words = in_groups(np.asarray(blocks), shape.group)
+    for dimension in (BATCH, ROW, COLUMN):
+        words = words * _box_extent(access, dimension, sizes)
+    return words
+
+
+def in_groups(blocks: Sizes, group: int) -> Sizes:
+    """A number of lane blocks rounded up to whole groups."""
+    return -(-blocks // group) * group
+
+
+def _box_extent(access: Access, dimension: int, sizes: Mapping[str, Sizes]) -> Sizes:
+    """How many indices of a dimension a tile reads, from the first to the last."""
+    one: Sizes = np.asarray(1)
+    for loop, by in access.index[dimension].terms:
+        one = one + abs(by) * (sizes[loop] - 1)
+    return one

@@ -1,0 +1,131 @@
+"""Covered nests to tiles: the operations that bring, compute and store every tile of every nest.
+
+The order of operations may be executed one after the other, and is such that engines with queues overlap: what a tile
+needs is asked for before the tile before it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
+from tilewright.compiler.nest.nest import Access
+from tilewright.compiler.select.bindings import TensorRead
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.choice import TileChoice
+from tilewright.compiler.tiling.dram import DramTensors
+from tilewright.compiler.tiling.job import InDram, NestJob, Whole
+from tilewright.compiler.tiling.nest_stages import NestLowering
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles
+from tilewright.compiler.tiling.residency import lives
+from tilewright.compiler.tiling.residents import Fills, Residents
+from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
+from tilewright.isa.program.program import Layer
+
+
+def tile(selection: Selection, options: TilingOptions | None = None) -> TileProgram:
+    """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do."""
+    return _Lowering(selection, plan_tiles(selection, options or TilingOptions())).program()
+
+
+class _Lowering:
+    """State of one program's lowering: where tensors are, and what has been built."""
+
+    def __init__(self, selection: Selection, plan: Plan) -> None:
+        self._machine = selection.machine
+        self._nests = selection.program
+        self._covers = selection.covers
+        self._plan = plan
+        selector = Selector(self._machine, self._nests)
+        self._builder = TileBuilder(self._machine, selector.transfers)
+        self._live = lives(self._nests)
+        self._fills = Fills(selector, self._builder)
+        self._dram = DramTensors(self._machine, self._nests, self._builder)
+        self._residents = Residents(self._nests, plan.residency, plan.memory, self._fills, self._builder)
+
+    def program(self) -> TileProgram:
+        stages = [list(self._nest_stages(position)) for position in range(len(self._covers))]
+        operations = [
+            operation
+            for staged, choice in zip(stages, self._plan.choices, strict=True)
+            for operation in (pipelined(staged) if choice.is_double else one_by_one(staged))
+        ]
+        layers = tuple(Layer(nest.name, 0, nest.nodes, nest.macs) for nest in self._nests.nests)
+        return TileProgram(
+            self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
+            self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, layers,
+        )  # fmt: skip
+
+    def _nest_stages(self, position: int) -> Iterator[Stage]:
+        """The stages of a nest; the first one also brings the tensors that stay on chip."""
+        self._builder.layer = position
+        first, following = Stage(), Stage()
+        self._builder.sink = first.early
+        job = self._job(position, following)
+        stages = NestLowering(job, self._nests, self._builder).stages()
+        tiles = next(stages)
+        tiles.early[:] = [*first.early, *tiles.early, *following.early]
+        yield tiles
+        yield from stages
+
+    def _job(self, position: int, following: Stage) -> NestJob:
+        """A nest with all its tensors placed; `following` takes loads that the first tile need not wait for."""
+        nest, cover = self._nests.nests[position], self._covers[position]
+        shape, choice = self._plan.shapes[position], self._plan.choices[position]
+        homes: dict[str, Whole | InDram] = {}
+        for read in cover.matrices:
+            homes[nest.reads[read].tensor] = self._dram.place(nest.reads[read].tensor)
+        for read in {b.read: None for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)}:
+            access = nest.reads[read]
+            head = _rows_of_first_tile(access, choice)
+            homes[access.tensor] = self._home_for_reading(access.tensor, head, following)
+        self._residents.prepare_borders(nest, homes)
+        result = self._home_for_writing(nest.result.tensor, position)
+        stored = self._dram.place(nest.result.tensor) if shape.stores_result else None
+        memory = memory_read(cover, self._plan.memory)
+        fills = {
+            value: self._fills.fill(nest, value, memory)
+            for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
+        }
+        return NestJob(shape, choice, homes, result, stored, fills)
+
+    def _home_for_reading(self, tensor: str, head: int, following: Stage) -> Whole | InDram:
+        """Where a tensor is; an input that stays on chip is brought there before its first reader.
+
+        The first `head` rows come at once; operations for the others go to `following`, so that the first tile need
+        not wait for them.
+        """
+        if not self._residents.may_hold(tensor):
+            return self._dram.place(tensor)
+        if tensor not in self._residents.tensors:
+            held = self._residents.add(tensor)
+            shape = self._nests.buffers[tensor].shape
+            source = self._dram.place(tensor)
+            batch, blocks, columns = range(shape[BATCH]), range(source.layout.blocks), range(shape[COLUMN])
+            sink = self._builder.sink
+            for start in range(0, shape[ROW], head):
+                self._builder.sink = following.early if start else sink
+                rows = range(start, min(start + head, shape[ROW]))
+                self._builder.load_box(
+                    source.buffer, source.layout, held.buffer, held.layout, batch, blocks, rows, columns
+                )
+            self._builder.sink = sink
+            self._residents.set_border(tensor, self._live[tensor].start)
+        return self._residents.tensors[tensor]
+
+    def _home_for_writing(self, tensor: str, position: int) -> Whole | None:
+        """Where a nest's result stays on chip, if it does."""
+        if self._residents.may_hold(tensor) and tensor not in self._residents.tensors:
+            self._residents.add(tensor)
+            self._residents.set_border(tensor, position)
+        return self._residents.tensors.get(tensor)
+
+
+def _rows_of_first_tile(access: Access, choice: TileChoice) -> int:
+    """How many rows from the top of a tensor a nest's first tile reaches; at least 1."""
+    index = access.index[ROW]
+    return max(1, index.constant + 1 + sum(max(0, by * (choice.sizes[loop] - 1)) for loop, by in index.terms))

@@ -1,0 +1,78 @@
+"""The words that one tile of a nest takes in each memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import numpy as np
+
+from tilewright.compiler.select.bindings import (
+    ComputedMatrix,
+    ConstantMatrix,
+    Idle,
+    Intermediate,
+    Parameters,
+    Table,
+    TensorRead,
+)
+from tilewright.compiler.select.cover import Step
+from tilewright.compiler.tiling.shape import (
+    NestShape,
+    Sizes,
+    box_words,
+    in_groups,
+    is_brought_already,
+    reach,
+    tables,
+)
+from tilewright.isa.machine.encoding import Operand
+from tilewright.isa.machine.machine import Machine
+
+
+def tile_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+    """Words that one tile takes in each memory, for each candidate."""
+    space = shape.cover.space
+    points = sizes[space.batch] * sizes[space.row] * sizes[space.column]
+    words: dict[str, Sizes] = {name: np.zeros_like(points) for name in machine.memories}
+    for index, step in enumerate(shape.cover.steps):
+        is_result = index == len(shape.cover.steps) - 1
+        if not (is_result and shape.result_on_chip):
+            memory = step.format.destination.memory
+            words[memory] = words[memory] + points * _result_blocks(shape, step, is_result, sizes)
+        for operand in step.format.sources:
+            words[operand.memory] = words[operand.memory] + _operand_words(shape, index, operand, sizes)
+    return words
+
+
+def _result_blocks(shape: NestShape, step: Step, is_result: bool, sizes: Mapping[str, Sizes]) -> Sizes | int:
+    """Lane blocks of what a step computes for one pixel."""
+    if step.is_uniform and not is_result:
+        return 1
+    group = step.format.destination.block if step.is_dot else shape.group
+    return in_groups(sizes[shape.cover.space.lane] * shape.unit, group)
+
+
+def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mapping[str, Sizes]) -> Sizes | int:
+    """Words that must be brought on chip for an operand of a step."""
+    step = shape.cover.steps[index]
+    blocks = sizes[shape.cover.space.lane] * shape.unit
+    match step.inputs[operand.name]:
+        case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
+            return 0
+        case Parameters():
+            return sizes[shape.cover.space.across] if operand.name in step.across else blocks
+        case Table(read):
+            return operand.block * tables(shape, read, blocks)
+        case ConstantMatrix() | ComputedMatrix():
+            vectors, tiles = reach(shape, sizes)
+            numbers = sum(not correction.is_vector for correction in step.corrections)
+            return (tiles + numbers * vectors) * operand.block
+        case TensorRead(read):
+            numbers = sum(correction.is_vector for correction in step.corrections)
+            box = box_words(shape, step, read, sizes) if read in shape.off_chip else 0
+            return box + numbers * operand.block
+        case Intermediate() | Idle():
+            return 0
+        case other:
+            assert_never(other)

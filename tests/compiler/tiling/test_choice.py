@@ -1,0 +1,37 @@
+"""Tiles: they fit, and they are as large as they may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.compiler.machines import machine
+from tests.compiler.nests import network_for, select_and_tile
+from tilewright.compiler.emission.allocate import buffer_lifetimes, live_lower_bound
+from tilewright.compiler.tiling.options import TilingOptions
+
+
+@pytest.mark.parametrize("depth", [96, 128, 200, 256, 400, 512, 800])
+def test_never_overlaps_more_than_fits(depth: int) -> None:
+    memories = dict(machine("base16").memories)
+    memories["act"] = replace(memories["act"], depth=depth, banks=1)
+    of = replace(machine("base16"), memories=memories)
+    network = network_for(of, 0)
+    output = network.rescale(network.input(1, 16, 13, 16))
+    program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
+    in_act = [life for life in buffer_lifetimes(program) if life.buffer.place == "act"]
+    assert live_lower_bound(in_act) <= depth
+
+
+def test_a_smaller_budget_makes_smaller_tiles() -> None:
+    of = machine("tiny8")
+    network = network_for(of, 0)
+    output = network.conv(network.input(1, 64, 40, 40), 64, (3, 3), pad=1)
+
+    def largest(fraction: float) -> int:
+        program = select_and_tile(network.program(output), of, TilingOptions(fraction, "none"))
+        return max(b.size for b in program.buffers.values() if b.place == "act")
+
+    assert largest(0.02) <= of.memories["act"].depth * 0.04
+    assert largest(0.02) < largest(0.5)

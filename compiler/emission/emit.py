@@ -54,16 +54,16 @@ def _require_countable(tiles: TileProgram) -> None:
 def _instruction(
     tiles: TileProgram, placement: Placement, operation: TileOperation, waits: Mapping[str, int], index: int
 ) -> Instruction:
-    of = tiles.machine.format(operation.mnemonic)
+    format = tiles.machine.format(operation.mnemonic)
     values = dict(operation.fields)
-    for operand in of.operands:
+    for operand in format.operands:
         base = operation.bases[operand.name]
         values[f"{operand.name}.base"] = placement.addresses[base.buffer] + base.offset
         if operand.memory == DRAM:
             values[f"{operand.name}.region"] = REGIONS.index(tiles.buffers[base.buffer].place)
     values.update({f"wait.{engine}": count for engine, count in waits.items()})
     try:
-        return make_instruction(of, values)
+        return make_instruction(format, values)
     except IsaError as error:
         raise CompileError(f"{tiles.layers[operation.layer].name}: operation {index}: {error}") from error
 
@@ -79,7 +79,7 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):
-        nodes = tuple(str(node) for node in layer.nodes)  # plain names, also of what the compiler tells more about
+        nodes = tuple(str(node) for node in layer.nodes)  # without the operator types that the compiler remembers
         layers.append(replace(layer, first_instruction=start, nodes=nodes))
         start = max(start, end)
     return tuple(layers)

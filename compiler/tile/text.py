@@ -37,7 +37,7 @@ def print_tiles(program: TileProgram) -> str:
         "outputs": tuple(tensor_attribute(tensor) for tensor in program.outputs),
         "input_bytes": program.input_bytes,
         "output_bytes": program.output_bytes,
-        "layers": tuple({"name": of.name, "nodes": of.nodes, "macs": of.macs} for of in program.layers),
+        "layers": tuple({"name": layer.name, "nodes": layer.nodes, "macs": layer.macs} for layer in program.layers),
         "weights": np.frombuffer(program.weights, np.uint8),
     }
     whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*buffers, *operations)))
@@ -81,11 +81,11 @@ def _buffer_type(machine: Machine, buffer: TileBuffer) -> str:
     return shaped_type("memref", (buffer.size,), "i8")
 
 
-def _print_buffer(buffer: TileBuffer, of_type: str) -> Operation:
+def _print_buffer(buffer: TileBuffer, type: str) -> Operation:
     attributes: dict[str, Any] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
     if buffer.offset is not None:
         attributes["offset"] = buffer.offset
-    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(of_type,))
+    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(type,))
 
 
 def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Operation:
@@ -96,8 +96,8 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
         "fields": operation.fields,
         "layer": operation.layer,
     }
-    of_types = tuple(types[buffer] for buffer in buffers)
-    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=of_types)
+    buffer_types = tuple(types[buffer] for buffer in buffers)
+    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=buffer_types)
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------------

@@ -14,9 +14,7 @@ from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, l
 from tilewright.compiler.emission.packing import height, pack
 from tilewright.compiler.emission.ring import place_in_ring
 from tilewright.compiler.errors import DoesNotFit
-from tilewright.compiler.tile.program import TileProgram
-
-WORKSPACE = "workspace"
+from tilewright.compiler.tile.program import WORKSPACE, TileProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,6 @@ def allocate(program: TileProgram) -> Placement:
 def _waiting_in(place: str, lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
     """The buffers of a memory or region that have no fixed offset."""
     return [life for life in lifetimes if life.buffer.place == place and life.buffer.offset is None]
-
 
 
 def _require_fit(

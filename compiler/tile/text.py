@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
 from tilewright.compiler.text.mlir import Block, Operation, parse_operation, print_operation, shaped_type
-from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.compiler.tile.program import WORKSPACE, BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import Layer
 
 DIALECT = "tile."
@@ -26,6 +27,19 @@ BUFFER = DIALECT + "buffer"
 
 def print_tiles(program: TileProgram) -> str:
     """The program as text; `parse_tiles` gives an equal program back."""
+    return print_operation(tiles_operation(program)) + "\n"
+
+
+def parse_tiles(text: str, machine: Machine) -> TileProgram:
+    """The tile program of a text, for the machine that it was printed for.
+
+    Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
+    """
+    return read_tiles(parse_operation(text), machine)
+
+
+def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
+    """The program as one operation, with its buffers and operations inside, in order."""
     types = {name: _buffer_type(program.machine, buffer) for name, buffer in program.buffers.items()}
     buffers = [_print_buffer(buffer, types[name]) for name, buffer in program.buffers.items()]
     operations = [_print_operation(operation, types) for operation in program.operations]
@@ -40,24 +54,21 @@ def print_tiles(program: TileProgram) -> str:
         "layers": tuple({"name": layer.name, "nodes": layer.nodes, "macs": layer.macs} for layer in program.layers),
         "weights": np.frombuffer(program.weights, np.uint8),
     }
-    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*buffers, *operations)))
-    return print_operation(whole) + "\n"
+    return Operation(name, attributes=attributes, region=Block((), (*buffers, *operations)))
 
 
-def parse_tiles(text: str, machine: Machine) -> TileProgram:
-    """The tile program of a text, for the machine that it was printed for.
-
-    Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
-    """
-    whole = parse_operation(text)
-    if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileProgram:
+    """The program that `tiles_operation` made an operation of; other attributes are left aside."""
+    if whole.name != name or whole.region is None:
+        raise CompileError(f"expected a {name!r} with a region, came {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
-        name = attribute(whole, "machine", str)
-        raise CompileError(f"the text is for machine {name}, whose description differs from {machine.name}'s")
+        printed_for = attribute(whole, "machine", str)
+        raise CompileError(f"the text is for machine {printed_for}, whose description differs from {machine.name}'s")
     inside = whole.region.operations
-    buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
+    buffers = dict(_parse_buffer(operation, machine) for operation in inside if operation.name == BUFFER)
+    layers = tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple))
     operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
+    _require_declared(operations, buffers, len(layers))
     return TileProgram(
         name=attribute(whole, "name", str),
         machine=machine,
@@ -68,7 +79,7 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
         outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
         input_bytes=attribute(whole, "input_bytes", int),
         output_bytes=attribute(whole, "output_bytes", int),
-        layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
+        layers=layers,
     )
 
 
@@ -103,13 +114,20 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
 # -- parsing -----------------------------------------------------------------------------------------------------------
 
 
-def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
+def _parse_buffer(operation: Operation, machine: Machine) -> tuple[str, TileBuffer]:
     if len(operation.results) != 1:
         raise CompileError(f"{BUFFER} gives {len(operation.results)} values; expected one")
     name = operation.results[0]
     offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
+    place = attribute(operation, "place", str)
     size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
-    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset)
+    if place not in (*machine.memories, *REGIONS):
+        raise CompileError(f"buffer {name}: no place {place!r}; there are {', '.join((*machine.memories, *REGIONS))}")
+    if offset is None and place not in (*machine.memories, WORKSPACE):
+        raise CompileError(f"buffer {name}: attribute offset is missing; a buffer in {place} has a fixed one")
+    if size < 0 or alignment < 1:
+        raise CompileError(f"buffer {name}: size {size}, alignment {alignment}; expected at least 0 and at least 1")
+    return name, TileBuffer(name, place, size, alignment, offset)
 
 
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
@@ -124,7 +142,19 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
         for name, buffer, offset in zip(names, operation.operands, offsets, strict=True)
     }
     fields = attribute(operation, "fields", dict)
-    return TileOperation(mnemonic, dict(fields), bases, attribute(operation, "layer", int))
+    values = {name: entry(fields, name, int, operation.name) for name in fields}
+    return TileOperation(mnemonic, values, bases, attribute(operation, "layer", int))
+
+
+def _require_declared(operations: Sequence[TileOperation], buffers: Mapping[str, TileBuffer], layers: int) -> None:
+    """Raise CompileError for an operation on a buffer or of a layer that there is not."""
+    for index, operation in enumerate(operations):
+        where = f"operation {index} ({operation.mnemonic})"
+        for operand, base in operation.bases.items():
+            if base.buffer not in buffers:
+                raise CompileError(f"{where}: {operand} names no buffer: {base.buffer!r}")
+        if not 0 <= operation.layer < layers:
+            raise CompileError(f"{where}: layer {operation.layer} of {layers}")
 
 
 def _parse_layer(value: Mapping[str, Any]) -> Layer:

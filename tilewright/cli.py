@@ -92,8 +92,9 @@ def compile_command(
     from tilewright.api import Program
     from tilewright.compile_report import compile_summary, print_compile_summary, write_report
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
-    from tilewright.compiler.pipeline import Options, compile_model, pass_names
+    from tilewright.compiler.pipeline import compile_model, pass_names
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
 

@@ -23,7 +23,8 @@ from tilewright.compiler.lower.softmax import TOLERANCE, UNIT, reciprocal_of
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
-from tilewright.compiler.pipeline import Options, compile_model, resume
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model, resume
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tiling.lower_tiles import select, select_and_tile
 from tilewright.compiler.tiling.tiling import TilingOptions

@@ -120,10 +120,10 @@ def test_an_unknown_pass_is_named() -> None:
 def test_passes_stand_in_an_order_in_which_each_reads_what_the_one_before_gives() -> None:
     lower, tile = pass_named("lower"), pass_named("tile")
     with pytest.raises(ValueError) as refused:
-        in_order(pass_named("simplify"), tile, lower)
+        in_order((pass_named("simplify"), tile, lower))
     assert str(refused.value) == "pass 'tile' takes covers; 'simplify' before it gives graph"
     with pytest.raises(ValueError) as refused:
-        in_order(lower, pass_named("import"))
+        in_order((lower, pass_named("import")))
     assert str(refused.value) == "pass 'import' takes a model; 'lower' before it gives nests"
 
 

@@ -136,13 +136,8 @@ def check(program: ProgramFile, isa: OptionalIsa = None, set: Set = None, json: 
     loaded = _load(program, isa, set)
     findings = loaded.check()
     value = [
-        {
-            "code": finding.code.value,
-            "instruction": finding.instruction,
-            "layer": finding.layer,
-            "message": finding.message,
-        }
-        for finding in findings
+        {"code": of.code.value, "instruction": of.instruction, "layer": of.layer, "message": of.message}
+        for of in findings
     ]
     if report({"program": str(program), "findings": value}, json):
         for finding in findings:

@@ -45,6 +45,9 @@ Model = str | Path | bytes | onnx.ModelProto
 Dump = Callable[[str, str], None]
 """Called with a pass's name and the text of its result."""
 
+UNSOUND = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+"""How a pass fails on a value that no pass before it gives."""
+
 Before = TypeVar("Before")
 After = TypeVar("After")
 
@@ -77,8 +80,14 @@ def resume(
     The program has passed the checker. Raises CompileError for an unknown pass, and CompileError or IsaError for a
     fault of the text.
     """
-    value = pass_named(after).after.parse(text, machine)
-    return _compile(_position(after) + 1, value, machine, options or Options(), dump)
+    level = pass_named(after).after
+    try:
+        value = level.parse(text, machine)
+        return _compile(_position(after) + 1, value, machine, options or Options(), dump)
+    except UNSOUND as fault:
+        # A pass relies on what the passes before it promise, and an edited text need not keep that.
+        reason = f"{type(fault).__name__}: {fault}"
+        raise CompileError(f"no pass gives what this text says, and none can go on from it ({reason})") from fault
 
 
 def pass_names() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.text.attributes import attribute, entry
 from tilewright.compiler.text.mlir import Attribute, Block, Operation, parse_operation, print_operation
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.program import WORKSPACE, TileProgram
 from tilewright.compiler.tile.text import BUFFER, DIALECT, read_tiles, tiles_operation
 from tilewright.isa.machine.machine import ENGINES, Machine
 
@@ -78,11 +78,29 @@ def _read_placed(whole: Operation, machine: Machine, name: str) -> tuple[TilePro
         for operation in _inside(whole)
         if operation.name == BUFFER and "address" in operation.attributes
     }
-    for operation in tiles.operations:
-        for base in operation.bases.values():
-            if base.buffer not in addresses:
-                raise CompileError(f"buffer {base.buffer}: attribute address is missing")
-    return tiles, Placement(addresses, attribute(whole, "workspace_bytes", int))
+    placement = Placement(addresses, attribute(whole, "workspace_bytes", int))
+    _require_places(tiles, placement)
+    return tiles, placement
+
+
+def _require_places(tiles: TileProgram, placement: Placement) -> None:
+    """Raise CompileError unless every buffer that an operation names lies inside its memory or region."""
+    sizes = {memory.name: memory.depth for memory in tiles.machine.memories.values()}
+    sizes[WORKSPACE] = placement.workspace_bytes
+    if placement.workspace_bytes > 1 << tiles.machine.dram.offset_bits:
+        raise CompileError(f"workspace_bytes = {placement.workspace_bytes} is more than the machine can address")
+    for name in {base.buffer: None for operation in tiles.operations for base in operation.bases.values()}:
+        buffer, address = tiles.buffers[name], placement.addresses.get(name)
+        if address is None:
+            raise CompileError(f"buffer {name}: attribute address is missing")
+        if buffer.offset is not None:
+            if address != buffer.offset:
+                raise CompileError(f"buffer {name}: address {address} differs from its offset {buffer.offset}")
+        elif not 0 <= address <= sizes[buffer.place] - buffer.size:
+            raise CompileError(
+                f"buffer {name}: {buffer.size} words at address {address} of {buffer.place}, "
+                f"which has {sizes[buffer.place]}"
+            )
 
 
 # -- waits -------------------------------------------------------------------------------------------------------------

@@ -66,11 +66,24 @@ def operand_mask(
     machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation
 ) -> tuple[int, NDArray[np.bool_]]:
     """(first word relative to the base, mask from there on) of one operand."""
+    return affine_mask(block_words(machine, format, operand), _operand_loops(operand, operation))
+
+
+def operand_bounds(
+    machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation
+) -> tuple[int, int]:
+    """(first word, one more than the last word) relative to the base of one operand."""
+    reaches = [stride * (trip - 1) for trip, stride in _operand_loops(operand, operation)]
+    block = block_words(machine, format, operand)
+    return sum(min(0, reach) for reach in reaches), sum(max(0, reach) for reach in reaches) + block
+
+
+def _operand_loops(operand: Operand, operation: TileOperation) -> tuple[tuple[int, int], ...]:
+    """(trip, stride) of each loop over which the operand moves, innermost first."""
     fields = operation.fields
-    loops = tuple(
+    return tuple(
         (fields.get(f"trip.{loop}", 1), fields.get(f"{operand.name}.{loop}", 0)) for loop in reversed(operand.loops)
     )
-    return affine_mask(block_words(machine, format, operand), loops)
 
 
 def block_words(machine: Machine, format: InstructionFormat, operand: Operand) -> int:

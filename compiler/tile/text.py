@@ -7,17 +7,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
+from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, strings, tensor_attribute
 from tilewright.compiler.text.mlir import Block, Operation, parse_operation, print_operation, shaped_type
-from tilewright.compiler.tile.program import WORKSPACE, BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.compiler.tile.check import require_sound
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import Layer
 
 DIALECT = "tile."
@@ -65,11 +65,9 @@ def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileP
         printed_for = attribute(whole, "machine", str)
         raise CompileError(f"the text is for machine {printed_for}, whose description differs from {machine.name}'s")
     inside = whole.region.operations
-    buffers = dict(_parse_buffer(operation, machine) for operation in inside if operation.name == BUFFER)
-    layers = tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple))
+    buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
     operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
-    _require_declared(operations, buffers, len(layers))
-    return TileProgram(
+    program = TileProgram(
         name=attribute(whole, "name", str),
         machine=machine,
         buffers=buffers,
@@ -79,8 +77,10 @@ def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileP
         outputs=tuple(parse_tensor(value) for value in attribute(whole, "outputs", tuple)),
         input_bytes=attribute(whole, "input_bytes", int),
         output_bytes=attribute(whole, "output_bytes", int),
-        layers=layers,
+        layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
     )
+    require_sound(program)
+    return program
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -114,27 +114,21 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
 # -- parsing -----------------------------------------------------------------------------------------------------------
 
 
-def _parse_buffer(operation: Operation, machine: Machine) -> tuple[str, TileBuffer]:
+def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
     if len(operation.results) != 1:
         raise CompileError(f"{BUFFER} gives {len(operation.results)} values; expected one")
     name = operation.results[0]
     offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
-    place = attribute(operation, "place", str)
     size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
-    if place not in (*machine.memories, *REGIONS):
-        raise CompileError(f"buffer {name}: no place {place!r}; there are {', '.join((*machine.memories, *REGIONS))}")
-    if offset is None and place not in (*machine.memories, WORKSPACE):
-        raise CompileError(f"buffer {name}: attribute offset is missing; a buffer in {place} has a fixed one")
-    if size < 0 or alignment < 1:
-        raise CompileError(f"buffer {name}: size {size}, alignment {alignment}; expected at least 0 and at least 1")
-    return name, TileBuffer(name, place, size, alignment, offset)
+    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset)
 
 
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     mnemonic = operation.name.removeprefix(DIALECT)
     expected = tuple(operand.name for operand in machine.format(mnemonic).operands)
-    names = attribute(operation, "operands", tuple)
-    offsets = attribute(operation, "offsets", tuple)
+    names, offsets = strings(operation, "operands"), attribute(operation, "offsets", tuple)
+    if any(not isinstance(offset, int) for offset in offsets):
+        raise CompileError(f"{operation.name}: attribute offsets holds {offsets!r}; expected integers")
     if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
         raise CompileError(f"{operation.name}: operands are {', '.join(names)}; expected {', '.join(expected)}")
     bases = {
@@ -144,17 +138,6 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     fields = attribute(operation, "fields", dict)
     values = {name: entry(fields, name, int, operation.name) for name in fields}
     return TileOperation(mnemonic, values, bases, attribute(operation, "layer", int))
-
-
-def _require_declared(operations: Sequence[TileOperation], buffers: Mapping[str, TileBuffer], layers: int) -> None:
-    """Raise CompileError for an operation on a buffer or of a layer that there is not."""
-    for index, operation in enumerate(operations):
-        where = f"operation {index} ({operation.mnemonic})"
-        for operand, base in operation.bases.items():
-            if base.buffer not in buffers:
-                raise CompileError(f"{where}: {operand} names no buffer: {base.buffer!r}")
-        if not 0 <= operation.layer < layers:
-            raise CompileError(f"{where}: layer {operation.layer} of {layers}")
 
 
 def _parse_layer(value: Mapping[str, Any]) -> Layer:

@@ -111,6 +111,17 @@ def test_what_is_resumed_from_the_last_pass_is_checked() -> None:
     assert "race" in str(refused.value)
 
 
+def test_a_text_that_no_pass_gives_is_refused() -> None:
+    machine = load_machine("tiny8")
+    dumped: dict[str, str] = {}
+    compile_model(gemm_model(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
+    edited = dumped["lower"].replace('outputs = [{name = "result"', 'outputs = [{name = "nothing"')
+    assert edited != dumped["lower"]
+    with pytest.raises(CompileError) as refused:
+        resume("lower", edited, machine)
+    assert str(refused.value) == ("no pass gives what this text says, and none can go on from it (KeyError: 'nothing')")
+
+
 def test_an_unknown_pass_is_named() -> None:
     with pytest.raises(CompileError) as refused:
         resume("tiles", "", load_machine("tiny8"))

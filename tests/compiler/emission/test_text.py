@@ -66,6 +66,10 @@ def test_the_text_of_one_level_is_not_that_of_another() -> None:
         (", address = 0}", "}", "buffer weights: attribute address is missing"),
         ("wait = {load = 1}", "wait = {lord = 1}", "tile.store_act: waits for 'lord'; the engines are load, mma, "),
         ("wait = {load = 1}", 'wait = {load = "1"}', "tile.store_act: attribute load is '1'; expected int"),
+        ("address = 0}", "address = 1}", "buffer weights: address 1 differs from its offset 0"),
+        ("alignment = 1, address = 0", "alignment = 1, address = -1", "buffer act2: 6 words at address -1 of act"),
+        ("alignment = 1, address = 0", "alignment = 1, address = 99999", "buffer act2: 6 words at address 99999 of"),
+        ("workspace_bytes = ", "workspace_bytes = 99999999999", "workspace_bytes = 99999999999"),
         ("workspace_bytes = ", "work = ", "tile.ordered_program: attribute workspace_bytes is missing"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.schedule import LOAD
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.program import TileOperation, TileProgram
@@ -75,7 +76,7 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
     """
     ends = [0] * len(tiles.layers)
     for index, operation in enumerate(tiles.operations):
-        if tiles.machine.format(operation.mnemonic).engine != "load":
+        if tiles.machine.format(operation.mnemonic).engine != LOAD:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):

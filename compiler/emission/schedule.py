@@ -18,6 +18,7 @@ from tilewright.compiler.tile.footprint import Footprint, dense_region, program_
 from tilewright.compiler.tile.program import TileProgram
 
 LOAD = "load"
+"""The engine whose operations may move ahead."""
 
 
 def schedule(program: TileProgram, loads_ahead: int) -> TileProgram:

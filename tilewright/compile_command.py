@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.errors import InputError
 from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, report
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
 
@@ -72,7 +73,7 @@ def compile_command(
     dump = dumps.add if wanted or folders else None
     start = perf_counter()
     if resume_from is not None:
-        program = _resume(resume_from, machine, dump)
+        program = _resume(resume_from, machine, wanted, dump)
     else:
         assert model is not None
         program = _compile(model, quantized, machine, shapes, no_host, dump)
@@ -140,13 +141,17 @@ def _compile(
     return program
 
 
-def _resume(path: Path, machine: Machine, dump: Dump | None) -> Program:
+def _resume(path: Path, machine: Machine, wanted: list[str], dump: Dump | None) -> Program:
+    """Go on from a file; raises InputError when the result of a pass is wanted that does not run any more."""
     from tilewright.api import Program
-    from tilewright.compiler.pipeline import resume
+    from tilewright.compiler.pipeline import pass_names, resume
     from tilewright.dumps import read_dump
     from tilewright.progress import progress
 
     after, text = read_dump(path, machine)
+    for name in wanted:
+        if pass_names().index(name) <= pass_names().index(after):
+            raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
     with progress(f"going on after {after}"):
         return Program(resume(after, text, machine, dump=dump))
 

@@ -157,6 +157,15 @@ def test_dumps_what_comes_after_under_the_same_numbers(tilewright: Command, dump
     assert all((again / name).read_bytes() == (dump_folder / name).read_bytes() for name in files(again))
 
 
+@pytest.mark.parametrize("name", ["fuse", "tile"])
+def test_a_pass_that_is_over_cannot_be_printed(tilewright: Command, dump_folder: Path, name: str) -> None:
+    path = dumped(dump_folder, "tile")
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "--dump-after", name),
+        f"{path}: has the result of tile, and {name} is not run after that; see --dump-after",
+    )
+
+
 @pytest.mark.parametrize("content", ["", "\n", "some text\n", "// tilewright: after fuse\n", '"nest.program"() ({\n'])
 def test_a_file_without_the_first_line_is_no_dump(tilewright: Command, tmp_path: Path, content: str) -> None:
     path = tmp_path / "some.mlir"

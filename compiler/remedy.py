@@ -31,7 +31,19 @@ def larger_memory(machine: Machine, name: str, words: int) -> str:
     return _override(machine, name, _size(machine, name, words))
 
 
-def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], None]) -> str:
+def with_tried_remedy(error: TooSmall, machine: Machine, attempt: Callable[[Machine], object]) -> TooSmall:
+    """The same error with a remedy that is enough for all layers, or with why there is none.
+
+    `attempt` raises what is too small of a machine.
+    """
+    try:
+        remedy = f"try {enough(machine, error, attempt)}"
+    except CompileError as other:
+        remedy = f"larger memories alone do not help: {other}"
+    return error.with_remedy(remedy)
+
+
+def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], object]) -> str:
     """The overrides with which `attempt` passes, `--set memories.act.kib=8 --set memories.acc.kib=2`.
 
     `attempt` raises what was too small of a machine; `error` is what it raised of this one. No memory is larger than it
@@ -42,7 +54,7 @@ def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], None]
     return _settings(machine, sizes)
 
 
-def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Machine], None]) -> dict[str, int]:
+def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Machine], object]) -> dict[str, int]:
     """Sizes with which the attempt passes: each failure enlarges what it names."""
     sizes: dict[str, int] = {}
     times: dict[str, int] = {}
@@ -58,7 +70,7 @@ def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Mac
     raise error
 
 
-def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machine], None]) -> dict[str, int]:
+def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machine], object]) -> dict[str, int]:
     """The same with each memory as small as it may be beside the others, after MOST_TRIALS attempts at most."""
     trials = 0
     for name, size in list(sizes.items()):
@@ -75,7 +87,7 @@ def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machin
     return sizes
 
 
-def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], None]) -> TooSmall | None:
+def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], object]) -> TooSmall | None:
     """What is too small of the machine with these sizes, if anything."""
     overrides = [_override(machine, name, size) for name, size in sizes.items()]
     try:

@@ -23,7 +23,7 @@ ROOMS = {
     "compiler": (
         *("errors", "number_format", "vectors", "evaluate", "remedy"),
         *("text", "graph", "nest", "importers", "simplify", "lower", "select", "tile", "tiling", "emission"),
-        *("pipeline", "partition"),
+        *("options", "attempts", "levels", "pipeline", "partition"),
     ),
 }
 """The folders and files at the top of a package, lowest first: one may import those before it."""

@@ -59,8 +59,9 @@ def compile(  # noqa: A001
     host run even a model of which the machine can do nothing. Raises CompileError, IsaError, or InputError for nodes
     that the host cannot run either.
     """
+    from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
-    from tilewright.compiler.pipeline import Options, compile_model
+    from tilewright.compiler.pipeline import compile_model
 
     machine, options = machine_of(isa, overrides), Options(shapes=shapes or {})
     if calibration is not None:

@@ -7,15 +7,14 @@ imported by the command that needs them.
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
-    Calibration,
     Isa,
     Json,
     OptionalIsa,
@@ -23,23 +22,18 @@ from tilewright.options import (
     Output,
     OutputArrays,
     ProgramFile,
-    Seed,
     Set,
-    Shape,
     Unchecked,
-    is_taken,
     read_text,
     report,
     save_program,
     write_output,
     write_text,
 )
-from tilewright.quantize_command import hurting_line, print_warnings, quantize_command, quantize_summary
+from tilewright.quantize_command import quantize_command
 
 if TYPE_CHECKING:
     from tilewright.api import Program
-    from tilewright.compiler.importers.input_shapes import Shapes
-    from tilewright.quantization.quantize import QuantizedModel
 
 app = typer.Typer(
     name="tilewright",
@@ -50,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
+app.command("compile")(compile_command)
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
@@ -75,84 +70,6 @@ def _common(version: Version = False) -> None:
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
     run_to_end(app)
-
-
-@app.command("compile")
-def compile_command(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model, int8; or float, with --calibration.")
-    ],
-    isa: Isa,
-    output: OptionalOutput = None,
-    set: Set = None,  # noqa: A002
-    shape: Shape = None,
-    calibration: Calibration = None,
-    seed: Seed = 0,
-    dump_after: Annotated[
-        list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
-    ] = None,
-    report_folder: Annotated[
-        Path | None, typer.Option("--report", metavar="DIR", help="Write every pass's result and the profile here.")
-    ] = None,
-    no_host: Annotated[
-        bool, typer.Option("--no-host", help="Refuse a model of which the machine cannot do every node.")
-    ] = False,
-    json: Json = None,
-) -> None:
-    """Compile an ONNX model for a machine; what the machine cannot do runs on the host."""
-    from tilewright.api import Program
-    from tilewright.compile_report import compile_summary, print_compile_summary, write_report
-    from tilewright.compiler.importers.input_shapes import parse_shapes
-    from tilewright.compiler.partition.compile import compile_partitioned
-    from tilewright.compiler.pipeline import Options, compile_model, pass_names
-    from tilewright.isa.files.loader import load_machine
-    from tilewright.progress import progress
-
-    wanted = dump_after or []
-    for name in wanted:
-        if name not in pass_names():
-            raise typer.BadParameter(
-                f"no pass {name!r}; there are: {', '.join(pass_names())}", param_hint="--dump-after"
-            )
-    if output is None and not wanted and report_folder is None:
-        raise typer.BadParameter("say where the program goes", param_hint="--output")
-    options = Options(shapes=parse_shapes(shape or ()))
-    machine = load_machine(isa, tuple(set or ()))
-    quantized = None if calibration is None else _quantize(model, calibration, options.shapes, seed)
-    stages: list[tuple[str, str]] = []
-    keeps = bool(wanted or report_folder)
-    start = perf_counter()
-    with progress(f"compiling {model.name}"):
-        keep = (lambda name, text: stages.append((name, text))) if keeps else None
-        compile_ = compile_model if no_host else compile_partitioned
-        program = Program(compile_(model if quantized is None else quantized.content, machine, options, keep))
-        program.require_host()
-    seconds = perf_counter() - start
-    for name, text in stages:
-        if name in wanted:
-            typer.echo(text, nl=False, err=is_taken(output, json))
-    if report_folder is not None:
-        write_report(report_folder, program, stages)
-    if output is not None:
-        save_program(program, output)
-    summary = compile_summary(program, seconds)
-    if quantized is not None:
-        summary["quantization"] = quantize_summary(quantized)
-    if report(summary, json, output) and not wanted:
-        print_compile_summary(summary)
-        if quantized is not None:
-            typer.echo(f"\n{hurting_line(summary['quantization'])}")
-
-
-def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
-    """A float model as int8; its warnings on standard error."""
-    from tilewright.progress import progress
-    from tilewright.quantization.quantize import quantize
-
-    with progress(f"quantising {model.name}"):
-        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
-    print_warnings(quantized)
-    return quantized
 
 
 @app.command()

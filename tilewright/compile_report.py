@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.api import Program
-from tilewright.files import write_file, write_json
+from tilewright.dumps import write_folder
+from tilewright.files import json_text
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.program import Program as Binary
@@ -39,8 +40,8 @@ def _layers(binary: Binary) -> list[dict[str, Any]]:
     for instruction, layer in zip(binary.instructions, binary.provenance, strict=True):
         counts[layer][instruction.engine] += 1
     return [
-        {"name": layer.name, "nodes": list(layer.nodes), "macs": layer.macs, "instructions": of}
-        for layer, of in zip(binary.layers, counts, strict=True)
+        {"name": layer.name, "nodes": list(layer.nodes), "macs": layer.macs, "instructions": count}
+        for layer, count in zip(binary.layers, counts, strict=True)
     ]
 
 
@@ -62,9 +63,6 @@ def print_host_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
         print_table(f"{count} on the host", ("node", "bytes", "reason"), rows)
 
 
-def write_report(folder: Path, program: Program, stages: Sequence[tuple[str, str]]) -> None:
-    """Every pass's text, numbered in order, and the simulated profile as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, (name, text) in enumerate(stages):
-        write_file(folder / f"{number:02}-{name}.txt", text)
-    write_json(folder / "profile.json", program.profile())
+def write_report(folder: Path, program: Program, texts: Mapping[str, str]) -> None:
+    """The texts of passes, by file name, and the simulated profile as JSON."""
+    write_folder(folder, {**texts, "profile.json": json_text(program.profile())})

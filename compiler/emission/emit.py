@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.schedule import LOAD
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.program import TileOperation, TileProgram
@@ -56,16 +57,16 @@ def _require_countable(tiles: TileProgram) -> None:
 def _instruction(
     tiles: TileProgram, placement: Placement, operation: TileOperation, waits: Mapping[str, int], index: int
 ) -> Instruction:
-    of = tiles.machine.format(operation.mnemonic)
+    format = tiles.machine.format(operation.mnemonic)
     values = dict(operation.fields)
-    for operand in of.operands:
+    for operand in format.operands:
         base = operation.bases[operand.name]
         values[f"{operand.name}.base"] = placement.addresses[base.buffer] + base.offset
         if operand.memory == DRAM:
             values[f"{operand.name}.region"] = REGIONS.index(tiles.buffers[base.buffer].place)
     values.update({f"wait.{engine}": count for engine, count in waits.items()})
     try:
-        return make_instruction(of, values)
+        return make_instruction(format, values)
     except IsaError as error:
         raise CompileError(tiles.layers[operation.layer].name, f"operation {index}: {error}") from error
 
@@ -77,11 +78,11 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
     """
     ends = [0] * len(tiles.layers)
     for index, operation in enumerate(tiles.operations):
-        if tiles.machine.format(operation.mnemonic).engine != "load":
+        if tiles.machine.format(operation.mnemonic).engine != LOAD:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):
-        nodes = tuple(str(node) for node in layer.nodes)  # plain names, also of what the compiler tells more about
+        nodes = tuple(str(node) for node in layer.nodes)  # without the operator types that the compiler remembers
         layers.append(replace(layer, first_instruction=start, nodes=nodes))
         start = max(start, end)
     return tuple(layers)

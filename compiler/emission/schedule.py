@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.emission.allocate import Lifetime, buffer_lifetimes
+from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes
 from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
 from tilewright.compiler.tile.program import TileProgram
 
 LOAD = "load"
+"""The engine whose operations may move ahead."""
 
 
 def schedule(program: TileProgram, loads_ahead: int) -> TileProgram:
@@ -69,7 +70,7 @@ def _ready_positions(program: TileProgram) -> list[int]:
         for space, first, footprint in spans:
             history[space].record(index, first, footprint)
         for space in {space for space, _, _ in spans if last_use[space] == index}:
-            del history[space]  # two numbers for each byte of a tensor are much
+            del history[space]  # it has eight bytes for each byte of a tensor in DRAM
         ready.append(position)
     return ready
 

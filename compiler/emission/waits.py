@@ -3,7 +3,7 @@
 Engines run side by side, so a word that one engine writes and another touches orders the two instructions:
 read after write, write after read and write after write. Within an engine the hardware keeps the order of reads and of
 writes; only a read of what an earlier instruction of the same engine wrote needs a wait, because its write may still
-be in the pipeline. The array's sums are the exception of the exception: it adds to its own accumulators in order.
+be in the pipeline. The array's sums are an exception to that: it adds to its own accumulators in order.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class _Tracker:
         if footprint.is_read:
             self._counts(self.readers, engine)[span][footprint.mask] = count
 
-    def _counts(self, of: dict[str, NDArray[np.int32]], engine: str) -> NDArray[np.int32]:
-        if engine not in of:
-            of[engine] = np.zeros(self.words, np.int32)
-        return of[engine]
+    def _counts(self, by_engine: dict[str, NDArray[np.int32]], engine: str) -> NDArray[np.int32]:
+        if engine not in by_engine:
+            by_engine[engine] = np.zeros(self.words, np.int32)
+        return by_engine[engine]
 
 
 def _trackers(program: TileProgram, placement: Placement) -> dict[str, _Tracker]:
@@ -83,8 +83,8 @@ def _trackers(program: TileProgram, placement: Placement) -> dict[str, _Tracker]
 
 def _written_place(program: TileProgram, index: int) -> str:
     operation = program.operations[index]
-    of = program.machine.format(operation.mnemonic)
-    return program.buffers[operation.bases[of.destination.name].buffer].place
+    destination = program.machine.format(operation.mnemonic).destination
+    return program.buffers[operation.bases[destination.name].buffer].place
 
 
 def _absolute(program: TileProgram, placement: Placement, footprint: Footprint) -> tuple[str, int, Footprint]:

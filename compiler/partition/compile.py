@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import onnx
 
 from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
 from tilewright.compiler.partition.source import Source, read_source, reads
-from tilewright.compiler.pipeline import Dump, Model, Options, compile_model
+from tilewright.compiler.pipeline import Dump, Model, compile_model
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program

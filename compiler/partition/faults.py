@@ -10,7 +10,8 @@ from tilewright.compiler.errors import Blame, CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.pipeline import PASSES, Options, pass_names
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import PASSES, pass_names
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE

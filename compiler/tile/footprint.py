@@ -3,8 +3,7 @@
 Example: trip counts y=2, x=3 with strides 8 and 1 over a block of one word touch the words 0 1 2 8 9 10 from the base
 on: `first` 0 and the mask 111 00000 111.
 
-The checker has its own (`isa.check.footprint`), found another way: the waits that come from here are
-proved by what it says.
+The checker finds footprints in a way of its own (`isa.check.footprint`), and so proves the waits that come from these.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class Footprint:
 
 def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Footprint, ...]:
     """One footprint for each operand, in operand order."""
-    of = machine.format(operation.mnemonic)
+    format = machine.format(operation.mnemonic)
     found = []
-    for operand in of.operands:
-        first, mask = operand_mask(machine, of, operand, operation)
+    for operand in format.operands:
+        first, mask = operand_mask(machine, format, operand, operation)
         base = operation.bases[operand.name]
-        is_write = operand is of.destination
-        is_read = not is_write or reads_destination(of, operation)
+        is_write = operand is format.destination
+        is_read = not is_write or reads_destination(format, operation)
         found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask))
     return tuple(found)
 
@@ -58,32 +57,45 @@ def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...
     return tuple(operation_footprints(program.machine, operation) for operation in program.operations)
 
 
-def reads_destination(of: InstructionFormat, operation: TileOperation) -> bool:
+def reads_destination(format: InstructionFormat, operation: TileOperation) -> bool:
     """True if the operation adds to the old value of its destination."""
-    return bool(of.has_accumulate and operation.fields.get(ACCUMULATE, 0))
+    return bool(format.has_accumulate and operation.fields.get(ACCUMULATE, 0))
 
 
 def operand_mask(
-    machine: Machine, of: InstructionFormat, operand: Operand, operation: TileOperation
+    machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation
 ) -> tuple[int, NDArray[np.bool_]]:
     """(first word relative to the base, mask from there on) of one operand."""
+    return affine_mask(block_words(machine, format, operand), _operand_loops(operand, operation))
+
+
+def operand_bounds(
+    machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation
+) -> tuple[int, int]:
+    """(first word, one more than the last word) relative to the base of one operand."""
+    reaches = [stride * (trip - 1) for trip, stride in _operand_loops(operand, operation)]
+    block = block_words(machine, format, operand)
+    return sum(min(0, reach) for reach in reaches), sum(max(0, reach) for reach in reaches) + block
+
+
+def _operand_loops(operand: Operand, operation: TileOperation) -> tuple[tuple[int, int], ...]:
+    """(trip, stride) of each loop over which the operand moves, innermost first."""
     fields = operation.fields
-    loops = tuple(
+    return tuple(
         (fields.get(f"trip.{loop}", 1), fields.get(f"{operand.name}.{loop}", 0)) for loop in reversed(operand.loops)
     )
-    return affine_mask(block_words(machine, of, operand), loops)
 
 
-def block_words(machine: Machine, of: InstructionFormat, operand: Operand) -> int:
+def block_words(machine: Machine, format: InstructionFormat, operand: Operand) -> int:
     """Consecutive words that an operand moves in one iteration; in DRAM the bytes of the word at the other end."""
     if operand.memory != DRAM:
         return operand.block
-    return dma_word_bytes(machine, of)
+    return dma_word_bytes(machine, format)
 
 
-def dma_word_bytes(machine: Machine, of: InstructionFormat) -> int:
+def dma_word_bytes(machine: Machine, format: InstructionFormat) -> int:
     """Bytes of the on-chip word that a DMA instruction moves in one iteration."""
-    on_chip = next(operand for operand in of.operands if operand.memory != DRAM)
+    on_chip = next(operand for operand in format.operands if operand.memory != DRAM)
     return machine.memories[on_chip.memory].word_bytes
 
 

@@ -160,18 +160,18 @@ class _Run:
 # -- elements as bytes -------------------------------------------------------------------------------------------------
 
 
-def decode(elements: Bytes, of: Element) -> dict[str, Values]:
+def decode(elements: Bytes, element: Element) -> dict[str, Values]:
     """int64 values by field name ("" for a plain element) of little-endian elements, uint8 [..., bytes]."""
     bits = np.zeros(elements.shape[:-1], np.int64)
     for byte in range(elements.shape[-1]):
         bits |= elements[..., byte].astype(np.int64) << (8 * byte)
-    if of.type is not None:
-        return {"": np.asarray(wrap(bits, of.type))}
-    return {field.name: np.asarray(wrap(bits >> field.low_bit, field.type)) for field in of.fields}
+    if element.type is not None:
+        return {"": np.asarray(wrap(bits, element.type))}
+    return {field.name: np.asarray(wrap(bits >> field.low_bit, field.type)) for field in element.fields}
 
 
-def encode(values: Values, of: Element) -> Bytes:
+def encode(values: Values, element: Element) -> Bytes:
     """The bytes of plain elements, little endian; padding bits are zero."""
-    assert of.type is not None
-    bits = values & ((1 << of.type.bits) - 1)
-    return np.stack([(bits >> (8 * byte)) & 0xFF for byte in range(of.bytes)], axis=-1).astype(np.uint8)
+    assert element.type is not None
+    bits = values & ((1 << element.type.bits) - 1)
+    return np.stack([(bits >> (8 * byte)) & 0xFF for byte in range(element.bytes)], axis=-1).astype(np.uint8)

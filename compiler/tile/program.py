@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
 
+WORKSPACE = "workspace"
+"""The DRAM region for what is neither a constant nor the host's: there the compiler chooses addresses."""
+
 
 @dataclass(frozen=True, slots=True)
 class TileBuffer:

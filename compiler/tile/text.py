@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, tensor_attribute
+from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, strings, tensor_attribute
 from tilewright.compiler.text.mlir import Block, Operation, shaped_type
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
+from tilewright.compiler.tile.check import require_sound
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer
@@ -28,6 +29,19 @@ BUFFER = DIALECT + "buffer"
 
 def print_tiles(program: TileProgram) -> str:
     """The program as text; `parse_tiles` gives an equal program back."""
+    return print_operation(tiles_operation(program)) + "\n"
+
+
+def parse_tiles(text: str, machine: Machine) -> TileProgram:
+    """The tile program of a text, for the machine that it was printed for.
+
+    Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
+    """
+    return read_tiles(parse_operation(text), machine)
+
+
+def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
+    """The program as one operation, with its buffers and operations inside, in order."""
     types = {name: _buffer_type(program.machine, buffer) for name, buffer in program.buffers.items()}
     buffers = [_print_buffer(buffer, types[name]) for name, buffer in program.buffers.items()]
     operations = [_print_operation(operation, types) for operation in program.operations]
@@ -39,28 +53,25 @@ def print_tiles(program: TileProgram) -> str:
         "outputs": tuple(tensor_attribute(tensor) for tensor in program.outputs),
         "input_bytes": program.input_bytes,
         "output_bytes": program.output_bytes,
-        "layers": tuple({"name": of.name, "nodes": of.nodes, "macs": of.macs} for of in program.layers),
+        "layers": tuple({"name": layer.name, "nodes": layer.nodes, "macs": layer.macs} for layer in program.layers),
         "weights": np.frombuffer(program.weights, np.uint8),
     }
-    whole = Operation(PROGRAM, attributes=attributes, region=Block((), (*buffers, *operations)))
-    return print_operation(whole) + "\n"
+    return Operation(name, attributes=attributes, region=Block((), (*buffers, *operations)))
 
 
-def parse_tiles(text: str, machine: Machine) -> TileProgram:
-    """The tile program of a text, for the machine that it was printed for.
-
-    Raises CompileError for a fault of the text, IsaError for an instruction that the machine does not have.
-    """
-    whole = parse_operation(text)
-    if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileProgram:
+    """The program that `tiles_operation` made an operation of; other attributes are left aside."""
+    if whole.name != name or whole.region is None:
+        raise CompileError(fact=f"expected a {name!r} with a region, came {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
-        name = attribute(whole, "machine", str)
-        raise CompileError(fact=f"the text is for machine {name}, whose description differs from {machine.name}'s")
+        printed_for = attribute(whole, "machine", str)
+        raise CompileError(
+            fact=f"the text is for machine {printed_for}, whose description differs from {machine.name}'s"
+        )
     inside = whole.region.operations
     buffers = dict(_parse_buffer(operation) for operation in inside if operation.name == BUFFER)
     operations = tuple(_parse_operation(operation, machine) for operation in inside if operation.name != BUFFER)
-    return TileProgram(
+    program = TileProgram(
         name=attribute(whole, "name", str),
         machine=machine,
         buffers=buffers,
@@ -72,6 +83,8 @@ def parse_tiles(text: str, machine: Machine) -> TileProgram:
         output_bytes=attribute(whole, "output_bytes", int),
         layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
     )
+    require_sound(program)
+    return program
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -83,11 +96,11 @@ def _buffer_type(machine: Machine, buffer: TileBuffer) -> str:
     return shaped_type("memref", (buffer.size,), "i8")
 
 
-def _print_buffer(buffer: TileBuffer, of_type: str) -> Operation:
+def _print_buffer(buffer: TileBuffer, type: str) -> Operation:
     attributes: dict[str, Any] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
     if buffer.offset is not None:
         attributes["offset"] = buffer.offset
-    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(of_type,))
+    return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(type,))
 
 
 def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Operation:
@@ -98,8 +111,8 @@ def _print_operation(operation: TileOperation, types: Mapping[str, str]) -> Oper
         "fields": operation.fields,
         "layer": operation.layer,
     }
-    of_types = tuple(types[buffer] for buffer in buffers)
-    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=of_types)
+    buffer_types = tuple(types[buffer] for buffer in buffers)
+    return Operation(DIALECT + operation.mnemonic, buffers, attributes=attributes, operand_types=buffer_types)
 
 
 # -- parsing -----------------------------------------------------------------------------------------------------------
@@ -117,8 +130,9 @@ def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
     mnemonic = operation.name.removeprefix(DIALECT)
     expected = tuple(operand.name for operand in machine.format(mnemonic).operands)
-    names = attribute(operation, "operands", tuple)
-    offsets = attribute(operation, "offsets", tuple)
+    names, offsets = strings(operation, "operands"), attribute(operation, "offsets", tuple)
+    if any(not isinstance(offset, int) for offset in offsets):
+        raise CompileError(operation.name, f"attribute offsets holds {offsets!r}", expected="integers")
     if sorted(names) != sorted(expected) or not len(names) == len(offsets) == len(operation.operands):
         raise CompileError(operation.name, f"operands are {', '.join(names)}", expected=", ".join(expected))
     bases = {
@@ -126,7 +140,8 @@ def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:
         for name, buffer, offset in zip(names, operation.operands, offsets, strict=True)
     }
     fields = attribute(operation, "fields", dict)
-    return TileOperation(mnemonic, dict(fields), bases, attribute(operation, "layer", int))
+    values = {name: entry(fields, name, int, operation.name) for name in fields}
+    return TileOperation(mnemonic, values, bases, attribute(operation, "layer", int))
 
 
 def _parse_layer(value: Mapping[str, Any]) -> Layer:

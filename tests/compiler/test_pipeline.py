@@ -1,4 +1,4 @@
-"""The compiler as a whole: bits of ONNX Runtime, the same bytes every time, every stage re-entered from its text."""
+"""The compiler as a whole: bits of ONNX Runtime, the same bytes every time, every pass re-entered from its text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.compiler.models import (
 )
 from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.pipeline import PASSES, Options, attempts, compile_model, pass_names, resume
+from tilewright.compiler.pipeline import compile_model, in_order, pass_named, pass_names, resume
 from tilewright.compiler.tile.text import print_tiles
-from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, place_regions
@@ -38,6 +38,7 @@ MODELS = {
     "average": lambda rng: pool_model(rng, "GlobalAveragePool"),
     "gemm": gemm_model,
     "flatten": flatten_gemm_model,
+    "small_cnn": small_cnn,
 }
 
 
@@ -63,7 +64,7 @@ def test_the_digits_network_compiles_to_the_same_bytes(repository: Path) -> None
     assert to_bytes(compile_model(path, machine)) == to_bytes(compile_model(path.read_bytes(), machine))
 
 
-def test_every_stage_is_dumped_in_order() -> None:
+def test_every_pass_is_dumped_in_order() -> None:
     dumped: list[tuple[str, str]] = []
     model = gemm_model(np.random.default_rng(0))
     compile_model(model, load_machine("tiny8"), dump=lambda name, text: dumped.append((name, text)))
@@ -71,27 +72,75 @@ def test_every_stage_is_dumped_in_order() -> None:
     assert all(text for _, text in dumped)
 
 
-@pytest.mark.parametrize("name", [step.name for step in PASSES if step.parse is not None])
-def test_goes_on_from_a_stages_text_to_the_same_program(name: str) -> None:
+@pytest.mark.parametrize("machine", ["base16", "tiny8", "vector16"])
+@pytest.mark.parametrize("name", ["strided", "residual", "average", "small_cnn"])
+def test_goes_on_from_the_text_of_every_pass_to_the_same_bytes(name: str, machine: str) -> None:
+    target = load_machine(machine)
+    dumped: dict[str, str] = {}
+    content = to_bytes(compile_model(MODELS[name](np.random.default_rng(0)), target, dump=dumped.__setitem__))
+    different = [after for after in readable() if to_bytes(resume(after, dumped[after], target)) != content]
+    assert different == []
+
+
+@pytest.mark.parametrize("machine", ["base16", "tiny8", "vector16"])
+def test_the_text_of_what_a_text_says_is_the_same_text(machine: str) -> None:
+    target = load_machine(machine)
+    dumped: dict[str, str] = {}
+    compile_model(small_cnn(np.random.default_rng(0)), target, dump=dumped.__setitem__)
+    levels = {name: pass_named(name).after for name in readable()}
+    assert [
+        name for name, level in levels.items() if level.print(level.parse(dumped[name], target)) != dumped[name]
+    ] == []
+
+
+def test_dumps_the_passes_that_are_left() -> None:
     machine = load_machine("tiny8")
     dumped: dict[str, str] = {}
-    program = compile_model(small_cnn(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
-    assert to_bytes(resume(name, dumped[name], machine)) == to_bytes(program)
+    compile_model(gemm_model(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
+    again: dict[str, str] = {}
+    resume("tile", dumped["tile"], machine, dump=again.__setitem__)
+    assert again == {name: dumped[name] for name in ("schedule", "allocate", "waits", "emit")}
 
 
-def test_an_unknown_stage_is_named() -> None:
+def test_what_is_resumed_from_the_last_pass_is_checked() -> None:
+    machine = load_machine("tiny8")
+    dumped: dict[str, str] = {}
+    compile_model(gemm_model(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
+    with pytest.raises(IsaError) as refused:
+        resume("emit", dumped["emit"].replace(" wait(", " wait(load=0) # wait("), machine)
+    assert "race" in str(refused.value)
+
+
+def test_a_text_that_no_pass_gives_is_refused() -> None:
+    machine = load_machine("tiny8")
+    dumped: dict[str, str] = {}
+    compile_model(gemm_model(np.random.default_rng(0)), machine, dump=dumped.__setitem__)
+    edited = dumped["lower"].replace('outputs = [{name = "result"', 'outputs = [{name = "nothing"')
+    assert edited != dumped["lower"]
+    with pytest.raises(CompileError) as refused:
+        resume("lower", edited, machine)
+    assert str(refused.value) == ("no pass gives what this text says, and none can go on from it (KeyError: 'nothing')")
+
+
+def test_an_unknown_pass_is_named() -> None:
     with pytest.raises(CompileError) as refused:
         resume("tiles", "", load_machine("tiny8"))
     assert str(refused.value) == f"no pass 'tiles'; there are: {', '.join(pass_names())}"
 
 
-def test_a_stage_that_has_no_way_back_is_named() -> None:
-    with pytest.raises(CompileError) as refused:
-        resume("waits", "", load_machine("tiny8"))
-    assert str(refused.value) == (
-        "the text of 'waits' cannot be read back; that of these can: import, simplify, lower, batches, copies, "
-        "fuse, plain-sums, column-sums, windows, select, tile, schedule"
-    )
+def test_passes_stand_in_an_order_in_which_each_reads_what_the_one_before_gives() -> None:
+    lower, tile = pass_named("lower"), pass_named("tile")
+    with pytest.raises(ValueError) as refused:
+        in_order((pass_named("simplify"), tile, lower))
+    assert str(refused.value) == "pass 'tile' takes covers; 'simplify' before it gives graph"
+    with pytest.raises(ValueError) as refused:
+        in_order((lower, pass_named("import")))
+    assert str(refused.value) == "pass 'import' takes a model; 'lower' before it gives nests"
+
+
+def readable() -> list[str]:
+    """The passes whose text can be read back: all but one."""
+    return [name for name in pass_names() ]
 
 
 @pytest.mark.parametrize("act", [4, 8])
@@ -119,10 +168,3 @@ def forty_sums(machine: Machine) -> str:
     builder = TileBuilder(machine, np.random.default_rng(0))
     builder.store(builder.matmul(vectors=40))
     return print_tiles(builder.program())
-
-
-def test_attempts_begin_with_what_was_asked_for() -> None:
-    asked = Options(TilingOptions(budget_fraction=0.25), loads_ahead=3)
-    tried = list(attempts(asked))
-    assert tried[0] == asked
-    assert tried[-1] == Options(TilingOptions(budget_fraction=0.125, residency="none"), 0)

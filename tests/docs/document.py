@@ -5,6 +5,7 @@ What a fenced block is follows from its language:
     yaml, asm   a file, if its first line is a comment that begins with the file's name: `# mine.yaml`
     sh          commands, one a line
     python      a program
+    mlir        a dumped file, if its first line names one: see tests/docs/excerpt.py
     text        right after commands: all that they print, standard output and then the errors; stands nowhere else
 """
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.docs.document import Block, blocks, is_slow, promised, steady, with_outputs
+from tests.docs.excerpt import excerpt
 from tests.tilewright.command_line import Command, make_command
+from tilewright.compiler.pipeline import pass_names
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/quantization.md")
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md")
 
 ENVIRONMENT = ". .venv/bin/activate"
 """The one command that a test has behind it already."""
@@ -66,6 +68,11 @@ def test_every_page_is_in_the_index(repository: Path) -> None:
     assert pages == set(re.findall(r"\]\(([\w-]+\.md)\)", index))
 
 
+def test_every_pass_is_in_the_walk_through_the_levels(repository: Path) -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \|", (repository / "docs/levels.md").read_text(), re.MULTILINE)
+    assert tuple(rows) == pass_names()
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_make_knows_what_the_document_asks_of_it(name: str, repository: Path) -> None:
     targets = set(re.findall(r"^([\w-]+):", (repository / "Makefile").read_text(), re.MULTILINE))
@@ -91,6 +98,11 @@ def follow(document: Path, tilewright: Command, update: bool, is_fast: bool) -> 
             Path(block.file_name).write_text(block.text)
         if block.language == "python":
             exec(compile(block.text, where, "exec"), {})
+        if block.language == "mlir":
+            shown_now = excerpt(block.text.partition("\n")[0])
+            if shown_now != block.text:
+                outputs[block] = shown_now
+                assert update, f"{where} shows\n{block.text}\nwhere the file has\n{shown_now}"
         expected = promised(block, following)
         commands = [command for command in block.commands if not (is_fast and is_slow(command))]
         output = "".join(run(command, where, expected, tilewright) for command in commands)

@@ -114,15 +114,16 @@ def test_json_to_the_terminal_replaces_the_table(tilewright: Command) -> None:
 
 def test_dumps_a_pass(tilewright: Command, model_file: Path) -> None:
     ended = tilewright("compile", model_file, "--isa", "base16", "--dump-after", "tile")
-    assert ended.out.startswith('"tile.program"')
+    assert ended.out.startswith("// tilewright: after tile, for base16 (")
+    assert ended.out.splitlines()[1] == '"tile.program"() ({'
 
 
 def test_reports_every_pass_and_the_profile(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
     ended = tilewright("compile", model_file, "--isa", "base16", "--report", tmp_path / "report")
     assert ended.code == 0
     names = files(tmp_path / "report")
-    assert names[:2] == ["00-import.txt", "01-simplify.txt"]
-    assert names[-2].endswith("-emit.txt") and names[-1] == "profile.json"
+    assert names[:2] == ["00-import.mlir", "01-simplify.mlir"]
+    assert names[-2].endswith("-emit.s") and names[-1] == "profile.json"
     profile = json.loads((tmp_path / "report" / "profile.json").read_text())
     assert sum(layer["cycles"] for layer in profile["layers"]) == profile["cycles"]
 

@@ -25,7 +25,8 @@ from tilewright.compiler.lower.softmax_format import softmax_format
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.text import parse_nests, print_nests
-from tilewright.compiler.pipeline import Options, compile_model, resume
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model, resume
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.interpreter import interpret_tiles
 from tilewright.compiler.tiling.options import TilingOptions

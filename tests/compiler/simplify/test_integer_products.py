@@ -19,8 +19,9 @@ from tests.compiler.pipelines import lowered, simplified, simulated
 from tests.compiler.simplify.graphs import kinds
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
-from tilewright.compiler.pipeline import Options, compile_model
+from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.elf import load, save
 from tilewright.isa.machine.machine import Machine

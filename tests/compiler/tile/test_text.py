@@ -48,3 +48,19 @@ def test_names_a_missing_attribute() -> None:
     with pytest.raises(CompileError) as refused:
         parse_tiles(text, tiles.machine)
     assert str(refused.value) == "tile.buffer: attribute place is missing"
+
+
+def test_names_a_field_that_is_no_integer() -> None:
+    tiles = random_tiles(load_machine("base16"), 0)
+    text = print_tiles(tiles).replace("trip.k = 6", "trip.k = 6.5", 1)
+    with pytest.raises(CompileError) as refused:
+        parse_tiles(text, tiles.machine)
+    assert str(refused.value) == "tile.load_act: attribute trip.k is 6.5; expected int"
+
+
+def test_what_is_read_is_sound() -> None:
+    tiles = random_tiles(load_machine("base16"), 0)
+    text = print_tiles(tiles).replace("trip.k = 6", "trip.k = 7", 1)
+    with pytest.raises(CompileError) as refused:
+        parse_tiles(text, tiles.machine)
+    assert str(refused.value) == "operation 0 (load_act): d touches words 0 to 111 of inputs, which has 96"

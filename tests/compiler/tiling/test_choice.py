@@ -8,7 +8,7 @@ import pytest
 
 from tests.compiler.machines import machine
 from tests.compiler.nests import network_for, select_and_tile
-from tilewright.compiler.emission.allocate import buffer_lifetimes, live_lower_bound
+from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.tiling.options import TilingOptions
 
 

@@ -1,0 +1,52 @@
+"""Tries options that need less and less memory until a program fits its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from tilewright.compiler.errors import DoesNotFit, TooSmall
+from tilewright.compiler.options import Options
+from tilewright.compiler.remedy import larger_memory
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.machine.machine import Machine
+
+Tiles = TypeVar("Tiles")
+Placed = TypeVar("Placed")
+
+
+def first_that_fits(
+    machine: Machine,
+    options: Options,
+    tile: Callable[[Options], Tiles],
+    place: Callable[[Tiles, Options], Placed],
+) -> Placed:
+    """What `place` gives with the wanted options or, if it raises DoesNotFit, with the first others that fit.
+
+    The others keep nothing on chip, then cut smaller tiles as well; each with the wanted loads ahead, then with none.
+    Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
+    """
+    closest: DoesNotFit | None = None
+    for tiling in (options.tiling, *_frugal(options.tiling)):
+        tiles = tile(replace(options, tiling=tiling))
+        for loads_ahead in (options.loads_ahead, 0):
+            try:
+                return place(tiles, replace(options, tiling=tiling, loads_ahead=loads_ahead))
+            except DoesNotFit as error:
+                if closest is None or error.needed - error.available < closest.needed - closest.available:
+                    closest = error
+    assert closest is not None
+    raise _too_small(closest, machine) from closest
+
+
+def _frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
+    """Nothing stays on chip between layers; tiles as large as wanted, then half as large."""
+    budgets = (wanted.budget_fraction, wanted.budget_fraction / 2)
+    return tuple(TilingOptions(budget_fraction=budget, residency="none") for budget in budgets)
+
+
+def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:
+    fact = f"{error.memory} needs {error.needed} words at the same time, {machine.name} has {error.available}"
+    remedy = f"try --set {larger_memory(machine, error.memory, error.needed)}"
+    return TooSmall(error.layer, fact, {error.memory: error.needed}, remedy)

@@ -1,0 +1,133 @@
+"""Tile programs with addresses, and with waits, as text and back: the text of tiles with more attributes.
+
+%act3 = "tile.buffer"() {place = "act", size = 64, alignment = 1, address = 2048} : () -> memref<64x16xi8>
+"tile.mma"(%act3, %w, %t0) {operands = ["a", "w", "c"], …, layer = 0, wait = {load = 2}} : (…) -> ()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.text.attributes import attribute, entry
+from tilewright.compiler.text.mlir import Attribute, Block, Operation
+from tilewright.compiler.text.parser import parse_operation
+from tilewright.compiler.text.printer import print_operation
+from tilewright.compiler.tile.program import WORKSPACE, TileProgram
+from tilewright.compiler.tile.text import BUFFER, DIALECT, read_tiles, tiles_operation
+from tilewright.isa.machine.machine import ENGINES, Machine
+
+PLACED = DIALECT + "placed_program"
+ORDERED = DIALECT + "ordered_program"
+
+More = Callable[[Operation], Mapping[str, Attribute]]
+"""The attributes that an operation gets besides those that it has."""
+
+
+def print_placed(placed: PlacedTiles) -> str:
+    """The program as text; `parse_placed` gives an equal one back."""
+    return print_operation(_placed_operation(placed.tiles, placed.placement, PLACED)) + "\n"
+
+
+def parse_placed(text: str, machine: Machine) -> PlacedTiles:
+    """The program of a text; raises CompileError or IsaError as `parse_tiles` does, and for a missing address."""
+    whole = parse_operation(text)
+    return PlacedTiles(*_read_placed(whole, machine, PLACED))
+
+
+def print_ordered(ordered: OrderedTiles) -> str:
+    """The program as text; `parse_ordered` gives an equal one back."""
+    whole = _placed_operation(ordered.tiles, ordered.placement, ORDERED)
+    waits = iter(ordered.waits)
+
+    def with_waits(operation: Operation) -> Mapping[str, Attribute]:
+        if operation.name == BUFFER:
+            return {}
+        wait = next(waits)
+        return {"wait": wait} if wait else {}
+
+    return print_operation(_with(whole, with_waits)) + "\n"
+
+
+def parse_ordered(text: str, machine: Machine) -> OrderedTiles:
+    """The program of a text; raises CompileError or IsaError as `parse_placed` does, and for a wait of no engine."""
+    whole = parse_operation(text)
+    tiles, placement = _read_placed(whole, machine, ORDERED)
+    waits = tuple(_read_wait(operation) for operation in _inside(whole) if operation.name != BUFFER)
+    return OrderedTiles(tiles, placement, waits)
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+def _placed_operation(tiles: TileProgram, placement: Placement, name: str) -> Operation:
+    def with_address(operation: Operation) -> Mapping[str, Attribute]:
+        if operation.name != BUFFER or operation.results[0] not in placement.addresses:
+            return {}  # a buffer that no operation names lies nowhere
+        return {"address": placement.addresses[operation.results[0]]}
+
+    whole = _with(tiles_operation(tiles, name), with_address)
+    return replace(whole, attributes={"workspace_bytes": placement.workspace_bytes, **whole.attributes})
+
+
+def _read_placed(whole: Operation, machine: Machine, name: str) -> tuple[TileProgram, Placement]:
+    tiles = read_tiles(whole, machine, name)
+    addresses = {
+        operation.results[0]: attribute(operation, "address", int)
+        for operation in _inside(whole)
+        if operation.name == BUFFER and "address" in operation.attributes
+    }
+    placement = Placement(addresses, attribute(whole, "workspace_bytes", int))
+    _require_places(tiles, placement)
+    return tiles, placement
+
+
+def _require_places(tiles: TileProgram, placement: Placement) -> None:
+    """Raise CompileError unless every buffer that an operation names lies inside its memory or region."""
+    sizes = {memory.name: memory.depth for memory in tiles.machine.memories.values()}
+    sizes[WORKSPACE] = placement.workspace_bytes
+    if placement.workspace_bytes > 1 << tiles.machine.dram.offset_bits:
+        raise CompileError(f"workspace_bytes = {placement.workspace_bytes} is more than the machine can address")
+    for name in {base.buffer: None for operation in tiles.operations for base in operation.bases.values()}:
+        buffer, address = tiles.buffers[name], placement.addresses.get(name)
+        if address is None:
+            raise CompileError(f"buffer {name}: attribute address is missing")
+        if buffer.offset is not None:
+            if address != buffer.offset:
+                raise CompileError(f"buffer {name}: address {address} differs from its offset {buffer.offset}")
+        elif not 0 <= address <= sizes[buffer.place] - buffer.size:
+            raise CompileError(
+                f"buffer {name}: {buffer.size} words at address {address} of {buffer.place}, "
+                f"which has {sizes[buffer.place]}"
+            )
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+def _read_wait(operation: Operation) -> Mapping[str, int]:
+    """The `wait` of an operation: completed instructions by engine; none if there is no such attribute."""
+    if "wait" not in operation.attributes:
+        return {}
+    wait = attribute(operation, "wait", dict)
+    for engine in wait:
+        if engine not in ENGINES:
+            raise CompileError(f"{operation.name}: waits for {engine!r}; the engines are {', '.join(ENGINES)}")
+    return {engine: entry(wait, engine, int, operation.name) for engine in wait}
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+def _with(whole: Operation, more: More) -> Operation:
+    """The same operation, where each one inside has more attributes."""
+    inside = tuple(replace(each, attributes={**each.attributes, **more(each)}) for each in _inside(whole))
+    return replace(whole, region=Block((), inside))
+
+
+def _inside(whole: Operation) -> Sequence[Operation]:
+    assert whole.region is not None
+    return whole.region.operations

@@ -1,0 +1,64 @@
+"""The forms that a network has on its way through the compiler: what a pass reads and what it gives.
+
+A level is the class of its values together with their text: whatever a pass gives can be printed, edited and read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.graph.text import parse_graph, print_graph
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.text import parse_nests, print_nests
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.text import parse_selection, print_selection
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.text import parse_tiles, print_tiles
+from tilewright.isa.assembly.assembler import assemble
+from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Level(Generic[Value]):
+    """A form of a network: `parse(print(value), machine)` equals `value`.
+
+    `comment` begins a line that `parse` skips; `suffix` is that of files with such a text.
+    """
+
+    name: str
+    value: type[Value]
+    print: Callable[[Value], str]
+    parse: Callable[[str, Machine], Value]
+    comment: str = "//"
+    suffix: str = ".mlir"
+
+
+GRAPH = Level("graph", Graph, print_graph, lambda text, machine: parse_graph(text))
+"""Operators on tensors."""
+
+NESTS = Level("nests", NestProgram, print_nests, lambda text, machine: parse_nests(text))
+"""Loop nests around one expression each."""
+
+COVERS = Level("covers", Selection, print_selection, parse_selection)
+"""Nests, and the instructions that compute each."""
+
+TILES = Level("tiles", TileProgram, print_tiles, parse_tiles)
+"""Operations of the machine on buffers that have no addresses yet."""
+
+PLACED_TILES = Level("placed tiles", PlacedTiles, print_placed, parse_placed)
+"""The same with the addresses of the buffers."""
+
+ORDERED_TILES = Level("ordered tiles", OrderedTiles, print_ordered, parse_ordered)
+"""The same with the waits of the operations, too."""
+
+INSTRUCTIONS = Level("instructions", Program, disassemble, assemble, comment="#", suffix=".s")
+"""The program; its text is assembly."""

@@ -1,0 +1,82 @@
+"""Placed and ordered tiles as text: print and parse are each other's inverse, and faults are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compiler.tile_programs import random_tiles
+from tilewright.compiler.emission.allocate import allocate
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
+from tilewright.compiler.emission.text import parse_ordered, parse_placed, print_ordered, print_placed
+from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.tile.text import parse_tiles
+from tilewright.isa.files.loader import load_machine
+
+
+def placed(machine: str = "base16", seed: int = 0) -> PlacedTiles:
+    tiles = random_tiles(load_machine(machine), seed)
+    return PlacedTiles(tiles, allocate(tiles))
+
+
+def ordered(machine: str = "base16", seed: int = 0) -> OrderedTiles:
+    before = placed(machine, seed)
+    return OrderedTiles(before.tiles, before.placement, compute_waits(before.tiles, before.placement))
+
+
+@pytest.mark.parametrize("machine", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("seed", range(3))
+def test_parse_undoes_print(machine: str, seed: int) -> None:
+    before, after = placed(machine, seed), ordered(machine, seed)
+    assert parse_placed(print_placed(before), before.tiles.machine) == before
+    assert parse_ordered(print_ordered(after), after.tiles.machine) == after
+
+
+def test_print_undoes_parse() -> None:
+    before, after = placed(), ordered()
+    machine = before.tiles.machine
+    assert print_placed(parse_placed(print_placed(before), machine)) == print_placed(before)
+    assert print_ordered(parse_ordered(print_ordered(after), machine)) == print_ordered(after)
+
+
+def test_a_buffer_shows_its_address_and_an_operation_its_waits() -> None:
+    lines = print_ordered(ordered()).splitlines()
+    assert lines[3] == (
+        '  %act2 = "tile.buffer"() {place = "act", size = 6, alignment = 1, address = 0} : () -> memref<6x16xi8>'
+    )
+    assert any(line.endswith("-> ()") and "layer = 0, wait = {load = 1}}" in line for line in lines)
+
+
+def test_the_text_of_one_level_is_not_that_of_another() -> None:
+    before, after = placed(), ordered()
+    machine = before.tiles.machine
+    for parse, text, message in (
+        (parse_tiles, print_placed(before), "expected a 'tile.program' with a region, came 'tile.placed_program'"),
+        (parse_ordered, print_placed(before), "expected a 'tile.ordered_program' with a region, came 'tile.placed_p"),
+        (parse_placed, print_ordered(after), "expected a 'tile.placed_program' with a region, came 'tile.ordered_pr"),
+    ):
+        with pytest.raises(CompileError) as refused:
+            parse(text, machine)
+        assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (", address = 0}", "}", "buffer weights: attribute address is missing"),
+        ("wait = {load = 1}", "wait = {lord = 1}", "tile.store_act: waits for 'lord'; the engines are load, mma, "),
+        ("wait = {load = 1}", 'wait = {load = "1"}', "tile.store_act: attribute load is '1'; expected int"),
+        ("address = 0}", "address = 1}", "buffer weights: address 1 differs from its offset 0"),
+        ("alignment = 1, address = 0", "alignment = 1, address = -1", "buffer act2: 6 words at address -1 of act"),
+        ("alignment = 1, address = 0", "alignment = 1, address = 99999", "buffer act2: 6 words at address 99999 of"),
+        ("workspace_bytes = ", "workspace_bytes = 99999999999", "workspace_bytes = 99999999999"),
+        ("workspace_bytes = ", "work = ", "tile.ordered_program: attribute workspace_bytes is missing"),
+    ],
+)
+def test_names_what_is_wrong(old: str, new: str, message: str) -> None:
+    after = ordered()
+    text = print_ordered(after)
+    assert old in text
+    with pytest.raises(CompileError) as refused:
+        parse_ordered(text.replace(old, new, 1), after.tiles.machine)
+    assert str(refused.value).startswith(message)

@@ -1,0 +1,47 @@
+"""Attempts: the wanted options first, then less and less memory; the closest failure is told when nothing helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.compiler.attempts import first_that_fits
+from tilewright.compiler.errors import DoesNotFit, TooSmall
+from tilewright.compiler.options import Options
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.files.loader import load_machine
+
+WANTED = Options(TilingOptions(budget_fraction=0.25), loads_ahead=3)
+FRUGAL = TilingOptions(budget_fraction=0.25, residency="none")
+SMALLER = TilingOptions(budget_fraction=0.125, residency="none")
+
+
+def tried(fits: Options | None) -> tuple[list[TilingOptions], list[Options]]:
+    """What is tiled with, and what is placed with, until the options fit."""
+    tilings: list[TilingOptions] = []
+    attempts: list[Options] = []
+
+    def place(tiles: None, options: Options) -> None:
+        attempts.append(options)
+        if options != fits:
+            # The second attempt comes closest.
+            raise DoesNotFit("act", 90 if len(attempts) == 2 else 100, 80, f"layer{len(attempts)}")
+
+    first_that_fits(load_machine("base16"), WANTED, lambda options: tilings.append(options.tiling), place)
+    return tilings, attempts
+
+
+def test_what_fits_at_once_is_as_wanted() -> None:
+    assert tried(WANTED) == ([WANTED.tiling], [WANTED])
+
+
+def test_needs_less_and_less_memory_and_tiles_once_for_each_tiling() -> None:
+    tilings, attempts = tried(Options(SMALLER, 0))
+    assert tilings == [WANTED.tiling, FRUGAL, SMALLER]
+    assert attempts == [Options(tiling, loads) for tiling in tilings for loads in (3, 0)]
+
+
+def test_tells_the_figures_of_what_came_closest() -> None:
+    with pytest.raises(TooSmall) as refused:
+        tried(None)
+    assert refused.value.fact == "layer2: act needs 90 words at the same time, base16 has 80"
+    assert refused.value.words == {"act": 90}

@@ -1,0 +1,220 @@
+"""`tilewright compile`: the texts of passes as files, and going on from one of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.compiler.models import ModelBuilder, add_conv, conv_model
+from tests.tilewright.command_line import Command, Ended
+from tilewright.compiler.pipeline import pass_names
+from tilewright.dumps import write_folder
+
+COMPILE = ("compile", "--isa", "tiny8")
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    path = tmp_path / "conv.onnx"
+    onnx.save(conv_model(np.random.default_rng(0)), path)
+    return path
+
+
+@pytest.fixture
+def dump_folder(tilewright: Command, model_file: Path, tmp_path: Path) -> Path:
+    """The dumps of a convolution; the program is in net.npu beside it."""
+    folder = tmp_path / "dumps"
+    assert tilewright(*COMPILE, model_file, "--dump-dir", folder, "-o", tmp_path / "net.npu").code == 0
+    return folder
+
+
+def require_fault(ended: Ended, message: str) -> None:
+    assert (ended.code, ended.err) == (1, f"error: {message}\n")
+
+
+def files(folder: Path) -> list[str]:
+    """Every file in a folder and below."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def dumped(folder: Path, name: str) -> Path:
+    """The file of a pass."""
+    return next(folder.glob(f"[0-9][0-9]-{name}.*"))
+
+
+# -- dumping -----------------------------------------------------------------------------------------------------------
+
+
+def test_dumps_a_numbered_file_for_each_pass(dump_folder: Path) -> None:
+    assert [Path(name).stem for name in files(dump_folder)] == [
+        f"{number:02}-{name}" for number, name in enumerate(pass_names())
+    ]
+    assert {Path(name).suffix for name in files(dump_folder)} == {".mlir", ".s"}
+
+
+def test_a_file_says_its_pass_and_machine_in_the_first_line(dump_folder: Path) -> None:
+    for name, mark in (("lower", "//"), ("emit", "#")):
+        first = dumped(dump_folder, name).read_text().splitlines()[0]
+        assert first.startswith(f"{mark} tilewright: after {name}, for tiny8 (")
+
+
+def test_what_is_printed_is_what_is_dumped(tilewright: Command, model_file: Path, dump_folder: Path) -> None:
+    ended = tilewright(*COMPILE, model_file, "--dump-after", "fuse", "--dump-after", "emit")
+    assert ended.out == dumped(dump_folder, "fuse").read_text() + dumped(dump_folder, "emit").read_text()
+
+
+def test_each_program_of_a_network_in_parts_has_a_subfolder(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(network_in_parts(), tmp_path / "net.onnx")
+    assert tilewright(*COMPILE, tmp_path / "net.onnx", "--dump-dir", tmp_path / "dumps").code == 0
+    assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == ["program-1", "program-2"]
+    for program in ("program-1", "program-2"):
+        assert len(files(tmp_path / "dumps" / program)) == len(pass_names())
+
+
+def network_in_parts() -> onnx.ModelProto:
+    """Two convolutions with a node for the host between them."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", [1, 8, 4, 4]), 0.1, 0, name="x.q")
+    x = add_conv(builder, x, 8, 8, 1, name="conv1")
+    x = builder.node("CumSum", [x, builder.constant("axis", np.array(1, np.int64))], name="sums")
+    x = add_conv(builder, builder.quantize(x, 0.5, 0, name="sums.q"), 8, 8, 1, name="conv2")
+    builder.output(x)
+    return builder.build()
+
+
+def test_a_report_holds_the_same_files_and_the_profile(
+    tilewright: Command, model_file: Path, dump_folder: Path, tmp_path: Path
+) -> None:
+    assert tilewright(*COMPILE, model_file, "--report", tmp_path / "report").code == 0
+    assert files(tmp_path / "report") == [*files(dump_folder), "profile.json"]
+    assert "cycles" in json.loads((tmp_path / "report" / "profile.json").read_text())
+
+
+def test_dumps_into_a_folder_that_holds_something(tilewright: Command, model_file: Path, dump_folder: Path) -> None:
+    before = files(dump_folder)
+    (dump_folder / "notes.txt").write_text("mine")
+    dumped(dump_folder, "fuse").write_text("old")
+    assert tilewright(*COMPILE, model_file, "--dump-dir", dump_folder).code == 0
+    assert files(dump_folder) == [*before, "notes.txt"]
+    assert dumped(dump_folder, "fuse").read_text() != "old"
+
+
+def test_a_file_is_no_folder_for_dumps(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    for option in ("--dump-dir", "--report"):
+        for folder in (model_file, model_file / "below"):
+            require_fault(tilewright(*COMPILE, model_file, option, folder), f"{model_file}: not a folder")
+    assert files(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    folder = Path("/proc/tilewright-dumps")  # where nobody can make one, not even root
+    output = tmp_path / "net.npu"
+    require_fault(
+        tilewright(*COMPILE, model_file, "--dump-dir", folder, "-o", output), f"{folder}: No such file or directory"
+    )
+    assert not output.exists()
+
+
+def test_files_of_a_folder_appear_all_or_not_at_all(tmp_path: Path) -> None:
+    too_long = "x" * 1000
+    for folder in (tmp_path / "new", tmp_path):
+        with pytest.raises(OSError) as refused:
+            write_folder(folder, {"first": "text", too_long: "text"})
+        assert refused.value.filename == str(folder)
+        assert list(tmp_path.iterdir()) == []
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def test_goes_on_from_each_file_to_the_same_program(tilewright: Command, dump_folder: Path, tmp_path: Path) -> None:
+    for name in pass_names():
+        ended = tilewright(*COMPILE, "--resume-from", dumped(dump_folder, name), "-o", tmp_path / "again.npu")
+        assert ended.code == 0, ended.err
+        assert (tmp_path / "again.npu").read_bytes() == (tmp_path / "net.npu").read_bytes(), name
+
+
+def test_an_edit_of_a_file_counts(tilewright: Command, dump_folder: Path, tmp_path: Path) -> None:
+    fused, output = dumped(dump_folder, "fuse"), tmp_path / "edited.npu"
+    assert ", -128), 127)" in fused.read_text()
+    fused.write_text(fused.read_text().replace(", -128), 127)", ", -100), 127)"))
+    assert tilewright(*COMPILE, "--resume-from", fused, "-o", output).code == 0
+    assert "low=-100" in tilewright("disassemble", output).out
+
+
+def test_dumps_what_comes_after_under_the_same_numbers(tilewright: Command, dump_folder: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    ended = tilewright(*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--dump-dir", again)
+    assert ended.code == 0
+    assert files(again) == files(dump_folder)[pass_names().index("tile") + 1 :]
+    assert all((again / name).read_bytes() == (dump_folder / name).read_bytes() for name in files(again))
+
+
+@pytest.mark.parametrize("content", ["", "\n", "some text\n", "// tilewright: after fuse\n", '"nest.program"() ({\n'])
+def test_a_file_without_the_first_line_is_no_dump(tilewright: Command, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "some.mlir"
+    path.write_text(content)
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "-o", tmp_path / "net.npu"),
+        f"{path}: not the text of a pass; expected a file of --dump-dir, with its first line as it was",
+    )
+    assert files(tmp_path) == ["some.mlir"]
+
+
+def test_a_binary_is_no_dump(tilewright: Command, dump_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "some.mlir"
+    path.write_bytes(b"\xff\xfe\x00")
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "-o", tmp_path / "x.npu"),
+        f"{path}: not a text file: byte 0 is not UTF-8",
+    )
+
+
+def test_a_file_that_is_missing_is_named(tilewright: Command, tmp_path: Path) -> None:
+    path = tmp_path / "missing.mlir"
+    require_fault(tilewright(*COMPILE, "--resume-from", path, "-o", "x.npu"), f"{path}: No such file or directory")
+
+
+def test_an_unknown_pass_of_a_file_is_named(tilewright: Command, dump_folder: Path) -> None:
+    path = dumped(dump_folder, "fuse")
+    path.write_text(path.read_text().replace("after fuse", "after fuze", 1))
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "-o", "x.npu"),
+        f"{path}: there is no pass 'fuze'; the passes are: {', '.join(pass_names())}",
+    )
+
+
+@pytest.mark.parametrize("machine", [("base16",), ("tiny8", "--set", "memories.act.kib=128")])
+def test_a_file_for_another_machine_is_refused(
+    tilewright: Command, dump_folder: Path, tmp_path: Path, machine: tuple[str, ...]
+) -> None:
+    path = dumped(dump_folder, "import")
+    ended = tilewright("compile", "--resume-from", path, "--isa", *machine, "-o", tmp_path / "x.npu")
+    assert ended.err.startswith(f"error: {path}: for tiny8 (")
+    assert ended.err.endswith("; give the --isa and --set that it was made with\n")
+    assert (ended.code, (tmp_path / "x.npu").exists()) == (1, False)
+
+
+def test_a_fault_of_the_text_is_told_with_its_line(tilewright: Command, dump_folder: Path) -> None:
+    path = dumped(dump_folder, "lower")
+    first, second, *_ = path.read_text().splitlines()
+    path.write_text(f"{first}\n{second}\n  %x = oops\n")
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "-o", "x.npu"),
+        "line 3: expected an operation's name in quotes, came 'oops'",
+    )
+
+
+@pytest.mark.parametrize("more", [("conv.onnx",), ("--shape", "x=1x3"), ("--calibration", "random")])
+def test_a_text_takes_the_place_of_a_model(tilewright: Command, dump_folder: Path, more: tuple[str, ...]) -> None:
+    ended = tilewright(*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "-o", "x.npu", *more)
+    assert ended.code == 2
+
+
+def test_either_a_model_or_a_text_is_needed(tilewright: Command, tmp_path: Path) -> None:
+    assert tilewright(*COMPILE, "-o", tmp_path / "x.npu").code == 2

@@ -1,0 +1,167 @@
+"""`tilewright compile`: a model, or the text of a pass, to a program; and the texts of passes on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.errors import InputError
+from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, is_taken, report, save_program
+from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
+
+if TYPE_CHECKING:
+    from tilewright.api import Program
+    from tilewright.compiler.importers.input_shapes import Shapes
+    from tilewright.compiler.pipeline import Dump
+    from tilewright.isa.machine.machine import Machine
+    from tilewright.quantization.quantize import QuantizedModel
+
+Model = Annotated[
+    Path | None, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model, int8; or float, with --calibration.")
+]
+DumpAfter = Annotated[
+    list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
+]
+DumpDir = Annotated[
+    Path | None, typer.Option("--dump-dir", metavar="DIR", help="Write the result of every pass to a file in DIR.")
+]
+ResumeFrom = Annotated[
+    Path | None, typer.Option("--resume-from", metavar="FILE", help="Go on from such a file, edited or not: no MODEL.")
+]
+ReportFolder = Annotated[
+    Path | None, typer.Option("--report", metavar="DIR", help="As --dump-dir, and the profile as JSON.")
+]
+NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model of which the machine cannot do every node.")]
+
+
+def compile_command(
+    isa: Isa,
+    model: Model = None,
+    output: OptionalOutput = None,
+    set: Set = None,  # noqa: A002
+    shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
+    dump_after: DumpAfter = None,
+    dump_dir: DumpDir = None,
+    resume_from: ResumeFrom = None,
+    report_folder: ReportFolder = None,
+    no_host: NoHost = False,
+    json: Json = None,
+) -> None:
+    """Compile an ONNX model for a machine; what the machine cannot do runs on the host."""
+    from tilewright.compile_report import compile_summary, print_compile_summary, write_report
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.dumps import Dumps, dump_files, require_folder, with_head, write_folder
+    from tilewright.isa.files.loader import load_machine
+
+    wanted = dump_after or []
+    _require_passes(wanted)
+    _require_source(model, resume_from, shape, calibration)
+    folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
+    if output is None and not wanted and not folders:
+        raise typer.BadParameter("say where the program goes", param_hint="--output")
+    shapes = parse_shapes(shape or ())
+    machine = load_machine(isa, tuple(set or ()))
+    for folder in folders:
+        require_folder(folder)
+    quantized = None if calibration is None or model is None else _quantize(model, calibration, shapes, seed)
+    dumps = Dumps()
+    dump = dumps.add if wanted or folders else None
+    start = perf_counter()
+    if resume_from is not None:
+        program = _resume(resume_from, machine, wanted, dump)
+    else:
+        assert model is not None
+        program = _compile(model, quantized, machine, shapes, no_host, dump)
+    seconds = perf_counter() - start
+    for name, text in (each for texts in dumps.programs for each in texts if each[0] in wanted):
+        typer.echo(with_head(name, text, machine), nl=False, err=is_taken(output, json))
+    if dump_dir is not None:
+        write_folder(dump_dir, dump_files(dumps.programs, machine))
+    if report_folder is not None:
+        write_report(report_folder, program, dump_files(dumps.programs, machine))
+    if output is not None:
+        save_program(program, output)
+    summary = compile_summary(program, seconds)
+    if quantized is not None:
+        summary["quantization"] = quantize_summary(quantized)
+    if report(summary, json, output) and not wanted:
+        print_compile_summary(summary)
+        if quantized is not None:
+            typer.echo(f"\n{hurting_line(summary['quantization'])}")
+
+
+# -- what may stand together -------------------------------------------------------------------------------------------
+
+
+def _require_passes(names: list[str]) -> None:
+    from tilewright.compiler.pipeline import pass_names
+
+    for name in names:
+        if name not in pass_names():
+            raise typer.BadParameter(
+                f"no pass {name!r}; there are: {', '.join(pass_names())}", param_hint="--dump-after"
+            )
+
+
+def _require_source(
+    model: Path | None, resume_from: Path | None, shape: list[str] | None, calibration: str | None
+) -> None:
+    """A model or a text, not both; and with a text nothing that is about models."""
+    if model is None and resume_from is None:
+        raise typer.BadParameter("give a model, or a text with --resume-from", param_hint="MODEL")
+    if resume_from is None:
+        return
+    for value, name in ((model, "MODEL"), (shape, "--shape"), (calibration, "--calibration")):
+        if value:
+            raise typer.BadParameter("a text of --resume-from says all about the model itself", param_hint=name)
+
+
+# -- compiling ---------------------------------------------------------------------------------------------------------
+
+
+def _compile(
+    model: Path, quantized: QuantizedModel | None, machine: Machine, shapes: Shapes, no_host: bool, dump: Dump | None
+) -> Program:
+    from tilewright.api import Program
+    from tilewright.compiler.options import Options
+    from tilewright.compiler.partition.compile import compile_partitioned
+    from tilewright.compiler.pipeline import compile_model
+    from tilewright.progress import progress
+
+    compile_ = compile_model if no_host else compile_partitioned
+    with progress(f"compiling {model.name}"):
+        content = model if quantized is None else quantized.content
+        program = Program(compile_(content, machine, Options(shapes=shapes), dump))
+        program.require_host()
+    return program
+
+
+def _resume(path: Path, machine: Machine, wanted: list[str], dump: Dump | None) -> Program:
+    """Go on from a file; raises InputError when the result of a pass is wanted that does not run any more."""
+    from tilewright.api import Program
+    from tilewright.compiler.pipeline import pass_names, resume
+    from tilewright.dumps import read_dump
+    from tilewright.progress import progress
+
+    after, text = read_dump(path, machine)
+    for name in wanted:
+        if pass_names().index(name) <= pass_names().index(after):
+            raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
+    with progress(f"going on after {after}"):
+        return Program(resume(after, text, machine, dump=dump))
+
+
+def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:
+    """A float model as int8; its warnings on standard error."""
+    from tilewright.progress import progress
+    from tilewright.quantization.quantize import quantize
+
+    with progress(f"quantising {model.name}"):
+        quantized = quantize(model, calibration, shapes=shapes, seed=seed)
+    print_warnings(quantized)
+    return quantized

@@ -12,6 +12,7 @@ from itertools import islice
 
 from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.nest import Nest, NestProgram
+from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import NO_LOOP, loops_of, nest_space
 from tilewright.compiler.select.binder import Binder
 from tilewright.compiler.select.bindings import Binding, Idle, TensorRead
@@ -109,7 +110,7 @@ class Search:
         bound: dict[str, Binding | Best] = {}
         if pattern.dot is not None:
             product = self.binder.product(pattern.format, match)
-            if product is None:
+            if product is None or not (pattern.format.has_accumulate or _is_one_product(expr)):
                 return None
             bound |= product
         for operand in () if pattern.dot is not None else pattern.format.sources:
@@ -180,3 +181,9 @@ def _idle_like(format: InstructionFormat, operand: Operand, match: Match) -> Idl
         if other.memory == operand.memory and other.name in match.operands and other.name not in match.idle:
             return Idle(other.name)
     return None
+
+
+def _is_one_product(expr: Expr) -> bool:
+    """Whether a sum of products has one term, and so needs no instruction that adds to sums that are there."""
+    products = products_of(expr.args[0])
+    return products is None or not products.numbers

@@ -64,8 +64,11 @@ class TileBuilder:
         """Append the instructions that run a nest; `accumulates`: it adds to results that are there already."""
         for packed in self.packer.pack(format, loops):
             fields = {**packed.fields, **(immediates or {})}
+            adds = accumulates or packed.accumulates
             if format.has_accumulate:
-                fields[ACCUMULATE] = int(accumulates or packed.accumulates)
+                fields[ACCUMULATE] = int(adds)
+            else:
+                assert not adds, f"{format.mnemonic} would replace the sums that it should add to"
             moved = {
                 operand.name: BufferAddress(bases[operand.name].buffer, bases[operand.name].offset + offset)
                 for operand, offset in zip(format.operands, packed.offsets, strict=True)

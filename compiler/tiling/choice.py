@@ -70,6 +70,7 @@ def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDAr
     space, extent = shape.cover.space, extents(shape)
     # Of equal candidates the first is taken: loops that are better left whole come first.
     choices = {loop: [extent[loop]] for loop in (NO_LOOP, *space.reduce)}
+    adds = shape.cover.dot is None or shape.cover.dot.format.has_accumulate
     for loop, most in ((space.column, 6), (shape.summed, 8), (space.batch, 6), (space.lane, 8), (space.row, 10)):
         choices[loop] = _even_sizes(extent[loop], most) if loop != NO_LOOP else [1]
     choices |= {loop: [1] for loop in shape.choosing}
@@ -77,6 +78,8 @@ def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDAr
         choices[space.lane] = [extent[space.lane]]
     for tap in shape.taps:
         choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_sizes(extent[tap], 4)
+    if not adds:  # the second part of a sum would take the place of the first
+        choices |= {loop: [extent[loop]] for loop in (shape.summed, *shape.taps)}
     grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
     flat = [grid.ravel() for grid in grids]
     return dict(zip(choices, flat[:-1], strict=True)), flat[-1].astype(bool)

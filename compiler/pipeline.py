@@ -44,7 +44,7 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import Program
+from tilewright.isa.program.program import MODEL, Program
 
 Model = str | Path | bytes | onnx.ModelProto
 Dump = Callable[[str, str], None]
@@ -192,7 +192,9 @@ def _order(placed: PlacedTiles, machine: Machine, options: Options) -> OrderedTi
 
 
 def _emit(ordered: OrderedTiles, machine: Machine, options: Options) -> Program:
-    return emit(ordered.tiles, ordered.placement, ordered.waits, {"model": ordered.tiles.name})
+    return emit(
+        ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name}
+    )
 
 
 _ROWS = (  # a tuple of its own, so that the type checker compares each row with its levels

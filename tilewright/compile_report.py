@@ -12,6 +12,7 @@ from tilewright.dumps import write_folder
 from tilewright.files import json_text
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.machine.memory import REGIONS
+from tilewright.isa.program.program import MODEL
 from tilewright.isa.program.program import Program as Binary
 from tilewright.tables import print_table, print_tables
 
@@ -32,7 +33,13 @@ def compile_summary(program: Program, seconds: float) -> dict[str, Any]:
         "bytes": region_sizes(program),
         "layers": [layer for binary in program.programs for layer in _layers(binary)],
         "host_nodes": [asdict(node) for node in program.host_nodes],
+        "remarks": _remarks(program),
     }
+
+
+def _remarks(program: Program) -> dict[str, str]:
+    """What the compiler has to say of layers, by what it is about."""
+    return {about: text for binary in program.programs for about, text in binary.metadata.items() if about != MODEL}
 
 
 def _layers(binary: Binary) -> list[dict[str, Any]]:
@@ -52,6 +59,9 @@ def print_compile_summary(summary: Mapping[str, Any]) -> None:
     layers = (title, ("layer", "MACs", *ENGINES), [*rows, total])
     print_tables([layers, ("DRAM", ("region", "bytes"), summary["bytes"].items())])
     print_host_nodes(summary["host_nodes"])
+    if summary["remarks"]:
+        print()
+        print_table("remarks", ("about", ""), summary["remarks"].items())
 
 
 def print_host_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType, spread_scales
 from tilewright.compiler.graph.meanings import MEANINGS, Values, sums_of_products
 from tilewright.compiler.graph.reference import evaluate_onnx_operator
+from tilewright.compiler.graph.saturation import saturated
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, Values]:
@@ -45,10 +46,11 @@ def run_graph_tensors(graph: Graph, inputs: Mapping[str, Values]) -> dict[str, V
 
 
 def quantize(real: Values, tensor_type: TensorType) -> Values:
-    """QuantizeLinear: divided in float32, ties to even, saturated."""
+    """QuantizeLinear: divided in float32, ties to even, saturated; NaN becomes the least value."""
     assert tensor_type.quantization is not None
     scales, zeros = (numbers.astype(np.float32) for numbers in spread_scales(tensor_type.quantization, real.shape))
-    return np.clip(np.rint(real.astype(np.float32) / scales) + zeros, *tensor_type.limits).astype(tensor_type.dtype)
+    steps = np.rint(real.astype(np.float32) / scales) + zeros
+    return saturated(steps, *tensor_type.limits).astype(tensor_type.dtype)
 
 
 def dequantize(integers: Values, tensor_type: TensorType) -> NDArray[np.float32]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import Operator
-from tilewright.compiler.lower.multiplier import normalized, with_common_shift
 from tilewright.compiler.lower.network import (
     SPACE,
     Network,
@@ -43,7 +42,7 @@ def lower_add(operator: Operator, network: Network) -> list[Nest]:
     """Both operands centred, scaled with one shift, added, rounded once; a difference has a negative second scale."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    a, b, shift = with_common_shift(a_scale / y_scale, b_scale / y_scale, network.number, operator)
+    a, b, shift = network.common_multipliers(a_scale / y_scale, b_scale / y_scale, operator)
     target = target_of(operator, network)
     b = -b if operator.kind == "sub" else b
     expr = added(activation("a"), a_zero, a, activation("b"), b_zero, b, shift, target, network.number)
@@ -54,7 +53,7 @@ def lower_mul(operator: Operator, network: Network) -> list[Nest]:
     """The product of both operands centred, scaled and rounded once."""
     (a_scale, a_zero), (b_scale, b_zero) = (network.quantization(name) for name in operator.inputs)
     y_scale, _ = network.quantization(operator.outputs[0])
-    scales, shifts = normalized(np.array([a_scale * b_scale / y_scale]), network.number, operator)
+    scales, shifts = network.multipliers(np.array([a_scale * b_scale / y_scale]), operator)
     target = target_of(operator, network)
     expr = multiplied(
         activation("a"), a_zero, activation("b"), b_zero, int(scales[0]), int(shifts[0]), target, network.number
@@ -72,7 +71,7 @@ def lower_extreme(operator: Operator, network: Network) -> list[Nest]:
         if (scale, zero) == (y_scale, y_zero):
             sides.append(activation(leaf))
             continue
-        scales, shifts = normalized(np.array([scale / y_scale]), network.number, operator)
+        scales, shifts = network.multipliers(np.array([scale / y_scale]), operator)
         sides.append(rescaled(activation(leaf), zero, int(scales[0]), int(shifts[0]), everything, network.number))
     expr = make(Op.MAX if operator.kind == "maximum" else Op.MIN, *sides)
     target = target_of(operator, network)
@@ -98,7 +97,7 @@ def lower_rescale(operator: Operator, network: Network) -> list[Nest]:
 def rescaling(operator: Operator, network: Network) -> Expr:
     """The first operand, read as `a`, in the scale and limits of the result."""
     (a_scale, a_zero), (y_scale, _) = (network.quantization(name) for name in (*operator.inputs, *operator.outputs))
-    scales, shifts = normalized(np.array([a_scale / y_scale]), network.number, operator)
+    scales, shifts = network.multipliers(np.array([a_scale / y_scale]), operator)
     target = target_of(operator, network)
     return rescaled(activation("a"), a_zero, int(scales[0]), int(shifts[0]), target, network.number)
 

@@ -51,6 +51,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
         network.constant_types,
         tuple(_input_tensor(name, network, windowed.get(name)) for name in graph.inputs),
         tuple(_output_tensor(name, tensor, network) for name, tensor in graph.outputs.items()),
+        network.remarks,
     )
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
-from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
 from tilewright.compiler.lower.products import int8_terms
 from tilewright.compiler.nest.element_types import ACTIVATION
@@ -44,7 +43,7 @@ def lower_product(operator: Operator, network: Network) -> list[Nest]:
         "w": Access(matrix, (batches, channels, affine(), columns)),
     }
     scale = operator.attributes["factor"] * a_scale * b_scale / y_scale
-    scales, shifts = normalized(np.array([scale]), network.number, operator)
+    scales, shifts = network.multipliers(np.array([scale]), operator)
     leaves = const(summed * a_zero * b_zero), const(int(scales[0])), const(int(shifts[0]))
     total = _centred_sum(a_zero, b_zero, summed)
     expr = requantized(total, *leaves, target_of(operator, network), network.number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
@@ -20,6 +22,9 @@ from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
+
+WORTH_A_REMARK = 0.1
+"""In steps of a result: how far off the machine's multipliers may leave it before the user is told."""
 
 SPACE = ("n", "o", "y", "x")
 """The loops over a result, one for each dimension."""
@@ -49,6 +54,30 @@ class Network:
     spreads: dict[str, Spread] = field(default_factory=dict)  # by buffer
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     constant_types: dict[str, IntegerType] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+
+    def multipliers(self, factors: NDArray[np.float64], operator: Operator) -> tuple[Integers, Integers]:
+        """Scale and shift of each factor; a remark says so where the machine's fields leave results far off."""
+        scales, shifts = normalized(factors, self.number, operator)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.abs(np.ldexp(scales.astype(np.float64), -shifts) / factors - 1)
+        self._remark_on_precision(operator, float(np.nan_to_num(relative).max(initial=0)))
+        return scales, shifts
+
+    def common_multipliers(self, a: float, b: float, operator: Operator) -> tuple[int, int, int]:
+        """Scales of two factors and their one shift, with the same remark."""
+        a_scale, b_scale, shift = with_common_shift(a, b, self.number, operator)
+        errors = abs(math.ldexp(a_scale, -shift) - a), abs(math.ldexp(b_scale, -shift) - b)
+        self._remark_on_precision(operator, sum(errors) / max(a, b, sum(errors)))
+        return a_scale, b_scale, shift
+
+    def _remark_on_precision(self, operator: Operator, relative_error: float) -> None:
+        steps = relative_error * (ACTIVATION.interval.high - ACTIVATION.interval.low)
+        if steps > WORTH_A_REMARK:
+            self.remarks[f"precision of {operator.name}"] = (
+                f"the machine's multipliers of {self.number.scale_bits} bits and shifts of up to "
+                f"{self.number.max_shift} leave results up to {steps:.2g} steps off"
+            )
 
     def add_constant(self, name: str, values: NDArray[Any], element_type: IntegerType) -> str:
         name = fresh_name(name, self.constants, self.buffers)

@@ -12,7 +12,6 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.input_windows import MACS
 from tilewright.compiler.lower.integers import integer_sum, is_sum
-from tilewright.compiler.lower.multiplier import normalized
 from tilewright.compiler.lower.network import (
     SPACE,
     Box,
@@ -129,7 +128,7 @@ def _requantised_sum(
     number = network.number
     target = target_of(operator, network)
     bias = _bounded_bias(operator, product, target, number)
-    scales, shifts = normalized(product.factors, number, operator)
+    scales, shifts = network.multipliers(product.factors, operator)
     parameters = {
         "bias": (bias, IntegerType(number.bias_bits, True)),
         "scale": (scales, IntegerType(number.scale_bits, False)),

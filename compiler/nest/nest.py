@@ -11,7 +11,7 @@ Example, a 3×3 convolution of 16 channels to 32 on 8×8, stride 1, padding 1, r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,7 @@ class NestProgram:
     constant_types: Mapping[str, IntegerType]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about
 
 
 def index_range(nest: Nest, access: Access, dimension: int) -> range:

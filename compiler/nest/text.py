@@ -27,7 +27,14 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
-from tilewright.compiler.text.attributes import attribute, parse_tensor, strings, tensor_attribute
+from tilewright.compiler.text.attributes import (
+    attribute,
+    parse_remarks,
+    parse_tensor,
+    remarks_attribute,
+    strings,
+    tensor_attribute,
+)
 from tilewright.compiler.text.mlir import Block, Operation, shaped_type, split_shaped_type
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_operation
@@ -70,6 +77,7 @@ def nests_operation(program: NestProgram) -> Operation:
         "name": program.name,
         "inputs": tuple(map(tensor_attribute, program.inputs)),
         "outputs": tuple(map(tensor_attribute, program.outputs)),
+        **remarks_attribute(program.remarks),
     }
     return Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
 
@@ -101,6 +109,7 @@ def read_nests(whole: Operation) -> NestProgram:
         types,
         tuple(map(parse_tensor, attribute(whole, "inputs", tuple))),
         tuple(map(parse_tensor, attribute(whole, "outputs", tuple))),
+        parse_remarks(whole),
     )
 
 

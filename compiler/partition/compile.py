@@ -15,7 +15,7 @@ from tilewright.compiler.partition.source import Source, read_source, reads
 from tilewright.compiler.pipeline import Dump, Model, compile_model
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
-from tilewright.isa.program.program import Program
+from tilewright.isa.program.program import MODEL, Program
 
 WITHOUT_ARITHMETIC = frozenset(
     {
@@ -93,7 +93,7 @@ def _compile_in_parts(
         tuple(segments),
         tuple(_value(source, name) for name in source.inputs),
         tuple(_value(source, name) for name in source.outputs),
-        {"model": source.model.graph.name or "model"},
+        {MODEL: source.model.graph.name or "model"},
     )
 
 

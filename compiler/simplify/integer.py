@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
+from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
@@ -200,10 +201,8 @@ def integer_limits(clamp: Operator, tensor_type: TensorType, low: int, high: int
 
 def quantized_value(value: float, quantization: Quantization, limits: tuple[int, int]) -> int:
     """As QuantizeLinear: divided in float32, ties to even, saturated."""
-    if math.isinf(value):
-        return limits[0] if value < 0 else limits[1]
-    steps = float(np.rint(np.float32(value) / np.float32(quantization.scale)))
-    return int(min(max(steps + quantization.zero_point, limits[0]), limits[1]))
+    steps = np.rint(np.float32(value) / np.float32(quantization.scale)) + quantization.zero_point
+    return int(saturated(np.float64(steps), *limits))
 
 
 INTEGER_RULES = {

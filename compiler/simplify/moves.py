@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, stored_axis, stored_shape
+from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import EXACT_GRID
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
@@ -289,7 +290,7 @@ def _quantized(real: NDArray[np.float64], tensor_type: TensorType, operator: Ope
     scale, zero = tensor_type.quantization.scale, tensor_type.quantization.zero_point
     steps = np.rint(real.astype(np.float32) / np.float32(scale)) + zero
     limits = operator.attributes["low"], operator.attributes["high"]
-    values: NDArray[np.int64] = np.clip(steps, *limits).astype(tensor_type.dtype)
+    values: NDArray[np.int64] = saturated(steps, *limits).astype(tensor_type.dtype)
     return values
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, Quantization, TensorType, spread_scales
+from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.integer import integer_limits
 from tilewright.compiler.simplify.rewrite import Replacement, View
@@ -44,7 +45,7 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
     value = view.constant(source)
     if value is not None:
         scales, zeros = (array.astype(np.float32) for array in spread_scales(quantization, value.shape))
-        integers = np.clip(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
+        integers = saturated(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
         return Replacement(tensors={output: of}, constants={output: integers})
     _require_positive(operator, quantization)
     if only_at_an_end(of):

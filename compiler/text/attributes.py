@@ -35,6 +35,16 @@ def strings(operation: Operation, name: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+def remarks_attribute(remarks: Mapping[str, str]) -> dict[str, Any]:
+    """What a user should know of a program, as the one attribute `remarks`; nothing where there is none."""
+    return {"remarks": tuple({"about": about, "text": text} for about, text in remarks.items())} if remarks else {}
+
+
+def parse_remarks(operation: Operation) -> dict[str, str]:
+    entries = attribute(operation, "remarks", tuple) if "remarks" in operation.attributes else ()
+    return {entry(each, "about", str, "remark"): entry(each, "text", str, "remark") for each in entries}
+
+
 def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
     """A host's tensor as an attribute; `parse_tensor` reads it back."""
     return {

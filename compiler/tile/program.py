@@ -7,7 +7,7 @@ an order that gives the right result when executed one after the other; scheduli
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
@@ -68,3 +68,4 @@ class TileProgram:
     input_bytes: int
     output_bytes: int
     layers: tuple[Layer, ...]
+    remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.text.attributes import attribute, entry, parse_tensor, strings, tensor_attribute
+from tilewright.compiler.text.attributes import (
+    attribute,
+    entry,
+    parse_remarks,
+    parse_tensor,
+    remarks_attribute,
+    strings,
+    tensor_attribute,
+)
 from tilewright.compiler.text.mlir import Block, Operation, shaped_type
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
@@ -55,6 +63,7 @@ def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
         "output_bytes": program.output_bytes,
         "layers": tuple({"name": layer.name, "nodes": layer.nodes, "macs": layer.macs} for layer in program.layers),
         "weights": np.frombuffer(program.weights, np.uint8),
+        **remarks_attribute(program.remarks),
     }
     return Operation(name, attributes=attributes, region=Block((), (*buffers, *operations)))
 
@@ -82,6 +91,7 @@ def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileP
         input_bytes=attribute(whole, "input_bytes", int),
         output_bytes=attribute(whole, "output_bytes", int),
         layers=tuple(_parse_layer(value) for value in attribute(whole, "layers", tuple)),
+        remarks=parse_remarks(whole),
     )
     require_sound(program)
     return program

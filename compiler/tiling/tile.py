@@ -58,6 +58,7 @@ class _Lowering:
         return TileProgram(
             self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
             self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, layers,
+            self._nests.remarks,
         )  # fmt: skip
 
     def _nest_stages(self, position: int) -> Iterator[Stage]:

@@ -126,6 +126,10 @@ class Layer:
     macs: int  # multiply-accumulates of the ONNX operators, padding included; 0 for what has no products
 
 
+MODEL = "model"
+"""The entry of a program's metadata that names its model; the others are remarks about its layers."""
+
+
 @dataclass(frozen=True)
 class Program:
     """Everything a binary holds. `limits` are the bytes of each region; of `program` and `weights`, their lengths."""

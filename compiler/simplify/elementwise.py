@@ -64,8 +64,10 @@ def _with_constant(operator: Operator, view: View) -> Replacement | None:
         constant, source = constant_weights(c, view), view.type(x)
         if constant is None or constant_weights(x, view) is not None:
             continue
+        if view.type(operator.outputs[0]).shape != source.shape:
+            return None  # the constant broadcasts the operand, not the other way round
         channels = _channel_values(constant.real, source.shape)
-        if channels is None or view.type(operator.outputs[0]).shape != source.shape:
+        if channels is None:
             return None
         match operator.kind:
             case "onnx.Add":

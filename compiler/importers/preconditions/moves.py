@@ -31,6 +31,8 @@ def pad(node: Node) -> None:
     """What is cut off is there; and what is reflected."""
     node.require_one_of("mode", "constant", "reflect", "edge", "wrap")
     shape, pads, axes = node.shape(0), node.constant(1), node.constant(3)
+    count = product(node.shape(2) or ())
+    node.require(count == 1, f"{count} values to pad with", "one")
     if shape is None or pads is None or (node.has(3) and axes is None):
         return
     moved = tuple(map(int, axes.ravel())) if axes is not None else tuple(range(len(shape)))

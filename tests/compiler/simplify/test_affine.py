@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from tests.compiler.models import ModelBuilder
-from tests.compiler.pipelines import distances, lowered
+from tests.compiler.pipelines import distances, lowered, simplified
 from tests.compiler.simplify.graphs import GraphBuilder, kinds, only, rewritten
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.onnx_import import import_onnx
@@ -126,3 +126,13 @@ def test_a_normalization_for_training_is_refused() -> None:
     with pytest.raises(CompileError) as caught:
         simplify(graph)
     assert str(caught.value) == "node 'op' (BatchNormalization): training_mode = 1 has no lowering; expected 0"
+
+
+def test_a_constant_with_more_channels_than_its_operand_is_refused() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", [1, 1, 6, 6]), 0.1, name="x.q")
+    factors = builder.constant("factors", np.linspace(0.5, 1.5, 8, dtype=np.float32).reshape(1, 8, 1, 1))
+    builder.output(builder.quantize(builder.node("Mul", [x, factors], name="scaled"), 0.1, name="y.q"))
+    with pytest.raises(CompileError) as refused:
+        simplified(builder.build())
+    assert str(refused.value) == "node 'scaled' (mul): its operand 'factors' is constant; expected an activation"

@@ -88,6 +88,7 @@ WRONG = [
         model("Pad", IMAGE, ints(0, 0, -4, 0, 0, 0, -4, 0)),
         "paddings -4 and -4 of 6 elements; expected to leave some",
     ),
+    (model("Pad", IMAGE, ints(0, 0, 1, 1, 0, 0, 1, 1), weights(0)), "0 values to pad with; expected one"),
     (model("Pad", IMAGE, ints(0, 0, 6, 0, 0, 0, 0, 0), mode="reflect"), "reflects 6 of 6 elements; expected fewer"),
     (model("Reshape", IMAGE, ints(1, 7, 6, 6)), "[1, 8, 6, 6] as [1, 7, 6, 6]; expected as many elements"),
     (model("Clip", IMAGE, weights(2)), "min of shape [2]; expected a single number"),

@@ -206,10 +206,10 @@ def model_of_node(node: onnx.NodeProto, inputs: Sequence[NDArray[Any]], opset: i
 
 
 def _is_open(value: onnx.ValueInfoProto) -> bool:
-    of = value.type
-    return of.HasField("tensor_type") and (
-        not of.tensor_type.HasField("shape") or any(not d.dim_value for d in of.tensor_type.shape.dim)
-    )
+    if not value.type.HasField("tensor_type"):
+        return False
+    tensor = value.type.tensor_type
+    return not tensor.HasField("shape") or any(not size.dim_value for size in tensor.shape.dim)
 
 
 def _meaning(value: Any, is_bound: bool) -> tuple[Any, ...]:

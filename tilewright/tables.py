@@ -113,7 +113,7 @@ def print_engines(profile: Mapping[str, Any]) -> None:
         }
         for name, of in engines.items()
     }
-    labels = dict.fromkeys(label for of in uses.values() for label in of)
+    labels = dict.fromkeys(label for counts in uses.values() for label in counts)
     rows = [(label, *(of.get(label, 0) for of in uses.values())) for label in labels]
     total = ("total", *(sum(of.values()) for of in uses.values()))
     print_table("Engines, in cycles", ("cycles", *engines), [*rows, total])

@@ -30,9 +30,9 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
     weights, output = view.constant(w), operator.outputs[0]
     if weights is None or view.constant(x) is not None:
         return None
-    of = view.type(x)
-    if of.dtype not in INTEGERS or weights.dtype.name not in INTEGERS:
-        raise CompileError(operator, f"multiplies {of.dtype} by {weights.dtype}", expected="int8 or uint8")
+    x_type = view.type(x)
+    if x_type.dtype not in INTEGERS or weights.dtype.name not in INTEGERS:
+        raise CompileError(operator, f"multiplies {x_type.dtype} by {weights.dtype}", expected="int8 or uint8")
     x_zeros = _zero_points(operator, zeros[0], "input", view)
     w_zeros = _zero_points(operator, zeros[1], "weights", view)
     if len(x_zeros) > 1:
@@ -42,19 +42,19 @@ def integer_product(operator: Operator, view: View) -> Replacement | None:
             operator,
             f"{len(w_zeros)} zero points do not fit dimension {axis} of its weights, which are {list(weights.shape)}",
         )
-    meaning = _meaning_of_input(operator, of, x_zeros[0], view)
+    meaning = _meaning_of_input(operator, x_type, x_zeros[0], view)
     if meaning is None:
         return None
     w_meaning = Quantization((1.0,) * len(w_zeros), w_zeros, axis if len(w_zeros) > 1 else None)
     integers = view.fresh(f"{operator.name}.weight")
     names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("input.real", "weight.real", "real")]
     types = {
-        x: replace(of, quantization=meaning),
+        x: replace(x_type, quantization=meaning),
         integers: TensorType(weights.dtype.name, weights.shape, w_meaning),
         output: replace(view.type(output), quantization=Quantization((meaning.scale,), (0,))),
         **{
             name: TensorType("float32", shape)
-            for name, shape in zip(names, (of.shape, weights.shape, view.type(output).shape), strict=True)
+            for name, shape in zip(names, (x_type.shape, weights.shape, view.type(output).shape), strict=True)
         },
     }
     low, high = types[output].limits

@@ -36,24 +36,25 @@ def quantize_linear(operator: Operator, view: View) -> Replacement | None:
         attributes.only("precision", 0, FLOAT32)
         attributes.ignore("output_dtype")
     source, output = operator.inputs[0], operator.outputs[0]
-    of = view.type(output)
-    if of.dtype not in (*INTEGERS, *ENDS):
-        raise CompileError(operator, f"quantises to {of.dtype}", expected="integers")
+    tensor_type = view.type(output)
+    if tensor_type.dtype not in (*INTEGERS, *ENDS):
+        raise CompileError(operator, f"quantises to {tensor_type.dtype}", expected="integers")
     quantization = _quantization(operator, axis, block, view)
-    of = replace(of, quantization=quantization)
-    low, high = of.limits
+    tensor_type = replace(tensor_type, quantization=quantization)
+    low, high = tensor_type.limits
     value = view.constant(source)
     if value is not None:
         scales, zeros = (array.astype(np.float32) for array in spread_scales(quantization, value.shape))
-        integers = saturated(np.rint(value / scales) + zeros, low, high).astype(of.dtype)
-        return Replacement(tensors={output: of}, constants={output: integers})
+        integers = saturated(np.rint(value / scales) + zeros, low, high).astype(tensor_type.dtype)
+        return Replacement(tensors={output: tensor_type}, constants={output: integers})
     _require_positive(operator, quantization)
-    if only_at_an_end(of):
-        is_made_so = source in view.inputs or (_is_of_channels(of) and _is_convolved(source, of, view))
+    if only_at_an_end(tensor_type):
+        is_convolved = _is_of_channels(tensor_type) and _is_convolved(source, tensor_type, view)
+        is_made_so = source in view.inputs or is_convolved
         if not is_made_so or not _is_only_dequantized(output, view):
             return None
     made = Operator(operator.name, "quantize", (source,), (output,), {"low": low, "high": high}, operator.nodes)
-    return Replacement((made,), {output: of})
+    return Replacement((made,), {output: tensor_type})
 
 
 def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
@@ -62,19 +63,19 @@ def dequantize_linear(operator: Operator, view: View) -> Replacement | None:
         axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
         attributes.ignore("output_dtype")
     source, result = operator.inputs[0], operator.outputs[0]
-    of = view.type(source)
+    tensor_type = view.type(source)
     value = view.constant(source)
     if value is not None:
         return _dequantize_constant(operator, value, _quantization(operator, axis, block, view), view)
-    if of.dtype not in (*INTEGERS, *ENDS):
-        raise CompileError(operator, f"dequantises {of.dtype}", expected="integers")
-    meant = replace(of, quantization=_quantization(operator, axis, block, view))
+    if tensor_type.dtype not in (*INTEGERS, *ENDS):
+        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected="integers")
+    meant = replace(tensor_type, quantization=_quantization(operator, axis, block, view))
     _require_positive(operator, meant.quantization)
     if only_at_an_end(meant):
-        is_made_so = source in view.inputs or of == meant
+        is_made_so = source in view.inputs or tensor_type == meant
         if not is_made_so or view.users(result) or not _is_only_dequantized(source, view):
             return None
-    if of.quantization is not None and of != meant:
+    if tensor_type.quantization is not None and tensor_type != meant:
         raise CompileError(
             operator, f"{source!r} has another scale or zero point where it is made", expected="the same"
         )
@@ -87,17 +88,18 @@ def _dequantize_constant(
 ) -> Replacement:
     """Integers of fewer bits become int8; a constant that already has another meaning is copied."""
     source = operator.inputs[0]
-    of = view.type(source)
-    if of.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
-        raise CompileError(operator, f"dequantises {of.dtype}", expected="int8 or uint8 (or an int32 constant)")
+    tensor_type = view.type(source)
+    if tensor_type.dtype not in (*INTEGERS, *NARROW_DTYPES, "int32"):
+        expected = "int8 or uint8 (or an int32 constant)"
+        raise CompileError(operator, f"dequantises {tensor_type.dtype}", expected=expected)
     if quantization.block:
         raise CompileError(operator, f"block_size = {quantization.block} has no lowering for constants", expected="0")
-    meant = replace(of, quantization=quantization)
+    meant = replace(tensor_type, quantization=quantization)
     made = Operator(operator.name, "dequantize", (source,), operator.outputs, {}, operator.nodes)
-    if of.dtype not in NARROW_DTYPES and of.quantization in (None, quantization):
+    if tensor_type.dtype not in NARROW_DTYPES and tensor_type.quantization in (None, quantization):
         return Replacement((made,), {source: meant})
     copy = view.fresh(source)
-    if of.dtype in NARROW_DTYPES:
+    if tensor_type.dtype in NARROW_DTYPES:
         meant, value = replace(meant, dtype="int8"), value.astype(np.int8)
     return Replacement((replace(made, inputs=(copy,)),), {copy: meant}, {copy: value})
 

@@ -43,5 +43,8 @@ def test_needs_less_and_less_memory_and_tiles_once_for_each_tiling() -> None:
 def test_tells_the_figures_of_what_came_closest() -> None:
     with pytest.raises(TooSmall) as refused:
         tried(None)
-    assert refused.value.fact == "layer2: act needs 90 words at the same time, base16 has 80"
+    assert (refused.value.place, refused.value.fact) == (
+        "layer2",
+        "act needs 90 words at the same time, base16 has 80",
+    )
     assert refused.value.words == {"act": 90}

@@ -125,7 +125,7 @@ class Program:
     def binary(self) -> Binary:
         """The one program of a network that the machine does whole; raises InputError for one in parts."""
         if isinstance(self.network, Partitioned):
-            raise InputError(f"the network is in parts: {len(self.programs)} programs, and host nodes in between")
+            raise InputError(f"the network is in segments: {len(self.programs)} programs, and host nodes in between")
         return self.network
 
     @property

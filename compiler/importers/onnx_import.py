@@ -238,7 +238,7 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
             return np.array(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
     came = ", ".join(a.name for a in attributes) or "none"
     raise CompileError(
-        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, came {came}"
+        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, got {came}"
     )
 
 

@@ -35,7 +35,7 @@ def check_opset(model: onnx.ModelProto, name: str) -> None:
     newest = onnx.defs.onnx_opset_version()
     versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
     if len(versions) != 1:
-        raise CompileError(name, f"expected one version of the ONNX operator set, came {versions or 'none'}")
+        raise CompileError(name, f"expected one version of the ONNX operator set, got {versions or 'none'}")
     if not OLDEST_OPSET <= versions[0] <= newest:
         raise CompileError(
             name,

@@ -24,7 +24,7 @@ NETWORK = DIALECT + "network"
 CONSTANT = DIALECT + "constant"
 RETURN = DIALECT + "return"
 LEFT_OUT = "none"
-"""The type of an optional operand or result that is left out."""
+"""The type of an optional operand or result that is not there."""
 
 
 def print_graph(graph: Graph) -> str:

@@ -34,7 +34,7 @@ from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
 TFLITE_SUFFIX = ".tflite"
-"""A file whose name ends so must be TFLite; other files are if their content says so."""
+"""A file with this suffix must be TFLite. Any other file is TFLite if its content says so."""
 
 
 def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:

@@ -7,19 +7,19 @@ import onnx
 from tilewright.compiler.errors import CompileError, first_line
 
 OLDEST_OPSET = 7
-"""What the onnx package's converter starts from."""
+"""The oldest version that the onnx package's converter can convert."""
 
 OLDEST_READ_OPSET = 11
-"""The oldest whose operators have the form that is read here; models before it are converted."""
+"""The oldest version that is read without conversion; older models are converted."""
 
 CONVERTED_OPSET = 15
-"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+"""The version that they are converted to. From it on, the evaluator's BatchNormalization is that of inference."""
 
 WRITTEN_OPSET = 21
-"""Of models that we make."""
+"""The version of the operators in models that we make."""
 
 WRITTEN_IR_VERSION = 10
-"""Of the file format that belongs to it."""
+"""The version of the file format that belongs to these operators."""
 
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 

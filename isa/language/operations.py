@@ -302,7 +302,7 @@ class Op(Enum):
 
 
 REDUCTIONS = frozenset(op for op in Op if op.facts.kind is Kind.LOOPS)
-"""Over the reduce loops."""
+"""The operations that reduce over the reduce loops."""
 
 REDUCTION_WORDS = tuple(op.value for op in Op if op in REDUCTIONS)
 
@@ -320,4 +320,4 @@ def combining(reduction: Op) -> Op:
 
 
 IDEMPOTENT = frozenset(op for op in REDUCTIONS if combining(op).facts.is_idempotent)
-"""Reductions that may see a value twice."""
+"""Reductions that give the same result if a value occurs twice."""

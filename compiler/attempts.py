@@ -41,7 +41,7 @@ def first_that_fits(
 
 
 def _frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
-    """Nothing stays on chip between layers; tiles as large as wanted, then half as large."""
+    """Options that keep nothing on chip between layers: first with tiles of the wanted size, then of half that size."""
     budgets = (wanted.budget_fraction, wanted.budget_fraction / 2)
     return tuple(TilingOptions(budget_fraction=budget, residency="none") for budget in budgets)
 

@@ -74,10 +74,10 @@ class DamagedModel(CompileError):
 
 
 class TooSmall(CompileError):
-    """A machine whose memories hold no program for a model.
+    """A machine whose memories are too small for every program for a model.
 
-    `place` is the layer; `fact` names the memory, and what is needed and available. `words` are depths of memories
-    without which this stays so, perhaps not with which it does not; `remedy` is a change that would do.
+    `place` is the layer; `fact` names the memory, and what is needed and available. `words` are depths of memories that
+    are necessary, but perhaps not sufficient. `remedy` is a change that is sufficient.
     """
 
     def __init__(self, place: str, fact: str, words: Mapping[str, int], remedy: str) -> None:
@@ -131,7 +131,7 @@ class Blame:
     def __init__(self, collects: bool = False) -> None:
         self._collects = collects
         self.faults: dict[str, CompileError] = {}
-        """Of each node at fault, the first error."""
+        """The first error of each faulty node."""
 
     @contextmanager
     def on(self, nodes: Sequence[str]) -> Iterator[None]:
@@ -147,4 +147,4 @@ class Blame:
 
 
 RAISING = Blame()
-"""Raises the first error; the ordinary way."""
+"""Raises the first error, which is the normal behaviour."""

@@ -1,4 +1,4 @@
-"""The forms that a network has on its way through the compiler: what a pass reads and what it gives.
+"""The forms that a network has on its way through the compiler: what passes take and what they return.
 
 A level is the class of its values together with their text: whatever a pass gives can be printed, edited and read back.
 """

@@ -51,7 +51,7 @@ Dump = Callable[[str, str], None]
 """Called with a pass's name and the text of its result."""
 
 UNSOUND = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
-"""How a pass fails on a value that no pass before it gives."""
+"""The exceptions with which a pass fails on a value that no earlier pass could give."""
 
 Before = TypeVar("Before")
 After = TypeVar("After")
@@ -225,4 +225,4 @@ TILED_BY = "tile"
 """This pass and those after it are run again, with options that need less memory, when a program does not fit."""
 
 PLACED_BY = "allocate"
-"""With this pass, everything has its place."""
+"""After this pass, every buffer has an address."""

@@ -1,4 +1,4 @@
-"""The smallest change of a machine that makes room for what did not fit, as `--set` takes it."""
+"""The smallest change of a machine that makes room for a program that did not fit, as options for `--set`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tilewright.isa.files.yaml_tree import apply_overrides, parse_yaml
 from tilewright.isa.machine.machine import Machine
 
 MOST_STEPS = 24
-"""Enlargements after which there is no hope: from the fourth of a memory on, each adds twice what the last did."""
+"""The search gives up after this many enlargements. From a memory's fourth on, each is twice the one before."""
 
 MOST_TRIALS = 24
-"""Compilations that make a proposal smaller, in all: what is proposed then is enough, if not the least."""
+"""The most compilations that try to make a proposal smaller. What remains is enough, but not always minimal."""
 
 Sizes = Mapping[str, int]
 """By memory, the number under the key by which the machine's file says its size."""
@@ -46,16 +46,16 @@ def with_tried_remedy(error: TooSmall, machine: Machine, attempt: Callable[[Mach
 def enough(machine: Machine, error: TooSmall, attempt: Callable[[Machine], object]) -> str:
     """The overrides with which `attempt` passes, `--set memories.act.kib=8 --set memories.acc.kib=2`.
 
-    `attempt` raises what was too small of a machine; `error` is what it raised of this one. No memory is larger than it
-    must be beside the others: with one KiB (or one word a bank) less of any, the attempt fails (unless that took too
-    many attempts to find). Raises CompileError when no memories are enough, for then something else is missing.
+    `attempt` raises TooSmall for a machine that is too small; `error` is what it raised for this one. No memory is
+    larger than necessary: with one KiB (or one word in each bank) less of any, the attempt fails, unless finding that
+    would take too many attempts. Raises CompileError if no sizes are enough, because then something else is missing.
     """
     sizes = _shrunken(machine, _sufficient(machine, error, attempt), attempt)
     return _settings(machine, sizes)
 
 
 def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Machine], object]) -> dict[str, int]:
-    """Sizes with which the attempt passes: each failure enlarges what it names."""
+    """Sizes with which the attempt succeeds. Each failure enlarges the memories that it names."""
     sizes: dict[str, int] = {}
     times: dict[str, int] = {}
     for _ in range(MOST_STEPS):
@@ -71,7 +71,7 @@ def _sufficient(machine: Machine, error: TooSmall | None, attempt: Callable[[Mac
 
 
 def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machine], object]) -> dict[str, int]:
-    """The same with each memory as small as it may be beside the others, after MOST_TRIALS attempts at most."""
+    """The same sizes, with each memory as small as the others allow; makes at most MOST_TRIALS attempts."""
     trials = 0
     for name, size in list(sizes.items()):
         step, low, high = _step(machine, name), _present(machine, name), size
@@ -88,7 +88,7 @@ def _shrunken(machine: Machine, sizes: dict[str, int], attempt: Callable[[Machin
 
 
 def _failure(machine: Machine, sizes: Sizes, attempt: Callable[[Machine], object]) -> TooSmall | None:
-    """What is too small of the machine with these sizes, if anything."""
+    """The memories that are too small in a machine of these sizes; None if there are none."""
     overrides = [_override(machine, name, size) for name, size in sizes.items()]
     try:
         larger = build_machine(apply_overrides(parse_yaml(machine.text, machine.name), overrides), machine.name)
@@ -114,7 +114,7 @@ def _memories_with_depth(text: str) -> frozenset[str]:
 
 
 def _step(machine: Machine, name: str) -> int:
-    """By how much a size grows at least: one word a bank, or one KiB."""
+    """The smallest step by which a size grows: one word in each bank, or one KiB."""
     return machine.memories[name].banks if _key(machine, name) == "depth" else 1
 
 

@@ -46,10 +46,10 @@ STORE_CONTEXTS = 4
 # -- the systolic array ------------------------------------------------------------------------------------------------
 
 MMA_WEIGHT_LEAD = 2
-"""From the read of a tile's first weight row to the issue of its first vector, at the least."""
+"""The fewest cycles from the read of a tile's first weight row to the issue of its first vector."""
 
 MMA_UPDATE = 3
-"""From the read of an accumulator to the next read that sees the sum written back."""
+"""Cycles from the read of an accumulator to the first read that sees the new sum."""
 
 
 def mma_read(machine: Machine) -> int:

@@ -10,7 +10,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS
 
 ADDRESS_BITS = 64
-"""Of a DRAM address on the bus."""
+"""The bits of a DRAM address on the bus."""
 
 INCREMENTING = 1
 """AxBURST: the address grows from beat to beat."""

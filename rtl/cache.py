@@ -1,4 +1,4 @@
-"""The cache of what takes long to make: made once, by one process, and there complete or not at all.
+"""A cache for files that take long to make. Each is made once, by one process, and is there completely or not at all.
 
 What lies in it is executed, so it is only ever a folder that nobody else can write to.
 """

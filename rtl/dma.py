@@ -1,4 +1,4 @@
-"""What the DMA engines do alike: take an instruction into the address side, and stop at the first fault."""
+"""What both DMA engines do: take an instruction into the address side, and stop at the first fault."""
 
 from __future__ import annotations
 

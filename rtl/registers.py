@@ -18,7 +18,7 @@ from tilewright.rtl.runs import RegionTable
 
 WORD_BYTES = 4
 ID = int.from_bytes(b"TWNP", "big")
-"""What the first register holds: a Tilewright NPU is here."""
+"""The content of the first register, which identifies a Tilewright NPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
 
 PENDING_BITS = 16
-"""Of the count of an instruction's bursts without a response; no subordinate holds more."""
+"""The bits of the counter of an instruction's bursts without a response; no subordinate holds more."""
 
 
 class StoreEngine(wiring.Component):

@@ -16,7 +16,7 @@ FLOAT64_EXACT = 1 << 53
 """Sums of integers up to these magnitudes are exact in floating point, in whatever order BLAS adds."""
 
 GATHERED_ELEMENTS = 1 << 24
-"""Activations that a matrix product gathers at a time."""
+"""The most activations that a matrix product gathers at once."""
 
 
 class MatrixProduct:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.isa.machine.encoding import Instruction, Operand
 
 ENUMERATED = 1 << 18
-"""Addresses that are looked at one by one; larger nests are cut along their outer loops first."""
+"""The most addresses that are examined one by one. Larger nests are first cut along their outer loops."""
 
 
 @dataclass(frozen=True, slots=True)

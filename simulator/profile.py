@@ -1,4 +1,4 @@
-"""What a run cost and why: the profile of a program from the counters and the trace of its run.
+"""The profile of a program: what its run cost and why, from the counters and the trace of the run.
 
 Its keys, units and definitions are in docs/profile.md. The counters may come from the cycle model or from the hardware.
 """

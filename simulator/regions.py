@@ -1,4 +1,4 @@
-"""Where the regions of a program lie in DRAM, and the check that every burst must pass."""
+"""The places of a program's regions in DRAM, and the check that every burst must pass."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gives: arrays by the model's output names, and the profile of the run.
+    """The result of a run: arrays by the names of the model's outputs, and the profile of the run.
 
-    `profile` is None for the interpreter, which has no clock.
+    `profile` is None for the interpreter, which does not count cycles.
     """
 
     outputs: Mapping[str, NDArray[Any]]
@@ -50,14 +50,14 @@ def compile(  # noqa: A001
     host_floats: bool = False,
     calibration: Calibration | None = None,
 ) -> Program:
-    """Compile an int8 ONNX model for a machine: the name of a shipped one, a YAML file, or a `Machine`.
+    """Compile an int8 ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
 
     A float model is quantised first, with `calibration` data (see `quantize`, which has more choices).
 
-    `overrides` are `key.path=value` settings on a machine given by name or path; `shapes` are the sizes of inputs that
-    the model leaves open. What the machine cannot do runs on the host, unless `host` is false; `host_floats` lets the
-    host run even a model of which the machine can do nothing. Raises CompileError, IsaError, or InputError for nodes
-    that the host cannot run either.
+    `overrides` are settings `key.path=value` for a machine that is given by name or path. `shapes` gives the sizes that
+    the model leaves open. Operators that the machine cannot run are left to the host, unless `host` is false. With
+    `host_floats`, the host also runs a model of which the machine can do nothing. Raises CompileError, IsaError, or
+    InputError for nodes that the host cannot run either.
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
@@ -85,7 +85,7 @@ def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Mach
 
 
 class Program:
-    """A compiled network, ready to run any number of times: one program, or several with the host's work in between."""
+    """A compiled network, which can run any number of times: one program, or several with host segments in between."""
 
     def __init__(self, network: Binary | Partitioned) -> None:
         self.network = network
@@ -93,9 +93,9 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
-        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`.
+        """Read an ELF file; raises IsaError if any byte is wrong, or if the file is for another machine than `machine`.
 
-        Raises InputError when what it holds for the host is not an ONNX model, or needs other files.
+        Raises InputError if a host segment is not an ONNX model, or needs other files.
         """
         program = cls(load_any(path, machine))
         try:
@@ -118,19 +118,19 @@ class Program:
 
     @property
     def programs(self) -> tuple[Binary, ...]:
-        """What runs on the machine, in order; one program if the machine does all."""
+        """The programs that run on the machine, in order; only one if the machine runs the whole network."""
         return self.network.programs if isinstance(self.network, Partitioned) else (self.network,)
 
     @property
     def binary(self) -> Binary:
-        """The one program of a network that the machine does whole; raises InputError for one in parts."""
+        """The only program of a network that runs completely on the machine; raises InputError for one in segments."""
         if isinstance(self.network, Partitioned):
-            raise InputError(f"the network is in parts: {len(self.programs)} programs, and host nodes in between")
+            raise InputError(f"the network is in segments: {len(self.programs)} programs, and host nodes in between")
         return self.network
 
     @property
     def host_nodes(self) -> tuple[HostNode, ...]:
-        """What runs on the host, and why."""
+        """The nodes that run on the host, and why."""
         return self.network.host_nodes if isinstance(self.network, Partitioned) else ()
 
     @property
@@ -152,7 +152,7 @@ class Program:
         return found + host_findings(self.network) if isinstance(self.network, Partitioned) else found
 
     def require_host(self) -> None:
-        """Raise InputError when the host cannot run its part of the network."""
+        """Raise InputError if the host cannot run its segments of the network."""
         self._segments.require_runnable()
 
     def require_inputs(self, forms: Mapping[str, ArrayForm]) -> None:
@@ -166,8 +166,8 @@ class Program:
     def run(self, inputs: Mapping[str, NDArray[Any]], on: str = "sim", unchecked: bool = False) -> Result:
         """Run once, on `sim`, `rtl` or `interpreter`; all three give the same bits.
 
-        The checker's findings are refused unless `unchecked`. Raises InputError for wrong inputs, MachineFault when
-        the machine stops.
+        A program with findings of the checker is refused unless `unchecked` is true. Raises InputError for wrong
+        inputs, MachineFault when the machine stops.
         """
         self._require_checked(unchecked)
         outputs, profile = self._segments.run(inputs, on)

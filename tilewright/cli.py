@@ -76,7 +76,8 @@ def main() -> None:
 def run(
     program: ProgramFile,
     input: Annotated[  # noqa: A002
-        Path | None, typer.Option("--input", metavar="FILE", help="A .npz with arrays named as the model's inputs.")
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model."),
     ] = None,
     output: OutputArrays = None,
     on: On = "sim",
@@ -85,7 +86,7 @@ def run(
     unchecked: Unchecked = False,
     json: Json = None,
 ) -> None:
-    """Run a program on inputs."""
+    """Run a compiled program on arrays."""
     from tilewright.arrays import archive, read_arrays
     from tilewright.progress import progress
     from tilewright.tables import print_table
@@ -125,7 +126,7 @@ def profile(
     unchecked: Unchecked = False,
     json: Json = None,
 ) -> None:
-    """Cycles, utilisation and DRAM bytes, by layer and by engine."""
+    """Print cycles, utilisation and DRAM bytes, by layer and by engine."""
     from tilewright.compile_report import print_host_nodes
     from tilewright.progress import progress
     from tilewright.tables import print_profile
@@ -164,9 +165,9 @@ def disassemble(
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
-    """A program as assembly text, which `assemble` turns back into the same bytes.
+    """Print a program as assembly text. `assemble` turns it back into the same bytes.
 
-    A network with nodes on the host gives the text of each of its programs, under a heading.
+    For a network with nodes on the host, it prints the text of each program, under a heading.
     """
     from tilewright.isa.assembly.disassembler import disassemble as to_text
     from tilewright.isa.assembly.disassembler import format_instruction
@@ -189,7 +190,7 @@ def assemble(
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
-    """Assemble a text for a machine."""
+    """Assemble a text into a program for a machine."""
     from tilewright.api import Program
     from tilewright.compile_report import region_sizes
     from tilewright.isa.assembly.assembler import assemble as to_program
@@ -209,12 +210,13 @@ def assemble(
 def operators(
     isa: Isa,
     operator: Annotated[
-        str | None, typer.Argument(metavar="OPERATOR", help="One ONNX operator, such as Conv; all if left out.")
+        str | None,
+        typer.Argument(metavar="OPERATOR", help="One ONNX operator, such as Conv; all operators if left out."),
     ] = None,
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
-    """What a machine can do of ONNX's operators, and in which form; the rest runs on the host."""
+    """List the ONNX operators that a machine can run, and in which form. The others run on the host."""
     from tilewright.compiler.partition.support import support_table
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
@@ -236,7 +238,7 @@ def operators(
 
 @app.command()
 def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  # noqa: A002
-    """Write the machine's hardware as Verilog, with the host's register map in its head."""
+    """Write a machine's hardware as Verilog. The head of the file says which registers the host uses."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.rtl.registers import register_map_markdown

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tilewright.quantization.quantize import QuantizedModel
 
 Model = Annotated[
-    Path | None, typer.Argument(metavar="MODEL", help="An ONNX or TFLite model, int8; or float, with --calibration.")
+    Path | None,
+    typer.Argument(metavar="MODEL", help="An int8 ONNX or TFLite model; or a float one, with --calibration."),
 ]
 DumpAfter = Annotated[
     list[str] | None, typer.Option("--dump-after", metavar="PASS", help="Print the result of a pass.")
@@ -29,12 +30,13 @@ DumpDir = Annotated[
     Path | None, typer.Option("--dump-dir", metavar="DIR", help="Write the result of every pass to a file in DIR.")
 ]
 ResumeFrom = Annotated[
-    Path | None, typer.Option("--resume-from", metavar="FILE", help="Go on from such a file, edited or not: no MODEL.")
+    Path | None,
+    typer.Option("--resume-from", metavar="FILE", help="Continue from such a file, even if edited; takes no MODEL."),
 ]
 ReportFolder = Annotated[
-    Path | None, typer.Option("--report", metavar="DIR", help="As --dump-dir, and the profile as JSON.")
+    Path | None, typer.Option("--report", metavar="DIR", help="Like --dump-dir, and also write the profile as JSON.")
 ]
-NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model of which the machine cannot do every node.")]
+NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
 def compile_command(
@@ -52,7 +54,7 @@ def compile_command(
     no_host: NoHost = False,
     json: Json = None,
 ) -> None:
-    """Compile an ONNX model for a machine; what the machine cannot do runs on the host."""
+    """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
     from tilewright.compile_report import compile_summary, print_compile_summary, write_report
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.dumps import Dumps, dump_files, require_folder, with_head, write_folder
@@ -111,7 +113,7 @@ def _require_passes(names: list[str]) -> None:
 def _require_source(
     model: Path | None, resume_from: Path | None, shape: list[str] | None, calibration: str | None
 ) -> None:
-    """A model or a text, not both; and with a text nothing that is about models."""
+    """Refuse a model and a text together, neither of them, and options about models with a text."""
     if model is None and resume_from is None:
         raise typer.BadParameter("give a model, or a text with --resume-from", param_hint="MODEL")
     if resume_from is None:
@@ -142,7 +144,7 @@ def _compile(
 
 
 def _resume(path: Path, machine: Machine, wanted: list[str], dump: Dump | None) -> Program:
-    """Go on from a file; raises InputError when the result of a pass is wanted that does not run any more."""
+    """Continue from a file; raises InputError for --dump-after a pass that has already run."""
     from tilewright.api import Program
     from tilewright.compiler.pipeline import pass_names, resume
     from tilewright.dumps import read_dump

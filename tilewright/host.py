@@ -158,10 +158,10 @@ def require_forms(tensors: Sequence[Tensor], forms: Mapping[str, ArrayForm]) -> 
 
 def _require_names(tensors: Sequence[Tensor], names: Sequence[str]) -> None:
     wanted = [tensor.name for tensor in tensors]
-    takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
+    takes = f"the model takes: {', '.join(wanted) or 'no inputs'}"
     for name in wanted:
         if name not in names:
-            raise InputError(f"input {name!r} is missing; {takes}, came {', '.join(names) or 'nothing'}")
+            raise InputError(f"missing input {name!r}; {takes}; got: {', '.join(names) or 'nothing'}")
     for name in names:
         if name not in wanted:
             raise InputError(f"unknown input {name!r}; {takes}")
@@ -185,8 +185,8 @@ def _require_form(tensor: Tensor, form: ArrayForm) -> None:
         )
 
 
-def _other_type(tensor: Tensor, came: np.dtype[Any]) -> InputError:
-    return InputError(f"input {tensor.name!r} is {came.name}; the model takes {tensor.dtype}: convert it")
+def _other_type(tensor: Tensor, dtype: np.dtype[Any]) -> InputError:
+    return InputError(f"input {tensor.name!r} is {dtype.name}; the model takes {tensor.dtype}: convert it")
 
 
 def _holds(tensor: Tensor, array: NDArray[Any]) -> bool:

@@ -15,7 +15,9 @@ from tilewright.options import NARROW, ON_TERMINAL, Json, OptionalOutput, Set, r
 if TYPE_CHECKING:
     from tilewright.isa.pages.show import Table
 
-isa_app = typer.Typer(help="Machines: names of shipped ones, or YAML files.", no_args_is_help=True)
+isa_app = typer.Typer(
+    help="Print, check and compare machines: shipped ones by name, others as YAML files.", no_args_is_help=True
+)
 
 MACHINE = "A shipped machine's name, or a .yaml file."
 
@@ -24,7 +26,7 @@ Name = Annotated[str, typer.Argument(metavar="MACHINE", help=MACHINE)]
 
 @isa_app.command("list")
 def list_machines(json: Json = None) -> None:
-    """The machines that ship with Tilewright."""
+    """List the machines that ship with Tilewright."""
     from tilewright.isa.files.loader import load_machine, shipped_machines
     from tilewright.isa.pages.show import list_machines as to_table
 
@@ -34,7 +36,7 @@ def list_machines(json: Json = None) -> None:
 
 @isa_app.command()
 def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
-    """A machine's memories, engines, instructions and peak rates."""
+    """Print a machine's memories, engines, instructions and peak rates."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.show import tables
 
@@ -47,7 +49,7 @@ def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
 
 @isa_app.command()
 def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
-    """Check a machine file; all faults at once, each with its line and what would be right."""
+    """Check a machine file and report all faults at once, each with its line and what would be right."""
     from tilewright.isa.files.lint import lint as find_faults
 
     faults = find_faults(machine, tuple(set or ()))
@@ -61,7 +63,7 @@ def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
 
 @isa_app.command()
 def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: Json = None) -> None:  # noqa: A002
-    """The machine's reference manual, in Markdown."""
+    """Print a machine's reference manual, in Markdown."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.manual import manual as to_text
 
@@ -77,7 +79,7 @@ def diff(
     set: Set = None,  # noqa: A002
     json: Json = None,
 ) -> None:
-    """What changes from the first machine to the second; --set changes the second one only."""
+    """Print what changes from the first machine to the second. --set applies to the second only."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.diff import difference
 
@@ -89,7 +91,7 @@ def diff(
 
 @isa_app.command()
 def schema(output: OptionalOutput = None) -> None:
-    """The JSON Schema of machine files, with which editors complete keys and underline faults."""
+    """Print the JSON Schema of machine files, with which editors complete keys and underline faults."""
     from tilewright.isa.files.schema import schema_text
 
     write_output(output or ON_TERMINAL, schema_text())

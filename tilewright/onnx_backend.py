@@ -55,7 +55,7 @@ class NetworkRep(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs in the model's order, also by name; `inputs` in its order, or by name. Raises InputError."""
         if kwargs:
-            raise InputError(f"run takes inputs alone, came {', '.join(kwargs)}")
+            raise InputError(f"run takes only inputs, not {', '.join(kwargs)}")
         values = self._named(inputs)
         network = self.network(values)
         if isinstance(network, Program):
@@ -85,7 +85,7 @@ class NetworkRep(BackendRep):
         else:
             listed = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
             if len(listed) != len(self._inputs):
-                raise InputError(f"{len(listed)} inputs came; the model takes {', '.join(self._inputs) or 'none'}")
+                raise InputError(f"got {len(listed)} inputs; the model takes: {', '.join(self._inputs) or 'none'}")
             named = dict(zip(self._inputs, listed, strict=True))
         return {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in named.items()}
 
@@ -189,7 +189,7 @@ def model_of_node(node: onnx.NodeProto, inputs: Sequence[NDArray[Any]], opset: i
     """A model of one node, with the types of these arrays. Raises InputError for an unknown operator."""
     names = [name for name in node.input if name]
     if len(names) != len(inputs):
-        raise InputError(f"{len(inputs)} inputs came; the node takes {', '.join(names) or 'none'}")
+        raise InputError(f"got {len(inputs)} inputs; the node takes: {', '.join(names) or 'none'}")
     given = [
         onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in zip(names, inputs, strict=True)

@@ -23,7 +23,7 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the machine, such as memories.act.kib=64."),
 ]
 ON_TERMINAL = Path("-")
-"""What stands for standard output in place of a file."""
+"""Means standard output where an option takes a file."""
 
 
 def _alone(context: typer.Context, value: Path | None) -> Path | None:
@@ -39,7 +39,7 @@ Json = Annotated[
         "--json",
         metavar="FILE",
         callback=_alone,
-        help="Also write what the table shows as JSON; - prints it instead.",
+        help="Also write the table as JSON; - prints JSON instead of the table.",
     ),
 ]
 Output = Annotated[
@@ -48,7 +48,7 @@ Output = Annotated[
 ]
 OptionalOutput = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", callback=_alone, help="Write to this file, not to the terminal."),
+    typer.Option("--output", "-o", metavar="FILE", callback=_alone, help="Write to this file instead of the terminal."),
 ]
 OutputArrays = Annotated[
     Path | None,
@@ -57,28 +57,28 @@ OutputArrays = Annotated[
         "-o",
         metavar="FILE",
         callback=_alone,
-        help="The .npz that gets the outputs; - is standard output.",
+        help="Write the outputs to this .npz file; - is standard output.",
     ),
 ]
 Shape = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="INPUT=SIZES", help="Fix an input's open sizes, such as image=1x3x224x224."),
 ]
-CALIBRATION_HELP = "A .npz with samples of the inputs; or random, if only cycles matter."
+CALIBRATION_HELP = "A .npz file with samples of the inputs; or random, if only cycles matter."
 Calibration = Annotated[
     str | None,
-    typer.Option("--calibration", metavar="FILE", help=f"Quantise a float model with data. {CALIBRATION_HELP}"),
+    typer.Option("--calibration", metavar="FILE", help=f"Quantise a float model first. {CALIBRATION_HELP}"),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The seed of --calibration random.")]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
 ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
 
 NARROW = 80
-"""The least width that output is laid out for, also when it goes to a file."""
+"""The smallest width that output is formatted for, also when it goes to a file."""
 
 
 def report(value: Any, json: Path | None, output: Path | None = None) -> bool:
-    """Write `value` where `--json` says; True if standard output is still free for a table."""
+    """Write `value` to the file of `--json`. True if standard output is still free for a table."""
     if json is None:
         return output != ON_TERMINAL
     from tilewright.files import json_text, write_json
@@ -91,12 +91,12 @@ def report(value: Any, json: Path | None, output: Path | None = None) -> bool:
 
 
 def is_taken(output: Path | None, json: Path | None) -> bool:
-    """Whether standard output is for a file or for JSON, so that all else goes to standard error or is left out."""
+    """Whether standard output holds a file or JSON. Then everything else goes to standard error or is left out."""
     return ON_TERMINAL in (output, json)
 
 
 def write_output(output: Path, content: bytes | str) -> None:
-    """The content into a file, in one step, or onto standard output. Raises OSError."""
+    """Write the content to a file, in one step, or to standard output. Raises OSError."""
     if output == ON_TERMINAL:
         typer.echo(content, nl=False)
         return
@@ -106,7 +106,7 @@ def write_output(output: Path, content: bytes | str) -> None:
 
 
 def save_program(program: Program, output: Path) -> None:
-    """A binary into a file, in one step, or onto standard output. Raises IsaError."""
+    """Write a binary to a file, in one step, or to standard output. Raises IsaError."""
     if output == ON_TERMINAL:
         write_output(output, program.to_bytes())
         return

@@ -18,19 +18,24 @@ def quantize_command(
     calibration: Annotated[str, typer.Option("--calibration", metavar="FILE", help=CALIBRATION_HELP)],
     output: Output,
     method: Annotated[
-        str, typer.Option("--method", metavar="METHOD", help="How ranges are found: minmax, percentile or entropy.")
+        str, typer.Option("--method", metavar="METHOD", help="How to find ranges: minmax, percentile or entropy.")
     ] = "minmax",
     percentile: Annotated[
-        float | None, typer.Option("--percentile", metavar="PERCENT", help="What --method percentile keeps: 99.999.")
+        float | None,
+        typer.Option(
+            "--percentile",
+            metavar="PERCENT",
+            help="The percentage of values that --method percentile keeps; 99.999 by default.",
+        ),
     ] = None,
     activations: Annotated[
-        str, typer.Option("--activations", metavar="TYPE", help="The activations' type: int8 or uint8.")
+        str, typer.Option("--activations", metavar="TYPE", help="The type of activations: int8 or uint8.")
     ] = "int8",
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
-    """Quantise a float ONNX model to int8 (QDQ form), and show what that does to each layer."""
+    """Quantise a float ONNX model to int8 (QDQ form), and show how much each layer loses."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.progress import progress
     from tilewright.quantization.quantize import quantize

@@ -109,13 +109,13 @@ def _forms(inputs: Arrays) -> dict[str, ArrayForm]:
 
 def _require_forms(values: Sequence[Value], inputs: Mapping[str, ArrayForm]) -> None:
     wanted = [value.name for value in values]
-    takes = f"the model takes {', '.join(wanted) or 'no inputs'}"
+    takes = f"the model takes: {', '.join(wanted) or 'no inputs'}"
     for name in inputs:
         if name not in wanted:
             raise InputError(f"unknown input {name!r}; {takes}")
     for value in values:
         if value.name not in inputs:
-            raise InputError(f"input {value.name!r} is missing; {takes}, came {', '.join(inputs) or 'nothing'}")
+            raise InputError(f"missing input {value.name!r}; {takes}; got: {', '.join(inputs) or 'nothing'}")
         array = inputs[value.name]
         if array.dtype.name != value.dtype and not (value.dtype == "object" and array.dtype.kind in "US"):
             raise InputError(f"input {value.name!r} is {array.dtype.name}; the model takes {value.dtype}: convert it")

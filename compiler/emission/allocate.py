@@ -1,4 +1,4 @@
-"""Addresses: where each buffer of a tile program lies, chosen ahead of time from lifetimes.
+"""Chooses an address for each buffer of a tile program, from the buffers' lifetimes.
 
 Two buffers may share words when one's last operation comes before the other's first. On chip, buffers are placed as in
 a ring. Where the ring leaves gaps that are too small, and always in DRAM, they are packed for size.

@@ -1,4 +1,4 @@
-"""A memory in banks, and at which addresses of it a buffer may lie."""
+"""A memory in banks, and the addresses at which a buffer may begin."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _pack_in_order(order: Sequence[Lifetime], bank_words: int) -> dict[str, int]
 
 
 def _tightest_hole(buffer: TileBuffer, taken: Sequence[tuple[int, int]], bank_words: int) -> int:
-    """Where a buffer lies in the smallest gap between what is taken that holds it; above all of it if none does."""
+    """The start of the smallest gap that holds a buffer; if there is none, the place above everything."""
     best: tuple[int, int] | None = None
     gap_start = 0
     for start, stop in taken:

@@ -1,4 +1,4 @@
-"""Level 3 with its open questions answered: tile programs with addresses, and with addresses and waits."""
+"""Tile programs (level 3) with addresses, and with addresses and waits."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from tilewright.compiler.emission.lifetimes import Lifetime
 from tilewright.compiler.tile.program import TileBuffer
 
 REUSE_DISTANCE = 64
-"""Operations after which a word counts as free for long: by then its last user has completed."""
+"""After this many operations a word counts as free for long, because its last user has completed."""
 
 LOOKAHEAD = 8
-"""How many of the largest buffers to come an address is checked against."""
+"""An address is checked against this many of the largest buffers that are still to come."""
 
 NEAR = 16
 """Operations over which engines are expected to overlap."""
@@ -84,14 +84,14 @@ def _candidates(
 
 
 def _largest_to_come(items: Sequence[Lifetime], position: int) -> list[Lifetime]:
-    """The largest of the buffers that start while the one at a position lives."""
+    """The largest of the buffers that come into use while the one at a position is in use."""
     last = items[position].last
     stop = bisect_right(items, last, lo=position + 1, key=lambda life: life.first)
     return nlargest(LOOKAHEAD, items[position + 1 : stop], key=lambda life: life.buffer.size)
 
 
 def _leaves_room(memory: BankedMemory, placed: Sequence[tuple[int, Lifetime]], coming: Sequence[Lifetime]) -> bool:
-    """True when each of the coming buffers by itself has a gap between those placed ones that then still live."""
+    """True if each of the coming buffers, taken alone, has a gap between the buffers that are still in use then."""
     return all(
         _has_gap(
             memory,

@@ -24,7 +24,7 @@ PLACED = DIALECT + "placed_program"
 ORDERED = DIALECT + "ordered_program"
 
 More = Callable[[Operation], Mapping[str, Attribute]]
-"""The attributes that an operation gets besides those that it has."""
+"""The attributes that an operation gets in addition to its own."""
 
 
 def print_placed(placed: PlacedTiles) -> str:

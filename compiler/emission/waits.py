@@ -19,7 +19,7 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import ENGINES
 
 Waits = tuple[Mapping[str, int], ...]
-"""Per operation: engine → completed instructions of it that must be seen; engines that need no wait are absent."""
+"""For each operation: engine → how many of its instructions must be complete. Engines without a wait are absent."""
 
 
 def compute_waits(program: TileProgram, placement: Placement) -> Waits:

@@ -14,7 +14,7 @@ from tilewright.compiler.graph.reference import evaluate_onnx_operator
 Values = NDArray[Any]
 
 OPSET = 21
-"""Of the ONNX operators that canonical ones are computed with."""
+"""The version of the ONNX operators that compute the canonical ones."""
 
 
 def _product(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:

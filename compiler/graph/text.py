@@ -24,7 +24,7 @@ NETWORK = DIALECT + "network"
 CONSTANT = DIALECT + "constant"
 RETURN = DIALECT + "return"
 LEFT_OUT = "none"
-"""The type of an optional operand or result that is left out."""
+"""The type of an optional operand or result that is not there."""
 
 
 def print_graph(graph: Graph) -> str:
@@ -43,10 +43,10 @@ def parse_graph(text: str) -> Graph:
     """The graph of a text; raises CompileError for a fault of the text."""
     whole = parse_operation(text)
     if whole.name != NETWORK or whole.region is None:
-        raise CompileError(fact=f"expected a {NETWORK!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {NETWORK!r} with a region, got {whole.name!r}")
     *inside, end = whole.region.operations or (whole,)
     if end.name != RETURN:
-        raise CompileError(fact=f"expected {RETURN!r} at the end, came {end.name!r}")
+        raise CompileError(fact=f"expected {RETURN!r} at the end, got {end.name!r}")
     tensors = {name: parse_type(type_text) for name, type_text in whole.region.arguments}
     constants, operators = {}, []
     for operation in inside:

@@ -34,7 +34,7 @@ from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
 TFLITE_SUFFIX = ".tflite"
-"""A file whose name ends so must be TFLite; other files are if their content says so."""
+"""A file with this suffix must be TFLite. Any other file is TFLite if its content says so."""
 
 
 def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
@@ -238,7 +238,7 @@ def _constant_value(name: str, attributes: Any) -> NDArray[Any]:
             return np.array(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
     came = ", ".join(a.name for a in attributes) or "none"
     raise CompileError(
-        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, came {came}"
+        NodeName(name, "Constant"), f"expected the attribute value or a number or list of numbers, got {came}"
     )
 
 

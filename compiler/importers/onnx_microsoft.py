@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, tuple[str, str, str, str]] = {
 attributes."""
 
 CONCAT = "QLinearConcat"
-"""It takes any number of operands, so each number needs a function of its own."""
+"""Concat takes any number of operands, so each number needs a function of its own."""
 
 OPERATORS = (*FUNCTIONS, CONCAT)
 

@@ -7,19 +7,19 @@ import onnx
 from tilewright.compiler.errors import CompileError, first_line
 
 OLDEST_OPSET = 7
-"""What the onnx package's converter starts from."""
+"""The oldest version that the onnx package's converter can convert."""
 
 OLDEST_READ_OPSET = 11
-"""The oldest whose operators have the form that is read here; models before it are converted."""
+"""The oldest version that is read without conversion; older models are converted."""
 
 CONVERTED_OPSET = 15
-"""What they are converted to: from it on the evaluator's BatchNormalization is that of inference."""
+"""The version that they are converted to. From it on, the evaluator's BatchNormalization is that of inference."""
 
 WRITTEN_OPSET = 21
-"""Of models that we make."""
+"""The version of the operators in models that we make."""
 
 WRITTEN_IR_VERSION = 10
-"""Of the file format that belongs to it."""
+"""The version of the file format that belongs to these operators."""
 
 NAMES_OF_DEFAULT_DOMAIN = ("", "ai.onnx")
 
@@ -35,7 +35,7 @@ def check_opset(model: onnx.ModelProto, name: str) -> None:
     newest = onnx.defs.onnx_opset_version()
     versions = [o.version for o in model.opset_import if o.domain in NAMES_OF_DEFAULT_DOMAIN]
     if len(versions) != 1:
-        raise CompileError(name, f"expected one version of the ONNX operator set, came {versions or 'none'}")
+        raise CompileError(name, f"expected one version of the ONNX operator set, got {versions or 'none'}")
     if not OLDEST_OPSET <= versions[0] <= newest:
         raise CompileError(
             name,

@@ -1,4 +1,4 @@
-"""Images of few channels lie in DRAM as windows of rows, so that the first convolution fills the lanes.
+"""Stores images with few channels as windows of rows in DRAM, so that the first convolution fills the lanes.
 
 A word of the activation memory holds the channels of one pixel, and an image has only three. Where that makes fewer
 vectors for the array, the host stores the image in another order (isa/program/windows.py), DMA reads each row of a

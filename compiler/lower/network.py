@@ -1,4 +1,4 @@
-"""What is known of a network while it is lowered, and the loops and accesses that nests of all kinds have."""
+"""The state of a network while it is lowered, and the loops and accesses that all kinds of nests share."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Groups = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...
 """For each dimension its factors, outermost first."""
 
 NEST_COST = 64
-"""What one more nest costs, in words moved."""
+"""The cost of one more nest, in words that are moved."""
 
 MOST_NESTS = 1024
 """Steps with more nests are not tried: no network has nearly as many heads."""

@@ -35,7 +35,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 
 GATHERING = 3
-"""What it costs to close the gaps between a tensor's channels, in passes over its words: products and their sums."""
+"""The cost of closing the gaps between a tensor's channels, in passes over its words, for products and their sums."""
 
 TERM = 2
 """The dimension of wide weights that counts the terms of their sum."""

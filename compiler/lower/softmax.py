@@ -35,7 +35,7 @@ from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, rou
 from tilewright.isa.language.operations import Op
 
 TOLERANCE = 1 / 400
-"""In steps of the result: Newton steps are added until the reciprocals cause no larger error than this."""
+"""In steps of the result. Newton steps are added until the reciprocals cause no larger error than this."""
 
 MAX_STEPS = 8
 
@@ -49,7 +49,7 @@ Example: 1 / 2 with float32's 1 / 255, which is a little too large: 127.49999, s
 """
 
 MAX_ERROR = 1 / 4
-"""In steps of the result: the most that reciprocals may be off by. With all roundings it stays below a whole step."""
+"""In steps of the result: the largest error that reciprocals may cause. With all roundings it stays below one step."""
 
 Integers = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""With what widths a machine computes softmax: of its tables, reciprocals and Newton steps, read off its statements.
+"""The widths with which a machine computes softmax (tables, reciprocals, Newton steps), from its statements.
 
 Each is in one form of expression, wherever a vector instruction has it:
 

@@ -1,4 +1,4 @@
-"""Copies that need not happen: a buffer that is copied into a region of another, or out of one, becomes that region.
+"""Removes copies: a buffer that is copied into a region of another buffer, or out of one, becomes that region.
 
 Level 2 to level 2. Concatenation and slicing are copies at first. Example, two results of 32 channels that are
 concatenated: the copies `z[n, o, y, x] = a[n, o, y, x]` and `z[n, o + 32, y, x] = b[n, o, y, x]` go, whoever wrote a

@@ -9,4 +9,4 @@ WEIGHT = IntegerType(8, True)
 ACCUMULATOR = IntegerType(32, True)
 
 UINT8_OFFSET = -ACTIVATION.interval.low
-"""A uint8 of the host is stored as the activation that is this much less."""
+"""A uint8 of the host is stored as the activation that is smaller by this number."""

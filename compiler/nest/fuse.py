@@ -1,4 +1,4 @@
-"""Fusion of nests: one that works element by element on another's result becomes part of that other nest.
+"""Fuses nests: a nest that works on another's result element by element becomes part of that other nest.
 
 conv → residual add → relu becomes one nest, with one requantisation inside the other. The values between keep their
 roundings and limits; only the tensor that held them goes.

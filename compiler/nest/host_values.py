@@ -17,7 +17,7 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     if values.shape != tensor.shape or values.dtype.name != tensor.dtype:
         raise CompileError(
             f"input {tensor.name!r}",
-            f"expected {tensor.dtype} {list(tensor.shape)}, came {values.dtype.name} {list(values.shape)}",
+            f"expected {tensor.dtype} {list(tensor.shape)}, got {values.dtype.name} {list(values.shape)}",
         )
     stored: NDArray[Any]
     match tensor.dtype:

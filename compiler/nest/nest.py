@@ -110,7 +110,7 @@ class NestProgram:
 
 
 def index_range(nest: Nest, access: Access, dimension: int) -> range:
-    """All indices of a dimension between the smallest and the largest that a nest reads."""
+    """The range of indices of a dimension, from the smallest to the largest that a nest reads."""
     trips = {loop.name: loop.trip for loop in nest.loops}
     index = access.index[dimension]
     ends = [by * (trips[loop] - 1) for loop, by in index.terms]

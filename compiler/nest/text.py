@@ -85,7 +85,7 @@ def nests_operation(program: NestProgram) -> Operation:
 def read_nests(whole: Operation) -> NestProgram:
     """The nest program of an operation; raises CompileError for a fault of it."""
     if whole.name != PROGRAM or whole.region is None:
-        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {PROGRAM!r} with a region, got {whole.name!r}")
     constants, types, buffers, nests = {}, {}, {}, []
     for operation in whole.region.operations:
         match operation:
@@ -201,7 +201,7 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
         expected = ranks[access.tensor] - (read in tables)
         if len(access.index) != expected:
             raise CompileError(
-                f"nest {name!r}", f"{access.tensor} has {expected} dimensions, came {len(access.index)} indices"
+                f"nest {name!r}", f"{access.tensor} has {expected} dimensions, got {len(access.index)} indices"
             )
     for node in walk(expr):
         if node.op in (Op.SOURCE, Op.LUT) and node.name not in texts:

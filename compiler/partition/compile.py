@@ -1,4 +1,4 @@
-"""Compiles a network that the machine need not run whole: the rest runs on the host, each node with its reason."""
+"""Compiles a network of which the machine runs what it can. The rest runs on the host, each node with its reason."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _compile_in_parts(
 
 
 class _Search:
-    """Moves nodes to the host until every part for the machine compiles."""
+    """Moves nodes to the host until every machine part compiles."""
 
     def __init__(
         self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_texts: bool
@@ -147,7 +147,7 @@ class _Search:
         return self._reasons_of(found, part)
 
     def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
-        """Reasons of nodes that are not on the host yet; an error of no such node stands for the whole part."""
+        """Reasons of nodes that are not on the host yet. An error that names none of them counts for the whole part."""
         reasons = {name: error.reason_beside(name) for name, error in found.items() if name in self._source.nodes}
         if not found or not reasons.keys() <= self._reasons.keys():
             return reasons
@@ -186,7 +186,7 @@ def _host_segment(source: Source, part: Part, parts: Iterable[Part], reasons: Ma
 
 
 def _transfers(source: Source, name: str, from_machine: set[str], to_machine: set[str]) -> int:
-    """Bytes that pass between a node and the machine; a tensor passes as the integers next to the node."""
+    """Bytes that pass between a node and the machine. A tensor passes in its quantised form."""
     node = source.nodes[name]
     read = {_dequantized(source, tensor) for tensor in reads(node)} & from_machine
     made = {passed for tensor in node.output for passed in (tensor, *_quantized(source, tensor))} & to_machine

@@ -1,4 +1,4 @@
-"""What keeps a model's nodes off a machine: the compiler's own errors, for all nodes at once."""
+"""Why a machine cannot run some nodes of a model: the compiler's own errors, for all nodes at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _float_fault(node: onnx.NodeProto) -> CompileError:
 
 
 def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:
-    """Faults of a simplified graph: numbers that the machine lacks, and nests that none of its instructions cover."""
+    """Faults of a simplified graph: numbers that the machine cannot hold, and nests that no instructions cover."""
     nests = lower(graph, machine, blame)
     if blame.faults:
         return

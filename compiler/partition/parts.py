@@ -1,4 +1,4 @@
-"""Cuts a model into parts that run one after the other, on the machine and on the host in turn."""
+"""Divides a model into parts that run one after the other, in turn on the machine and on the host."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def part_model(source: Source, part: Part) -> onnx.ModelProto:
 
 
 def _input_info(source: Source, name: str) -> onnx.ValueInfoProto:
-    """The type of a tensor that passes between parts; raises CompileError when nobody knows it."""
+    """The type of a tensor that passes between parts; raises CompileError if it is unknown."""
     if name not in source.types:
         maker = source.nodes[source.producers[name]]
         raise CompileError(
@@ -179,7 +179,7 @@ def _finished(source: Source, made: set[str], sided: Container[str]) -> list[str
 
 
 def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set[str]:
-    """What these tensors come from: tensors that are neither constant nor made by free nodes."""
+    """The tensors from which free nodes compute these: neither constant nor results of free nodes."""
     found: set[str] = set()
     left = list(tensors)
     while left:

@@ -1,4 +1,4 @@
-"""One ONNX operator in one form as a small quantised model, about which the compiler can be asked.
+"""One ONNX operator in one form, as a small quantised model that the compiler can try to compile.
 
 The operator is one node between quantised tensors: operand → QuantizeLinear → DequantizeLinear → node →
 QuantizeLinear.
@@ -22,7 +22,7 @@ SCALE = np.float32(0.05)
 RESULT_SCALE = np.float32(0.0627)
 
 IMAGE = (1, 8, 6, 6)
-"""[N, C, H, W] of most probes."""
+"""The shape [N, C, H, W] of most probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A constant operand of integers behind a DequantizeLinear."""
+    """A constant operand of integers that a DequantizeLinear reads."""
 
     shape: tuple[int, ...]
     dtype: str = "int8"
@@ -58,7 +58,7 @@ class Numbers:
 
 
 Operand = Activation | Integers | Weights | Numbers | None
-"""None: an optional input that is left out."""
+"""None means an optional input that is left out."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The forms of ONNX's operators that the support table asks the compiler about."""
+"""The forms of ONNX's operators that the support table tries to compile."""
 
 from __future__ import annotations
 

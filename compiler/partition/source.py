@@ -1,4 +1,4 @@
-"""A model as the partition sees it: nodes with names of their own, what reads and makes each tensor, what is constant.
+"""A model as the partition needs it: every node has a name; which nodes read and make each tensor; what is constant.
 
 Some nodes belong to no side. Those whose operands are all constant (dequantised weights, shape arithmetic), and those
 that dequantise an activation, are *free*: each part of a cut network gets its own copy of those that it reads, so that
@@ -56,7 +56,7 @@ class Source:
         return tuple(value.name for value in self.model.graph.output)
 
     def tensor_type(self, tensor: str) -> TensorType | None:
-        """A tensor's type; None unless its shape is fixed."""
+        """A tensor's type; None if its shape is not fixed."""
         if tensor not in self.types:
             return None
         try:
@@ -165,7 +165,7 @@ def _constant_of(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
 
 
 def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInfoProto]) -> CompileError | None:
-    """Why the compiler does not even read a node."""
+    """Why the compiler cannot read a node at all."""
     try:
         check_node(node.name, node, opset)
         require_shapes(node.name, node, types)

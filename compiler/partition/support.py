@@ -69,7 +69,7 @@ def _reason(error: CompileError) -> str:
 
 
 def unasked_operators() -> list[str]:
-    """Operators of ONNX's newest release that no probe is about: they run on the host."""
+    """Operators of ONNX's newest release that no probe tries; they run on the host."""
     asked = {probe.operator for probe in (*PROBES, *_that_are_models(plain_probes()))}
     return sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated} - asked)
 

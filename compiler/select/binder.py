@@ -1,4 +1,4 @@
-"""Which of a nest's reads an operand can be bound to: by the tensor's memory, and by the form of the access."""
+"""Finds the reads of a nest to which an operand can be bound, by the tensor's memory and the form of the access."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Anything, for the operand's value does not matter; it reads what the operand named here reads."""
+    """The operand's value does not matter, so it reads the same words as the operand named here."""
 
     like: str
 

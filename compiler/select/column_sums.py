@@ -27,7 +27,7 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 
 START_CYCLES = 500
-"""What one more nest costs, besides loading its matrix once more."""
+"""The cost of one more nest, in addition to loading its matrix once more."""
 
 
 def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
@@ -39,7 +39,7 @@ def sum_columns(program: NestProgram, machine: Machine) -> NestProgram:
 
 
 def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | None:
-    """The program with a nest's sums of columns in a nest of their own; None where that is impossible or no faster."""
+    """The program with a nest's column sums in a separate nest; None if that is impossible or not faster."""
     total = next((node for node in walk(nest.expr) if node.op is Op.SUM), None)
     products = None if total is None else products_of(total.args[0])
     if total is None or products is None or not products.numbers:

@@ -26,7 +26,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 
 MATCHES_TRIED = 64
-"""Matches of one instruction with one expression that are looked at; the plainest come first."""
+"""The most matches of one instruction with one expression that are examined; the simplest come first."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Selector:
         return Cover(nest, search.space, with_shared_parameters(steps))
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
-        """The cheapest cover, or None: for a pass that leaves to `select` to say why there is none."""
+        """The cheapest cover, or None. For passes that leave it to `select` to say why there is none."""
         try:
             return self.cover(nest)
         except CompileError:
@@ -66,7 +66,7 @@ class Selector:
 
 
 def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:
-    """Append a cover's steps, inputs first and shared ones once; returns the index of the last."""
+    """Append the steps of a cover, inputs first and shared steps only once. Returns the index of the last step."""
     if id(best) in placed:
         return placed[id(best)]
     inputs: dict[str, Binding] = {}

@@ -64,7 +64,7 @@ def parse_selection(text: str, machine: Machine) -> Selection:
     """
     whole = parse_operation(text)
     if whole.name != PROGRAM or whole.region is None or not whole.region.operations:
-        raise CompileError(fact=f"expected a {PROGRAM!r} with nests and their covers, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {PROGRAM!r} with nests and their covers, got {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
         name = attribute(whole, "machine", str)
         raise CompileError(fact=f"the text is for machine {name}, whose description differs from {machine.name}'s")
@@ -138,7 +138,7 @@ class _CoverReader:
     def read(self, nest: Nest, operation: Operation) -> Cover:
         """The cover of a nest."""
         if operation.name != COVER or operation.region is None or not operation.region.operations:
-            raise CompileError(fact=f"expected a {COVER!r} with steps, came {operation.name!r}")
+            raise CompileError(fact=f"expected a {COVER!r} with steps, got {operation.name!r}")
         if attribute(operation, "nest", str) != nest.name:
             raise CompileError(
                 fact=f"a cover is of nest {operation.attributes['nest']!r}", expected=f"that of {nest.name!r}"

@@ -22,7 +22,7 @@ EXCHANGED = (0, 3, 2, 1)
 """The axes of a transposition that exchanges channels and columns."""
 
 READ_TRANSPOSED = 0.25
-"""The effort of an operand that is read transposed: less than any move, so that it decides only between equals."""
+"""The cost of reading an operand transposed. It is less than any move, so it only decides between equals."""
 
 
 def arrange_products(graph: Graph) -> Graph:

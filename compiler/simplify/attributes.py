@@ -1,4 +1,4 @@
-"""Reads an operator's attributes so that none is overlooked: one that was not read is refused."""
+"""Reads an operator's attributes and refuses those that nobody read, so that none is overlooked."""
 
 from __future__ import annotations
 

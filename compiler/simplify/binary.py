@@ -154,4 +154,4 @@ BINARY_RULES = {
     "sub": (spread_channel,),
     "mul": (spread_channel,),
 }
-"""Tried after the rules for an operand that is constant for each channel."""
+"""Rules that are tried after those for an operand that is constant for each channel."""

@@ -1,4 +1,4 @@
-"""What simplification promises: a graph of integer operators, with (de)quantisation only at its edges."""
+"""Checks what simplification promises: a graph of integer operators, with (de)quantisation only at its edges."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 QUANTIZING = ("quantize", "dequantize")
-"""In a simplified graph these are at its ends, where the host does them."""
+"""In a simplified graph, these are only at inputs and outputs, where the host does them."""
 
 REORDERING = ("reshape", "transpose")
-"""They show the same elements in another shape or order."""
+"""Operators that show the same elements in another shape or order."""
 
 NAMING = (*QUANTIZING, *REORDERING)
-"""The machine does not execute these: they give a tensor another name."""
+"""Operators that only give a tensor another name; the machine does not execute them."""

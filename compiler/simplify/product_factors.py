@@ -16,10 +16,10 @@ from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 ALONG = ("dequantize", "quantize", "reshape", "transpose", "affine")
-"""What may lie between a product and a factor that moves up to it."""
+"""Operators that may be between a product and a factor that moves up to it."""
 
 SAME_STEPS = 0.1
-"""In steps: if over all values of a type two scales differ by less than this, they count as the same."""
+"""Two scales count as the same if they differ by less than this over all values of a type, in steps."""
 
 
 def factor_into_product(operator: Operator, view: View) -> Replacement | None:

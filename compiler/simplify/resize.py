@@ -21,7 +21,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.windows import SPATIAL
 
 LARGEST_DENOMINATOR = 128
-"""The largest denominator of the weights of a linear resize: with a larger one they are no small whole numbers."""
+"""The largest denominator of the weights of a linear resize, so that the weights are small integers."""
 
 WEIGHT_TOLERANCE = 1e-5
 """How far a weight computed in float32 may be from the fraction that it means."""
@@ -153,7 +153,7 @@ COORDINATES: Mapping[str, Callable[[np.float32, _Axis], np.float32]] = {
     "align_corners": _align_corners,
     "tf_half_pixel_for_nn": lambda x, axis: (x + HALF) / axis.scale,
 }
-"""coordinate_transformation_mode → where an index of the result lies among those of the operand."""
+"""coordinate_transformation_mode → the position in the operand that an index of the result stands for."""
 
 
 def _round_prefer_ceil(x: np.float32) -> np.float32:

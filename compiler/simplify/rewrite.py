@@ -16,7 +16,7 @@ from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 
 MAX_SWEEPS = 1000
-"""Far more than any graph needs; reached only if two rules undo each other."""
+"""Far more sweeps than any graph needs. This is reached only if two rules undo each other."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ FUNCTIONS = frozenset(
         "Swish", "Tan", "Tanh", "ThresholdedRelu",
     )
 )  # fmt: skip
-"""ONNX operators that compute each element of their result from the same element of their operands."""
+"""ONNX operators that compute each element of their result from the elements at the same place in their operands."""
 
 ELEMENTWISE = (*BINARY, "clamp", "affine")
 """Canonical operators that do the same."""
@@ -38,7 +38,7 @@ ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
 
 MOST_OPERATORS = 64
-"""The most operators of one function; no activation function is written with nearly as many."""
+"""The most operators that become one function. No activation function needs nearly as many."""
 
 
 def function_of_one(operator: Operator, view: View) -> Replacement | None:

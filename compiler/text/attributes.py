@@ -65,7 +65,7 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
 
 def parse_tensor(value: Any) -> Tensor:
     if not isinstance(value, Mapping):
-        raise CompileError("tensor", f"came {value!r}", expected="a dictionary")
+        raise CompileError("tensor", f"got {value!r}", expected="a dictionary")
 
     def read(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")

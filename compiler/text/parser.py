@@ -64,7 +64,7 @@ class _Parser:
     def fault(self, expected: str) -> CompileError:
         line = self.text.count("\n", 0, self.start) + 1
         rest = self.text[self.start : self.start + 20].splitlines()
-        return CompileError(f"line {line}", f"expected {expected}, came {rest[0] if rest else 'the end'!r}")
+        return CompileError(f"line {line}", f"expected {expected}, got {rest[0] if rest else 'the end'!r}")
 
     def expect(self, token: str, described: str = "") -> None:
         if self.token != token or (token and self.kind == "string"):

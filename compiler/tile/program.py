@@ -13,7 +13,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
 
 WORKSPACE = "workspace"
-"""The DRAM region for what is neither a constant nor the host's: there the compiler chooses addresses."""
+"""The DRAM region for all tensors but constants, inputs and outputs. The compiler chooses their addresses."""
 
 
 @dataclass(frozen=True, slots=True)

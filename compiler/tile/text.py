@@ -71,7 +71,7 @@ def tiles_operation(program: TileProgram, name: str = PROGRAM) -> Operation:
 def read_tiles(whole: Operation, machine: Machine, name: str = PROGRAM) -> TileProgram:
     """The program that `tiles_operation` made an operation of; other attributes are left aside."""
     if whole.name != name or whole.region is None:
-        raise CompileError(fact=f"expected a {name!r} with a region, came {whole.name!r}")
+        raise CompileError(fact=f"expected a {name!r} with a region, got {whole.name!r}")
     if attribute(whole, "machine_hash", str) != machine.hash:
         printed_for = attribute(whole, "machine", str)
         raise CompileError(

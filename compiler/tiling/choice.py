@@ -1,4 +1,4 @@
-"""The tile sizes of a nest: all candidates are costed at once, and the cheapest that fits is taken."""
+"""Chooses the tile sizes of a nest: computes the cost of all candidates at once and takes the cheapest that fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.compiler.tiling.words import tile_words
 from tilewright.isa.machine.machine import Machine
 
 WIDE_WINDOW = 4
-"""Fewer taps than this in one direction are cut only if nothing else fits."""
+"""A window with fewer taps than this in a direction is cut there only if nothing else fits."""
 
 
 @dataclass(frozen=True)

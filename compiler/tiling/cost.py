@@ -45,13 +45,13 @@ Flags = NDArray[np.bool_]
 """One entry for each candidate."""
 
 TILE_CYCLES = 8
-"""What a tile costs beyond its work: its instructions start one after the other."""
+"""The cost of a tile in addition to its work, because its instructions start one after the other."""
 
 TRAFFIC = 0.05
-"""What a cycle of loading costs even where other engines hide it: of two equal tilings, the one that moves less."""
+"""The cost of a cycle of loading that other engines hide. So of two equal tilings, the one that loads less wins."""
 
 HIDDEN_WEIGHTS = 0.5
-"""The share of the first weights' load that the layer before does not hide."""
+"""The share of the time for loading the first weights that the previous layer does not hide."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Counts:
 
 @dataclass(frozen=True)
 class _Load:
-    """What an operand's loads cost: cycles of the bus in all, cycles before the first product, and instructions."""
+    """The cost of an operand's loads: all cycles of the bus, the cycles before the first product, and instructions."""
 
     cycles: Cycles | float = 0.0
     first: Cycles | float = 0.0
@@ -163,7 +163,7 @@ def _operand_load(
 
 
 def _box_loads(shape: NestShape, step: Step, count: _Counts, points_outer: Flags) -> Sizes:
-    """How often a tile of a tensor is loaded: a tile that the next one reads as well is kept."""
+    """How often a tile of a tensor is loaded. A tile that the next tile of the nest also reads is kept."""
     if not step.is_dot:
         return count.results
     if shape.weights is not None and shape.weights.reach(1)[0] < shape.weights.reach(shape.weights.units)[0]:

@@ -36,7 +36,7 @@ from tilewright.isa.engines.templates import is_transposing, systolic_activation
 WEIGHTS_SLOT = "weights"
 
 _Walk = tuple[BufferAddress, dict[str, int]]
-"""Where an operand begins, and its strides over the nest's loops."""
+"""The first address of an operand, and its strides over the nest's loops."""
 
 
 class DotLowering:

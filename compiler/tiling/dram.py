@@ -1,4 +1,4 @@
-"""Where tensors lie in DRAM: in the host's regions, among the constants, or in the workspace."""
+"""Gives tensors their places in DRAM: in the host's regions, among the constants, or in the workspace."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Ranges = Mapping[str, range]
 
 @dataclass(frozen=True)
 class Whole:
-    """A tensor that lies whole on chip."""
+    """A tensor that is completely on chip."""
 
     buffer: str
     layout: Layout
@@ -29,7 +29,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class InDram:
-    """A tensor that lies in DRAM, and the memory that tiles of it go to."""
+    """A tensor in DRAM, and the on-chip memory into which its tiles are loaded."""
 
     buffer: str
     layout: DramLayout

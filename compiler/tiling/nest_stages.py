@@ -34,7 +34,7 @@ from tilewright.compiler.tiling.stage import Stage
 from tilewright.isa.machine.encoding import Operand
 
 PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
-"""What the last words of each are remembered under."""
+"""The keys under which the last words of each kind are remembered."""
 
 IN_GROUP = "in group"
 """The loop over the lane blocks that lie together on chip, inside the loop over such groups."""

@@ -1,4 +1,4 @@
-"""What a nest has on chip: the last tile of everything that it loads, so that none is loaded twice in a row."""
+"""Remembers the last tile of everything that a nest loads, so that no tile is loaded twice in a row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OnChip:
         self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
         loads: list[TileOperation], alignment: int = 1,
     ) -> str:  # fmt: skip
-        """The buffer that holds the constant words of a key; they are loaded if it does not yet."""
+        """The buffer with the constant words of a key; loads them if they are not there yet."""
 
         def load() -> str:
             constant = (slot, key)
@@ -61,7 +61,7 @@ class OnChip:
         self._builder.load_words(self._constants[key], 0, target, word, over_words)
 
     def tensor_tile(self, read: str, tile: Ranges, blocks: range, loads: list[TileOperation]) -> tuple[str, Layout]:
-        """Where a tile of a tensor is on chip; `loads` takes what brings it and its padding if it is not there."""
+        """The place of a tensor's tile on chip. If it is not there yet, the operations that load it go to `loads`."""
         access = self._job.cover.nest.reads[read]
         home = self._job.homes[access.tensor]
         if isinstance(home, Whole):

@@ -1,4 +1,4 @@
-"""What stays on chip between nests, and how each nest is cut: all decisions, before any operation is made."""
+"""Decides what stays on chip between nests and how each nest is cut, before any operation is made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Plan:
 
 
 def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
-    """Keep everything on chip, then give up the largest tensors until every nest finds a tile that fits.
+    """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
 
     Raises CompileError when a nest finds none with nothing on chip.
     """

@@ -1,4 +1,4 @@
-"""What each memory has for tiles, and what is missing where no tile fits."""
+"""How much room each memory has for tiles, and how much is missing if no tile fits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Room:
 
     @property
     def most(self) -> int:
-        """What one tile may take if there need be no room for a second one."""
+        """The most that one tile may take if a second one need not fit beside it."""
         return min(self.free, self.longest)
 
 
@@ -57,7 +57,7 @@ def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], word
 
 
 def _depth_for(memory: Memory, room: Room, wanted: int) -> int:
-    """The least depth, in equal banks, that leaves a tile `wanted` words besides what is there already."""
+    """The smallest depth, in equal banks, that leaves a tile `wanted` words beside the tensors already there."""
     lacking = max(0, wanted - room.free, wanted - memory.depth)
     depth = memory.depth + -(-lacking // memory.banks) * memory.banks
     while (

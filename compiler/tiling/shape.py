@@ -1,4 +1,4 @@
-"""What the tiler knows of a covered nest: how far its loops go, and what tiles of given sizes read and write.
+"""A covered nest as the tiler needs it: how far its loops go, and what tiles of given sizes read and write.
 
 Sizes are arrays with one entry for each candidate tile, so that all candidates are costed at once.
 """

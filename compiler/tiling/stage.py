@@ -40,6 +40,6 @@ def pipelined(stages: Sequence[Stage]) -> Iterator[TileOperation]:
 
 
 def one_by_one(stages: Sequence[Stage]) -> Iterator[TileOperation]:
-    """One stage after the other, where only one tile fits."""
+    """One stage after the other, for memories where only one tile fits."""
     for stage in stages:
         yield from (*stage.early, *stage.products, *stage.late, *stage.rest)

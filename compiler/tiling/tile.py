@@ -119,7 +119,7 @@ class _Lowering:
         return self._residents.tensors[tensor]
 
     def _home_for_writing(self, tensor: str, position: int) -> Whole | None:
-        """Where a nest's result stays on chip, if it does."""
+        """The place of a nest's result on chip, if it stays there."""
         if self._residents.may_hold(tensor) and tensor not in self._residents.tensors:
             self._residents.add(tensor)
             self._residents.set_border(tensor, position)

@@ -16,10 +16,10 @@ from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.windows import Windows
 
 MAX_BYTES = 1 << 40
-"""No size or offset in a text is larger, whatever a machine's offsets reach."""
+"""The largest size or offset in a text, whatever a machine's offsets allow."""
 
 TENSOR_PARTS = tuple(field.name for field in fields(Tensor) if field.name != "name")
-"""What the line of an input or output says of it, as `Tensor` does."""
+"""The properties of an input or output that its line gives, named as in `Tensor`."""
 
 MAX_WEIGHTS_BYTES = 1 << 30
 

@@ -12,7 +12,7 @@ from tilewright.isa.program.program import Layer, Program, Tensor
 from tilewright.isa.program.scales import Scales
 
 HEX_BYTES = 32
-"""Bytes of data in a line."""
+"""The number of data bytes in a line."""
 
 
 def disassemble(program: Program) -> str:

@@ -16,7 +16,7 @@ from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
 
 MAX_ITERATIONS = 1 << 24
-"""Iterations that are looked at one by one; more than any memory has words."""
+"""The most iterations that are examined one by one; more than any memory has words."""
 
 
 def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int] | None:

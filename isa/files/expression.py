@@ -22,7 +22,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
 _NO_EXPRESSION = "`{}` is not an integer expression (+ - * // % min max and comparisons)"
 
 MAX_EXPRESSION_CHARACTERS = 200
-"""Longer ones are no arithmetic of sizes, and deep ones would exhaust the stack."""
+"""Longer expressions cannot be arithmetic of sizes, and deeply nested ones would exhaust the stack."""
 
 
 def evaluate(text: str, names: Mapping[str, int]) -> int:

@@ -16,7 +16,7 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
 NAME = "[A-Za-z_][A-Za-z0-9_]*"
-"""What a name matches, whole: of a memory, an instruction, a loop, an operand, an immediate, a parameter."""
+"""The pattern for whole names of memories, instructions, loops, operands, immediates and parameters."""
 
 QUOTED_NUMBER = r"\s*[-+]?[0-9_.]+\s*"
 """A string that is a number in quotes: refused where a number is expected."""

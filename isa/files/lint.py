@@ -11,7 +11,7 @@ from tilewright.isa.files.loader import SPECS, load_machine
 from tilewright.isa.files.machine_file import MachineFileError
 
 LONGEST_LINE = 120
-"""Characters of an offending line that are shown."""
+"""The most characters of a faulty line that are shown."""
 
 
 def lint(name_or_path: str | Path, overrides: Sequence[str] = ()) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tilewright.isa.files.yaml_tree import Tree, Where
 from tilewright.isa.language.numeric import IntegerType, parse_integer_type
 
 LONGEST_COMPLAINT = 1000
-"""Characters; only absurd input makes a longer one."""
+"""The most characters of a message. Only absurd input makes a longer one."""
 
 
 class Reader:
@@ -21,7 +21,7 @@ class Reader:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.faulty_names: set[str] = set()
-        """Names whose numbers were complained of: what is computed with them is not complained of again."""
+        """Names whose numbers are faulty and reported. Values that are computed from them are not reported again."""
         self._complaints: list[tuple[Where, str]] = []
 
     @property

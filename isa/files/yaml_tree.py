@@ -12,13 +12,13 @@ import yaml
 from tilewright.isa.errors import IsaError, did_you_mean, short
 
 MAX_NODES = 20_000
-"""The most values of a machine file, aliases followed; more is an alias explosion, not a machine."""
+"""The most values of a machine file, with aliases resolved. A file with more is an attack, not a machine."""
 
 MAX_FILE_CHARACTERS = 1 << 18
 """The longest machine file; the shipped ones have a few thousand characters."""
 
 MAX_NUMBER_BITS = 64
-"""No number of a machine file needs more."""
+"""The most bits of a number in a machine file; none needs more."""
 
 Scalar = str | int | float | bool | None
 

@@ -169,7 +169,7 @@ class Op(Enum):
     )
     ABS = Facts(
         word="abs",
-        meaning="the distance from 0",
+        meaning="the absolute value",
         arity=1,
         circuit=Circuit.STEP,
         range=ranges.of_magnitude,
@@ -178,7 +178,7 @@ class Op(Enum):
     )
     CLZ = Facts(
         word="clz",
-        meaning="the zeros before the first 1 of {0} as a 64-bit word: 64 for 0, none for a negative number",
+        meaning="the number of zeros before the first 1 of {0} as a 64-bit word: 64 for 0, 0 for a negative number",
         arity=1,
         circuit=Circuit.STEP,
         range=ranges.of_leading_zeros,
@@ -219,7 +219,7 @@ class Op(Enum):
     )
     DOT = Facts(
         word="dot",
-        meaning="the sum of products: the elements of vector {0} with the words of weight tile {1}",
+        meaning="the sum of products: each element of vector {0} times a word of weight tile {1}",
         arity=2,
         kind=Kind.ARRAY,
         circuit=Circuit.ARRAY,
@@ -228,7 +228,8 @@ class Op(Enum):
     )
     TRANSPOSE = Facts(
         word="transpose",
-        meaning="as second argument of `dot`: products with the elements of each word of tile {0}, not with its words",
+        meaning="only as second argument of `dot`: products with the elements of each word of tile {0}, not with its "
+        "words",
         arity=1,
         kind=Kind.ARRAY,
         circuit=Circuit.ARRAY,
@@ -301,7 +302,7 @@ class Op(Enum):
 
 
 REDUCTIONS = frozenset(op for op in Op if op.facts.kind is Kind.LOOPS)
-"""Over the reduce loops."""
+"""The operations that reduce over the reduce loops."""
 
 REDUCTION_WORDS = tuple(op.value for op in Op if op in REDUCTIONS)
 
@@ -319,4 +320,4 @@ def combining(reduction: Op) -> Op:
 
 
 IDEMPOTENT = frozenset(op for op in REDUCTIONS if combining(op).facts.is_idempotent)
-"""Reductions that may see a value twice."""
+"""Reductions that give the same result if a value occurs twice."""

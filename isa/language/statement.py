@@ -96,7 +96,7 @@ SIGNS: Mapping[type[ast.AST], Op] = {_syntax(op.value): op for op in Op if op.is
 """The operation of each of Python's operators that the language has."""
 
 _SWAPPED: Mapping[type[ast.AST], Op] = {ast.Gt: Op.LESS, ast.GtE: Op.LESS_EQUAL}
-"""Comparisons that are another one of the same arguments, swapped."""
+"""Comparisons that equal another comparison with swapped arguments."""
 
 _SIGN_LIST = " ".join(op.value for op in SIGNS.values())
 

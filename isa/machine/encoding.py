@@ -19,7 +19,7 @@ from tilewright.isa.machine.memory import DRAM, Element
 OPCODE = "opcode"
 OPCODE_BITS = 8
 ACCUMULATE = "accumulate"
-"""The one flag there is: add the statement's sum to the destination's old value."""
+"""The only flag: add the statement's sum to the destination's old value."""
 
 
 class FieldKind(Enum):

@@ -46,9 +46,9 @@ def _introduction(machine: Machine) -> list[str]:
         "",
         f"Generated from the machine's YAML by `tilewright isa manual {quoted(machine.name)}`; do not edit.",
         "",
-        f"The array takes vectors of {machine.rows} elements and gives {machine.cols} sums a cycle; the vector engine "
-        f"works on {machine.lanes} lanes. An instruction is {machine.instruction_bytes} bytes. Identity (SHA-256 of "
-        f"the canonical YAML): `{machine.hash}`.",
+        f"In each cycle, the array takes a vector of {machine.rows} elements and gives {machine.cols} sums. The vector "
+        f"engine has {machine.lanes} lanes. An instruction has {machine.instruction_bytes} bytes. The machine's "
+        f"identity is the SHA-256 of its canonical YAML: `{machine.hash}`.",
         "",
     ]
 
@@ -71,13 +71,13 @@ def _memories(machine: Machine) -> list[str]:
         "## Memories",
         "",
         *markdown_table(["memory", "a word holds", "bytes a word", "words", "banks", "size"], rows),
-        "Word w is in bank w div (words of a bank). A bank serves one read and one write a cycle. After reset all "
-        "words are zero.",
+        "Word w is in bank w div (words of a bank). A bank serves one read and one write in each cycle. After reset, "
+        "all words are zero.",
         "",
-        f"DRAM is byte-addressed: a region and an offset of {dram.offset_bits} bits. The regions are {regions}; each "
-        f"has a base and a limit set by the host. The bus moves {dram.bus_bytes} bytes a beat, in bursts of up to "
-        f"{BURST_BEATS} beats that do not cross a {BURST_BOUNDARY_BYTES}-byte boundary; the memory answers "
-        f"{dram.latency_cycles} cycles after a request.",
+        f"An address in DRAM is a region and an offset of {dram.offset_bits} bits, which counts bytes. The regions are "
+        f"{regions}. The host sets a base and a limit for each. The bus moves {dram.bus_bytes} bytes in each beat. A "
+        f"burst has up to {BURST_BEATS} beats and does not cross a {BURST_BOUNDARY_BYTES}-byte boundary. The memory "
+        f"answers {dram.latency_cycles} cycles after a request.",
         "",
     ]
 
@@ -98,12 +98,13 @@ def _engines(machine: Machine) -> list[str]:
         "## Engines",
         "",
         *markdown_table(["engine", "template", "reads", "writes", "queue"], rows),
-        "Each engine runs its instructions in program order and counts those that are completed. An instruction "
-        "starts when each engine's count has reached the instruction's wait for it; 0 waits for nothing. A completed "
-        "instruction's writes are visible. Engines overlap, and so do instructions of one engine: a read of what an "
-        "earlier instruction of the same engine wrote needs a wait too, except the sums that the array adds to. A "
-        "wait may only name instructions that are earlier in the program, of which an engine has at most "
-        f"{machine.max_instructions_per_engine}.",
+        "Each engine runs its instructions in program order and counts those that are complete. All writes of a "
+        "complete instruction are visible. An instruction has a wait count for each engine. It starts when every "
+        "engine has completed that many instructions; 0 means that it does not wait. Engines work at the same time, "
+        "and instructions of one engine overlap too. So a read of what an earlier instruction of the same engine wrote "
+        "needs a wait as well, except for the sums that the array adds to. A wait may only count instructions that are "
+        "earlier in the program. A program has at most "
+        f"{machine.max_instructions_per_engine} instructions for an engine.",
         "",
     ]
 
@@ -112,20 +113,20 @@ def _encoding(machine: Machine) -> list[str]:
     return [
         "## Meaning and encoding",
         "",
-        "An instruction is a loop nest around one statement. For every index of the loops, the last loop fastest, it "
-        "reads each source at base + Σ index · stride, evaluates the statement in every lane, and writes the "
-        "destination at its own base + Σ index · stride. Addresses count words on chip and bytes in DRAM. A loop that "
-        "an operand does not list leaves that operand where it is. A word that an instruction both writes and reads "
-        "must be read in the same or an earlier iteration than it is written.",
+        "An instruction is a loop nest around one statement. It goes through every index of the loops, the last loop "
+        "fastest. Each time it reads each source at base + Σ index · stride, evaluates the statement in every lane, "
+        "and writes the destination at its own base + Σ index · stride. Addresses count words on chip and bytes in "
+        "DRAM. A loop that an operand does not list does not move that operand. If an instruction both reads and "
+        "writes a word, it must read the word in the iteration that writes it, or earlier.",
         "",
-        "Integers are mathematical: nothing overflows inside a statement. ⌊x⌉ is the nearest integer, ties "
-        f"{_ROUNDINGS[machine.rounding]}; ⌊x⌋ rounds towards -∞; clamp(x, l, h) = min(max(x, l), h); wrap_T(x) is x "
-        "modulo 2^bits in the range of the type T; [a < b] is 1 if true, else 0.",
+        "Integers have no fixed width inside a statement, so nothing overflows. ⌊x⌉ is the nearest integer, ties "
+        f"{_ROUNDINGS[machine.rounding]}. ⌊x⌋ rounds towards -∞. clamp(x, l, h) is min(max(x, l), h). wrap_T(x) is x "
+        "modulo 2^bits, in the range of the type T. [a < b] is 1 if a < b, otherwise 0.",
         "",
-        f"An instruction is a little-endian integer of {8 * machine.instruction_bytes} bits; bits beyond its last "
+        f"An instruction is a little-endian integer of {8 * machine.instruction_bytes} bits. Bits beyond its last "
         "field are 0. Trip counts are stored minus one.",
         "",
-        "In assembly a line names the fields that are not at their default (trip counts 1, all else 0): "
+        "A line of assembly gives the fields that do not have their default (1 for trip counts, 0 for all others): "
         "`mnemonic loops(loop=trips) operand=memory[base; loop=stride] immediate=value wait(engine=count)`.",
         "",
     ]
@@ -136,7 +137,7 @@ def _faults() -> list[str]:
     return [
         "## Faults",
         "",
-        "A machine that meets a fault stops, and reports its code, the instruction's index and an address.",
+        "At a fault, the machine stops. It reports the fault's code, the index of the instruction and an address.",
         "",
         *markdown_table(["code", "name", "cause; address"], rows),
     ]

@@ -109,7 +109,7 @@ def _reads_and_writes(format: InstructionFormat, machine: Machine) -> str:
     if format.has_accumulate:
         read.append(f"`{format.destination.name}` if `accumulate` is set")
     written = format.destination
-    often = "once for each index of the loops that are not reduced" if format.reduce_loops else "in every iteration"
+    often = "once for each index of the loops that do not reduce" if format.reduce_loops else "in every iteration"
     return (
         f"Reads {', '.join(read) or 'nothing'}; "
         f"writes `{written.name}` ({_amount_text(written, format, machine)}) {often}."
@@ -129,9 +129,9 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
     match machine.engines[format.engine].template:
         case Template.VECTOR:
             return (
-                "N iterations (the product of the trip counts) occupy the engine for N cycles. The datapath has "
-                f"{statement_stages(format.statement.expr)} stages for this statement; without port conflicts the "
-                f"instruction completes N + {vec_write(format) + 1} cycles after its start."
+                "let N be the number of iterations (the product of the trip counts). They occupy the engine for N "
+                f"cycles. The datapath has {statement_stages(format.statement.expr)} stages for this statement. "
+                f"Without port conflicts, the instruction completes N + {vec_write(format) + 1} cycles after its start."
             )
         case Template.SYSTOLIC:
             count = tile_loops(format)
@@ -139,18 +139,19 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
             vectors = "·".join(f"trip.{loop.name}" for loop in format.loops[count:]) or "1"
             least = max(machine.rows, MMA_UPDATE, MMA_WEIGHT_LEAD + 1)
             return (
-                f"T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, so "
-                f"V ≥ {least} streams without bubbles. Without port conflicts the instruction completes "
-                f"(T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after its start."
+                f"there are T = {tiles} weight tiles of V = {vectors} vectors. A tile takes max(V, {least}) cycles, "
+                f"so the array is never idle between tiles if V ≥ {least}. Without port conflicts, the instruction "
+                f"completes (T - 1) · max(V, {least}) + V + {MMA_WEIGHT_LEAD + mma_write(machine) + 1} cycles after "
+                "its start."
             )
         case Template.DMA:
             word = _word_bytes(format, machine)
             contexts = LOAD_CONTEXTS if format.engine == "load" else STORE_CONTEXTS
             return (
-                f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) a cycle. "
-                f"Iterations whose last loop moves by {word} bytes in DRAM are one run of bursts, other words are "
-                f"bursts of their own. The first beat comes at least {machine.dram.latency_cycles} cycles after its "
-                f"request; up to {contexts} instructions are under way at a time."
+                f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) in each cycle. If "
+                f"the last loop moves by {word} bytes in DRAM, its iterations share bursts. Otherwise, each word has "
+                f"bursts of its own. The first beat comes at least {machine.dram.latency_cycles} cycles after its "
+                f"request. Up to {contexts} instructions are under way at the same time."
             )
         case template:
             assert_never(template)

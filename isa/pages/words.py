@@ -13,15 +13,15 @@ EVERY_VALUE = INT8.interval
 
 _HEAD = f"""# The statement language
 
-An instruction's statement, `do: y = …`, is written in Python's syntax. It has the instruction's operands (`a`, or
-`p.bias` where the memory's element is a structure), its immediates, numbers, and the words below. Values are integers
-without a width: nothing overflows inside an expression. Each expression has a range, which follows from the types of
-what it names; {MAX_INTEGER_BITS} bits must be enough for it. What is stored must fit the destination, so a statement
-often ends in `sat(…, int8)` or `wrap(…, int8)`.
+The statement of an instruction, `do: y = …`, is written in Python's syntax. It may contain four things: the
+instruction's operands (`a`, or `p.bias` if the elements of the memory are structures), its immediates, numbers, and the
+words below. Values are integers without a fixed width, so nothing overflows inside an expression. Each expression has a
+range, which follows from the types of its operands and immediates; {MAX_INTEGER_BITS} bits must be enough for it. The
+result must fit the destination. That is why a statement often ends in `sat(…, int8)` or `wrap(…, int8)`.
 
-"Cycles" is how many stages of the vector datapath's pipeline an operation takes
-([microarchitecture.md](microarchitecture.md)); a new iteration starts in every cycle. This page is generated from the
-table of operations, `isa/language/operations.py`.
+The column "cycles" says how many stages of the vector datapath's pipeline an operation takes
+([microarchitecture.md](microarchitecture.md)). A new iteration can start in every cycle, whatever their number. This
+page is generated from the table of operations, `isa/language/operations.py`.
 
 | expression | value | in the manual | cycles |
 | --- | --- | --- | --- |
@@ -30,11 +30,11 @@ table of operations, `isa/language/operations.py`.
 _TAIL = """
 Three more words are short forms:
 
-| expression | is |
+| expression | stands for |
 | --- | --- |
 | `clamp(x, low, high)` | `min(max(x, low), high)` |
-| `sat(x, int8)` | `clamp(x, -128, 127)`: the ends of the type |
-| `cast(x, int8)` | `x`, which must fit the type: a check, without hardware |
+| `sat(x, int8)` | `clamp(x, -128, 127)`: the smallest and the largest value of the type |
+| `cast(x, int8)` | `x`, after a check that it always fits the type; it takes no hardware |
 """
 
 

@@ -184,7 +184,7 @@ def dram_image(program: Program, input_bytes: bytes = b"") -> NDArray[np.uint8]:
     Raises IsaError when there are more input bytes than the inputs region holds.
     """
     if len(input_bytes) > program.input_bytes:
-        raise IsaError(f"{len(input_bytes)} input bytes came; the inputs region holds {program.input_bytes}")
+        raise IsaError(f"got {len(input_bytes)} input bytes; the inputs region holds {program.input_bytes}")
     bases = place_regions(program.limits)
     image = np.zeros(dram_bytes(program.limits), np.uint8)
     for region, content in (("program", program.text), ("weights", program.weights), ("inputs", input_bytes)):

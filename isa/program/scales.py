@@ -31,7 +31,7 @@ class Scales:
         if not len(self.values) == len(self.zero_points) == boxes or min(self.box, default=1) < 1:
             raise IsaError(
                 f"boxes {list(self.box)} of {list(shape)}: expected as many dimensions, and a scale and a zero point "
-                f"for each of {boxes} boxes, came {len(self.values)} and {len(self.zero_points)}"
+                f"for each of {boxes} boxes, got {len(self.values)} and {len(self.zero_points)}"
             )
 
     def spread(self, shape: Sequence[int]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import z3
 
 WIDTH = 80
-"""Bits: more than bus addresses, offsets, sizes and counts need, with the sums of a few of them."""
+"""The number of bits. It is more than bus addresses, offsets, sizes, counts and sums of a few of them need."""
 
 
 def natural(bits: z3.BitVecRef) -> z3.BitVecRef:

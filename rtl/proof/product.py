@@ -8,7 +8,7 @@ from tilewright.rtl.proof.meaning import WIDTH
 
 _SORT = z3.BitVecSort(WIDTH)
 PRODUCT = z3.Function("product", _SORT, _SORT, _SORT)
-"""Stands for the product modulo 2**WIDTH. All that is assumed of it are instances of laws of integers."""
+"""An unknown function that represents the product modulo 2**WIDTH. Only laws of integers are assumed for it."""
 
 
 def abstracted(term: z3.ExprRef) -> z3.ExprRef:

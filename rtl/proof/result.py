@@ -12,7 +12,7 @@ import z3
 from tilewright.rtl.proof.netlist import Netlist, Run
 
 TIMEOUT_SECONDS = 300
-"""Of one question; a proof that takes longer has failed."""
+"""The most seconds for one question to the solver. A proof that takes longer has failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numba.core.dispatcher import Dispatcher
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 part_of_cycle = njit(**OPTIONS, forceinline=True)
-"""A part of a cycle: becomes part of the function that is kept, which then keeps its figures in registers."""
+"""Marks a part of a cycle. It is inlined into the compiled function, which can then keep its values in registers."""
 
 
 def kept_on_disk(function: Callable[..., Any]) -> Any:

@@ -9,7 +9,7 @@ from tilewright.simulator.kernel.layout import ENGINE, ENGINE_COUNT, FETCH_OWNER
 from tilewright.simulator.kernel.nests import wrapped
 
 REFUSED = -2
-"""Nothing can be dispatched: the instruction waits for more instructions than there were."""
+"""Nothing can be dispatched, because the instruction waits for more instructions than there are before it."""
 
 
 @part_of_cycle

@@ -32,7 +32,7 @@ from tilewright.simulator.kernel.store import start_store, step_store, store_por
 from tilewright.simulator.kernel.vec import ask_sources, result_port, start_vec, step_vec
 
 FAR = 1 << 62
-"""Beyond the last cycle of any run."""
+"""A cycle later than the last one of any run."""
 
 
 @part_of_cycle

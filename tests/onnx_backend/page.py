@@ -51,32 +51,35 @@ prepared = backend.prepare(onnx.load("model.onnx"), "CPU", isa="base16")
 outputs = prepared.run([image])
 ```
 
-The device is `CPU`, which simulates the machine of `isa`. What the machine cannot do runs on the host, in ONNX
-Runtime without optimisations; what that cannot do, in ONNX's reference evaluator. Options: `isa` (a machine's name,
-path or value), `on` (`sim`, `rtl` or `interpreter`), and `host_floats=False`, which refuses a model of which the
-machine can do nothing. Weights, scales and zero points that are inputs of the model are constants of the program:
-it is compiled when the first inputs come, once for each set of such values.
+The only device is `CPU`. It simulates the machine that `isa` names. Operators that the machine cannot do run on the
+host, in ONNX Runtime without optimisations. Operators that ONNX Runtime cannot do run in ONNX's reference evaluator.
+
+There are three options: `isa` (a machine's name, path or value), `on` (`sim`, `rtl` or `interpreter`), and
+`host_floats=False`, which refuses a model if the machine can do nothing of it.
+
+Some models have weights, scales or zero points as inputs. For the program they are constants. So such a model is
+compiled when the first inputs come, and again for each new set of these values.
 
 ## The onnx package's own tests
 
-`python -m tests.onnx_backend` runs them on `base16` and writes this page; a test fails when one of the tests below
-no longer passes, or runs on the host where it ran on the machine. NPU: every node runs on the machine.
+`python -m tests.onnx_backend` runs these tests on `base16` and writes this page. A test of ours fails if one of them no
+longer passes, or if it moves from the machine to the host. *NPU* means that every node runs on the machine.
 """
 
 ENDS = """\
-The machine computes with integers; none of its instructions has a floating type. A QuantizeLinear at an input of the
-model and a DequantizeLinear at an output are the conversion between the host's float array and the integers in DRAM.
-The program's description of that tensor says how (its scales and zero points, one or one for each channel or block),
-and the host does it when it stores or reads the array. Where a model has nothing else, the machine copies these
-integers through its memories, as int8 or int32 elements. Between operators it takes int8 and uint8 of one scale.
+The machine computes with integers; none of its instructions has a floating-point type. A QuantizeLinear at an input of
+the model and a DequantizeLinear at an output convert between the host's float array and the integers in DRAM. The host
+does this when it stores or reads the array. The program describes the tensor's scales and zero points: one, or one for
+each channel or block. If a model does nothing else, the machine copies these integers through its memories, as int8 or
+int32 elements. Between operators, the machine accepts int8 and uint8 with one scale.
 
-What stays on the host, and why:
+Two kinds of tests stay on the host:
 
-- **DynamicQuantizeLinear**, also as ReduceMin, Div, Round, …: its scale and zero point are results, computed
-  in float32 from the least and greatest value of float data in each run. In a program they are constants, of which
-  the multipliers and shifts of the integer operators are made.
-- **Floating elements** (float8 e4m3fn and e5m2, float4 e2m1): such a tensor holds no integers. Each element has an
-  exponent of its own, so that its bits as int8 have no scale and zero point that would give them a meaning.
+- **DynamicQuantizeLinear**, also written as ReduceMin, Div, Round, …: it computes its scale and zero point in float32
+  in each run, from the smallest and the largest value of float data. A program needs them as constants, because the
+  multipliers and shifts of the integer operators are made from them.
+- **Floating-point elements** (float8 e4m3fn and e5m2, float4 e2m1): such a tensor does not hold integers. Each element
+  has its own exponent. So no scale and zero point could give its bits a meaning as int8.
 """
 
 

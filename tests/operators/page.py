@@ -19,16 +19,17 @@ MACHINE = "base16"
 HEAD = f"""\
 # Operators
 
-What `{MACHINE}` does of ONNX's operators, and what runs on the host ([host.md](host.md)). Written by
-`python -m tests.operators`: for each form of an operator the compiler gets a small quantised network and says itself
-whether it takes it. `tilewright operators --isa MACHINE` asks for any other machine.
+This page lists which ONNX operators run on `{MACHINE}`, and which on the host ([host.md](host.md)).
+`python -m tests.operators` writes it: it makes a small quantised network for each form of an operator and asks the
+compiler whether it can compile that. `tilewright operators --isa MACHINE` answers for any other machine.
 
-Activations are int8 or uint8, with one scale; NPU stands for both. Forms are of [N, C, H, W] unless they say otherwise.
-*Steps* is the largest distance of a result from ONNX Runtime without optimisations, in steps of its quantisation, and
-*equal* the share of equal results, over {{count}} random results of all operators: {{equal}} of them are equal.
+Activations are int8 or uint8, with one scale. *NPU* means that the operator runs on the machine with both types.
+Tensors are [N, C, H, W] unless the form says otherwise. *Steps* is the largest difference from ONNX Runtime without
+optimisations, counted in steps of the result's quantisation. *Equal* is the share of
+results that are equal. Of {{count}} random results of all operators, {{equal}} are equal.
 
-An operator is one node here. In a network, neighbours matter too: a Relu or Clip goes into the node before it, a Pad
-into the node after it, and a Transpose costs nothing when another undoes it.
+Here, every operator is tested alone. In a network, its neighbours matter too. A Relu or Clip becomes part of the node
+before it, a Pad becomes part of the node after it, and a Transpose costs nothing if another one undoes it.
 """
 
 
@@ -79,8 +80,8 @@ def _host(found: Sequence[tuple[Support, Exactness | None]]) -> list[str]:
             reasons = dict.fromkeys(support.reason.replace("|", "\\|") for support in supports)
             lines.append(f"| {operator} | {'; '.join(reasons)} |")
     names = ", ".join(unasked_operators())
-    asked = "Operators that no small network was made for, because they do not work on real numbers or need more than"
-    return [*lines, "", *textwrap.wrap(f"{asked} operands of one kind: {names}.", 116), ""]
+    why = "because they do not work on real numbers or need operands of several kinds"
+    return [*lines, "", *textwrap.wrap(f"These operators were not tested, {why}: {names}.", 116), ""]
 
 
 def _table_head(*columns: str) -> list[str]:

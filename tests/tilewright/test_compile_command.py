@@ -206,7 +206,7 @@ def test_a_fault_of_the_text_is_told_with_its_line(tilewright: Command, dump_fol
     path.write_text(f"{first}\n{second}\n  %x = oops\n")
     require_fault(
         tilewright(*COMPILE, "--resume-from", path, "-o", "x.npu"),
-        "line 3: expected an operation's name in quotes, came 'oops'",
+        "line 3: expected an operation's name in quotes, got 'oops'",
     )
 
 

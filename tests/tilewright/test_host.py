@@ -193,9 +193,9 @@ GOOD = np.zeros((1, 16, WORDS, 1), np.int8)
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "input 'x' is missing; the model takes x, came nothing"),
-        ({"X": GOOD}, "input 'x' is missing; the model takes x, came X"),
-        ({"x": GOOD, "z": GOOD}, "unknown input 'z'; the model takes x"),
+        ({}, "missing input 'x'; the model takes: x; got: nothing"),
+        ({"X": GOOD}, "missing input 'x'; the model takes: x; got: X"),
+        ({"x": GOOD, "z": GOOD}, "unknown input 'z'; the model takes: x"),
         ({"x": GOOD.astype(np.float32)}, "input 'x' is float32; the model takes int8: convert it"),
         ({"x": GOOD[0]}, "input 'x' has shape [16, 6, 1]; the model takes [1, 16, 6, 1]: reshape it"),
     ],

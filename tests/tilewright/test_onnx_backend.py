@@ -209,7 +209,7 @@ def test_refuses_another_device() -> None:
 
 
 def test_refuses_a_wrong_number_of_inputs() -> None:
-    with pytest.raises(InputError, match=r"^2 inputs came; the model takes x$"):
+    with pytest.raises(InputError, match=r"^got 2 inputs; the model takes: x$"):
         backend.prepare(float_model()).run([X, X])
 
 

@@ -101,7 +101,7 @@ def test_refuses_data_that_does_not_fit(tilewright: Command, model_file: Path, t
     np.savez(data, photo=np.zeros((4, 3, 12, 12), np.float32))
     require_fault(
         tilewright("quantize", model_file, "--calibration", data, "-o", output),
-        f"{data}: expected an array for each input, 'image' (float32 [1, 3, 12, 12]); came 'photo'",
+        f"{data}: expected an array for each input, 'image' (float32 [1, 3, 12, 12]); got 'photo'",
     )
     assert not output.exists()
 

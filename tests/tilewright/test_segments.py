@@ -147,8 +147,8 @@ def _float_model() -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "input 'x' is missing; the model takes x, came nothing"),
-        ({"y": np.zeros(1)}, "unknown input 'y'; the model takes x"),
+        ({}, "missing input 'x'; the model takes: x; got: nothing"),
+        ({"y": np.zeros(1)}, "unknown input 'y'; the model takes: x"),
         (
             {"x": np.zeros((1, 5, 4, 4))},
             "input 'x' is float64; the model takes float32: convert it",
@@ -180,7 +180,7 @@ def test_what_the_host_cannot_run_is_refused_when_compiled() -> None:
 
 
 def test_one_program_is_asked_of_many(program: tilewright.Program) -> None:
-    with pytest.raises(InputError, match=r"^the network is in parts: \d programs, and host nodes in between$"):
+    with pytest.raises(InputError, match=r"^the network is in segments: \d programs, and host nodes in between$"):
         _ = program.binary
 
 

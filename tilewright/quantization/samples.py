@@ -85,7 +85,7 @@ def _require_names(given: Sequence[str], inputs: Sequence[Input], source: str) -
     if set(given) != set(names):
         came = ", ".join(map(repr, given)) or "nothing"
         expected = ", ".join(f"{entry.name!r} ({_described(entry.dtype, entry.shape)})" for entry in inputs)
-        raise InputError(f"{source}: expected an array for each input, {expected}; came {came}")
+        raise InputError(f"{source}: expected an array for each input, {expected}; got {came}")
 
 
 def _as_samples(array: NDArray[Any], entry: Input, source: str) -> NDArray[Any]:

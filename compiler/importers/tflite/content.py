@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.compiler.errors import CompileError
 
 READ_PER_BYTE = 16
-"""How many bytes of lists may be taken from a file for each byte that it has. Honest files take about one."""
+"""The most bytes of lists that are read for each byte of a file. Valid files need about one."""
 
 DAMAGE = (
     struct.error, IndexError, ValueError, TypeError, KeyError, OverflowError, AttributeError, MemoryError, BufferError

@@ -137,7 +137,7 @@ RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
     "CAST": _cast,
     "DEQUANTIZE": _dequantize,
 }
-"""Operator → how it is computed of constants, the file's elements in the file's order."""
+"""Operator → how it is computed from constants, with elements in the order of the file."""
 
 ON_INDICES = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
 
@@ -148,4 +148,4 @@ FOLDED_ONLY = {
     "REDUCE_PROD": "ReducerOptions",
     "CAST": "CastOptions",
 }
-"""Operators that are handled on constants only, and the table of their options."""
+"""Operators that are accepted only on constants, and the table of their options."""

@@ -233,7 +233,7 @@ def _check_bias(operation: Operation, index: int, scales: NDArray[np.float32]) -
 
 
 BIAS_TYPES: tuple[Any, ...] = (0, 2)
-"""FLOAT32, which stands for none, and INT32; others belong to 16-bit activations."""
+"""FLOAT32 means that there is no bias, INT32 is the usual type; others belong to 16-bit activations."""
 
 PRODUCTS = {
     "CONV_2D": Row(conv_2d, "Conv2DOptions", (2, 3)),

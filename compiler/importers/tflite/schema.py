@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 LIST = "AsNumpy"
-"""How the names of the generated readers of lists of numbers end."""
+"""The ending of the names of generated functions that read lists of numbers."""
 
 
 @cache

@@ -51,9 +51,9 @@ def test_the_text_of_one_level_is_not_that_of_another() -> None:
     before, after = placed(), ordered()
     machine = before.tiles.machine
     for parse, text, message in (
-        (parse_tiles, print_placed(before), "expected a 'tile.program' with a region, came 'tile.placed_program'"),
-        (parse_ordered, print_placed(before), "expected a 'tile.ordered_program' with a region, came 'tile.placed_p"),
-        (parse_placed, print_ordered(after), "expected a 'tile.placed_program' with a region, came 'tile.ordered_pr"),
+        (parse_tiles, print_placed(before), "expected a 'tile.program' with a region, got 'tile.placed_program'"),
+        (parse_ordered, print_placed(before), "expected a 'tile.ordered_program' with a region, got 'tile.placed_p"),
+        (parse_placed, print_ordered(after), "expected a 'tile.placed_program' with a region, got 'tile.ordered_pr"),
     ):
         with pytest.raises(CompileError) as refused:
             parse(text, machine)

@@ -59,7 +59,7 @@ def test_types(of: TensorType, text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('"graph.network"', '"graph.other"'), "expected a 'graph.network' with a region, came 'graph.other'"),
+        (('"graph.network"', '"graph.other"'), "expected a 'graph.network' with a region, got 'graph.other'"),
         (('"graph.conv"', '"graph.frob"'), "unknown operator 'graph.frob'; expected onnx.… or graph.quantize|"),
         (('outputs = ["result"]', "outputs = []"), "graph.return: 0 names for 1 tensors; expected one for each"),
         ((', name = "conv"', ""), "graph.conv: attribute name is missing"),

@@ -63,4 +63,4 @@ def test_scales_of_parts_are_those_of_the_host(integers: str) -> None:
 def test_another_shape_or_type_is_refused() -> None:
     with pytest.raises(CompileError) as caught:
         from_host(np.zeros((3, 2), np.float64), tensor("float32"))
-    assert str(caught.value) == "input 'x': expected float32 [2, 3], came float64 [3, 2]"
+    assert str(caught.value) == "input 'x': expected float32 [2, 3], got float64 [3, 2]"

@@ -67,7 +67,7 @@ def test_a_person_can_read_it() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('"nest.program"', '"nest.other"'), "expected a 'nest.program' with a region, came 'nest.other'"),
+        (('"nest.program"', '"nest.other"'), "expected a 'nest.program' with a region, got 'nest.other'"),
         (('"nest.compute"', '"nest.frob"'), "unknown operation 'nest.frob'; expected nest.constant, nest.buffer or"),
         (('"n 1"', '"n one"'), "nest 'conv': 'n one' is not a loop; expected `name trip` or `name trip reduce`"),
         (("y + r", "y + q"), "nest 'conv': the index 'y + q' names 'q', which is no loop"),
@@ -75,7 +75,7 @@ def test_a_person_can_read_it() -> None:
         (("(%x, %conv.weight", "(%z, %conv.weight"), "nest 'conv': expected a known tensor for each of x, w, bias"),
         (("sum(x * w)", "frob(x)"), "nest 'conv': `min(max(round_shift((frob(x) + bias) * scale, shift)"),
         (("sum(x * w)", "sum(x * v)"), "is not an expression with ranges for its reads: 'v'"),
-        (('w = "o, i, r, s"', 'w = "o, i, r"'), "nest 'conv': conv.weight has 4 dimensions, came 3 indices"),
+        (('w = "o, i, r, s"', 'w = "o, i, r"'), "nest 'conv': conv.weight has 4 dimensions, got 3 indices"),
         (('shift = "o"', 'rest = "o"'), "nest 'conv': the expression reads 'shift', for which there is no access"),
         (("xui6>", "xf32>"), "'memref<5xf32>': expected integer elements such as i8 or ui16"),
     ],

@@ -120,11 +120,11 @@ def test_a_step_reads_as_one_line() -> None:
     ("old", "new", "message"),
     [
         ('{nest = "conv0"}', '{nest = "conv1"}', "a cover is of nest 'conv1'; expected that of 'conv0'"),
-        ('"select.cover"', '"select.covers"', "expected a 'select.cover' with steps, came 'select.covers'"),
+        ('"select.cover"', '"select.covers"', "expected a 'select.cover' with steps, got 'select.covers'"),
         (
             '"select.program"',
             '"tile.program"',
-            "expected a 'select.program' with nests and their covers, came 'tile.program'",
+            "expected a 'select.program' with nests and their covers, got 'tile.program'",
         ),
         ("%t0 =", "%t1 =", "nest 'conv0': select.mma computes %t1 in acc; expected %t0 in acc"),
         ("-> !act", "-> !acc", "nest 'conv0': select.requantize computes %conv0 in acc; expected %conv0 in act"),

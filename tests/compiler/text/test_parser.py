@@ -70,19 +70,19 @@ def test_reads_comments_and_typed_numbers() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('"a.b"(', "line 1: expected a value, came 'the end'"),
-        ('"a.b"()\n  {x 1} : () -> ()', "line 2: expected '=', came '1} : () -> ()'"),
-        ('"a.b"() : () -> () "c.d"', "line 1: expected the end of the text, came '\"c.d\"'"),
+        ('"a.b"(', "line 1: expected a value, got 'the end'"),
+        ('"a.b"()\n  {x 1} : () -> ()', "line 2: expected '=', got '1} : () -> ()'"),
+        ('"a.b"() : () -> () "c.d"', "line 1: expected the end of the text, got '\"c.d\"'"),
         (
             '"a.b"(%x) : () -> ()',
-            "line 1: expected before it, a type for each of 1 operands and 0 results, came 'the end'",
+            "line 1: expected before it, a type for each of 1 operands and 0 results, got 'the end'",
         ),
-        ('"a.b"() {x = } : () -> ()', "line 1: expected an attribute, came '} : () -> ()'"),
-        ('"a.b"() : () -> tensor<3x', "line 1: expected a type with its brackets closed, came 'tensor<3x'"),
-        ('"a.b"() {x = @} : () -> ()', "line 1: expected a token, came ' @} : () -> ()'"),
+        ('"a.b"() {x = } : () -> ()', "line 1: expected an attribute, got '} : () -> ()'"),
+        ('"a.b"() : () -> tensor<3x', "line 1: expected a type with its brackets closed, got 'tensor<3x'"),
+        ('"a.b"() {x = @} : () -> ()', "line 1: expected a token, got ' @} : () -> ()'"),
         (
             '"a.b"() {x = dense<"0x0"> : tensor<2xi8>} : () -> ()',
-            "line 1: expected 2 bytes of hexadecimal digits for this type, came 'tensor<2xi8>} : () -'",
+            "line 1: expected 2 bytes of hexadecimal digits for this type, got 'tensor<2xi8>} : () -'",
         ),
         ('"a.b"() {x = dense<"0x00"> : tensor<1xi7>} : () -> ()', "unknown element 'i7': expected one of"),
     ],

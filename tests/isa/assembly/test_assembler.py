@@ -214,7 +214,7 @@ def test_tells_all_bad_lines_at_once() -> None:
         (".input x dtype=int9", f"16: unknown dtype 'int9' (did you mean 'int8'?); expected {', '.join(DTYPES)}"),
         (".input x zero_point=200", "21: zero_point = 200 is out of range; expected -128 to 127"),
         (".input x shape(4) scales(box(3) values(1) zero_points(0))", "8: boxes [3] of [4]: expected as many "
-         "dimensions, and a scale and a zero point for each of 2 boxes, came 1 and 1"),
+         "dimensions, and a scale and a zero point for each of 2 boxes, got 1 and 1"),
         ("conv: nods(a)", "7: unknown part of a label 'nods' (did you mean 'nodes'?); expected nodes, macs"),
         ('"open: nodes(a)', f"1: expected instruction ({', '.join(BASE16.formats)}), not '\"open:'"),
     ],

@@ -66,8 +66,8 @@ def test_names_the_wrong_value_of_a_tensor(key: str, value: object, message: str
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("box", [1, 1, 2, 4], f"outputs[1]: boxes [1, 1, 2, 4] {PARTS} 6 boxes, came 3 and 3"),
-        ("box", [1, 1, 4], f"outputs[1]: boxes [1, 1, 4] {PARTS} 0 boxes, came 3 and 3"),
+        ("box", [1, 1, 2, 4], f"outputs[1]: boxes [1, 1, 2, 4] {PARTS} 6 boxes, got 3 and 3"),
+        ("box", [1, 1, 4], f"outputs[1]: boxes [1, 1, 4] {PARTS} 0 boxes, got 3 and 3"),
         ("values", [1, 0, 3], "outputs[1].scales.values[1]: expected a positive number, not 0"),
         ("zero_points", [0, 1, 65536], "outputs[1]: z: zero points of uint16 are from 0 to 65535"),
     ],

@@ -36,4 +36,4 @@ def test_image_holds_text_weights_and_inputs() -> None:
 def test_refuses_more_inputs_than_there_is_room_for() -> None:
     with pytest.raises(IsaError) as error:
         dram_image(PROGRAM, bytes(5))
-    assert str(error.value) == "5 input bytes came; the inputs region holds 4"
+    assert str(error.value) == "got 5 input bytes; the inputs region holds 4"

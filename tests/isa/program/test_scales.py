@@ -43,7 +43,7 @@ def test_one_box_is_the_whole_tensor(shape: tuple[int, ...]) -> None:
 )
 def test_as_many_as_there_are_boxes(scales: Scales, boxes: int) -> None:
     Scales((1, 2), (1.0,) * 6, (0,) * 6).require_fit((2, 5))
-    with pytest.raises(IsaError, match=f"for each of {boxes} boxes, came"):
+    with pytest.raises(IsaError, match=f"for each of {boxes} boxes, got"):
         scales.require_fit((2, 5))
 
 

@@ -61,9 +61,9 @@ def with_nan(sample: int) -> np.ndarray:
         (
             {"img": zeros(1, 3, 4, 4)},
             [IMAGE, IDS],
-            "expected an array for each input, 'image' (float32 [1, 3, 4, 4]), 'ids' (int64 [2, 5]); came 'img'",
+            "expected an array for each input, 'image' (float32 [1, 3, 4, 4]), 'ids' (int64 [2, 5]); got 'img'",
         ),
-        ({}, [IMAGE], "expected an array for each input, 'image' (float32 [1, 3, 4, 4]); came nothing"),
+        ({}, [IMAGE], "expected an array for each input, 'image' (float32 [1, 3, 4, 4]); got nothing"),
         (
             {"image": zeros(9, 4, 4, 3)},
             [IMAGE],

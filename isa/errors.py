@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+MOST_COMPARED = 200
+"""Names that a wrong one is compared with; no machine or network has so many to choose from, but a crafted file may."""
+
 
 class IsaError(Exception):
     """A machine file, an assembly text or a binary is not what it should be."""
@@ -17,7 +20,9 @@ def short(value: object) -> str:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """` (did you mean 'x'?)` when a known name is close, otherwise nothing."""
+    """` (did you mean 'x'?)` when a known name is close, otherwise nothing; and nothing where there are very many."""
+    if len(known) > MOST_COMPARED:
+        return ""
     close = difflib.get_close_matches(name, known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

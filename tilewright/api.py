@@ -19,6 +19,8 @@ from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import Finding
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
+from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
@@ -87,17 +89,20 @@ def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Mach
 class Program:
     """A compiled network, which can run any number of times: one program, or several with host segments in between."""
 
-    def __init__(self, network: Binary | Partitioned) -> None:
+    def __init__(self, network: Binary | Partitioned, budgets: Budgets = DEFAULT_BUDGETS) -> None:
+        """`budgets` are the most that it may ask for when it is checked or run."""
         self.network = network
+        self._budgets = budgets
         self._segments = Segments(network)
 
     @classmethod
-    def load(cls, path: str | Path, machine: Machine | None = None) -> Program:
-        """Read an ELF file; raises IsaError if any byte is wrong, or if the file is for another machine than `machine`.
+    def load(cls, path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:
+        """Read an ELF file; raises IsaError when any byte is wrong, or it is for another machine than `machine`.
 
-        Raises InputError if a host segment is not an ONNX model, or needs other files.
+        Raises OverBudget when a run would need more than `budgets`, and InputError when what it holds for the host is
+        not an ONNX model, or needs other files.
         """
-        program = cls(load_any(path, machine))
+        program = cls(load_any(path, machine, budgets), budgets)
         try:
             program._segments.require_readable()
         except InputError as error:
@@ -148,7 +153,7 @@ class Program:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        found = tuple(finding for program in self.programs for finding in check(program))
+        found = tuple(finding for program in self.programs for finding in check(program, self._budgets))
         return found + host_findings(self.network) if isinstance(self.network, Partitioned) else found
 
     def require_host(self) -> None:
@@ -160,22 +165,25 @@ class Program:
         self._segments.require_inputs(forms)
 
     def check(self) -> tuple[Finding, ...]:
-        """Every fault that the independent checker finds; empty for a program that is safe on every run."""
+        """Every fault that the independent checker finds; empty for a program that is safe on every run.
+
+        Raises OverBudget when there is more to check than the budget.
+        """
         return self._findings
 
     def run(self, inputs: Mapping[str, NDArray[Any]], on: str = "sim", unchecked: bool = False) -> Result:
         """Run once, on `sim`, `rtl` or `interpreter`; all three give the same bits.
 
-        A program with findings of the checker is refused unless `unchecked` is true. Raises InputError for wrong
-        inputs, MachineFault when the machine stops.
+        The checker's findings are refused unless `unchecked`. Raises OverBudget for a program that asks for more than
+        its budgets, before anything is allocated, InputError for wrong inputs, MachineFault when the machine stops.
         """
-        self._require_checked(unchecked)
+        self._require_allowed(unchecked)
         outputs, profile = self._segments.run(inputs, on)
         return Result(outputs, profile)
 
     def profile(self, on: str = "sim", unchecked: bool = False) -> Mapping[str, Any]:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
-        self._require_checked(unchecked)
+        self._require_allowed(unchecked)
         profile = self._segments.profile(on)
         if profile is None:
             raise InputError(f"{on!r} has no clock; profile on: {', '.join(n for n in EXECUTORS if n != on)}")
@@ -185,7 +193,8 @@ class Program:
         """Inputs of the right names, shapes and dtypes that are all zero."""
         return zeros(self.inputs)
 
-    def _require_checked(self, unchecked: bool) -> None:
+    def _require_allowed(self, unchecked: bool) -> None:
+        require_within(self.programs, self._budgets)
         if unchecked or not self._findings:
             return
         rest = f" (and {len(self._findings) - 1} more)" if len(self._findings) > 1 else ""

@@ -15,6 +15,7 @@ from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
+    Budget,
     Isa,
     Json,
     OptionalIsa,
@@ -84,6 +85,7 @@ def run(
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
+    budget: Budget = None,
     json: Json = None,
 ) -> None:
     """Run a compiled program on arrays."""
@@ -91,7 +93,7 @@ def run(
     from tilewright.progress import progress
     from tilewright.tables import print_table
 
-    loaded = _load(program, isa, set)
+    loaded = _load(program, isa, set, budget)
     inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
     with progress(f"running {program.name} on {on}"):
         result = loaded.run(inputs, on=on, unchecked=unchecked)
@@ -124,6 +126,7 @@ def profile(
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
+    budget: Budget = None,
     json: Json = None,
 ) -> None:
     """Print cycles, utilisation and DRAM bytes, by layer and by engine."""
@@ -131,7 +134,7 @@ def profile(
     from tilewright.progress import progress
     from tilewright.tables import print_profile
 
-    loaded = _load(program, isa, set)
+    loaded = _load(program, isa, set, budget)
     with progress(f"running {program.name} on {on}"):
         found = loaded.profile(on=on, unchecked=unchecked)
     if report(found, json):
@@ -140,9 +143,15 @@ def profile(
 
 
 @app.command()
-def check(program: ProgramFile, isa: OptionalIsa = None, set: Set = None, json: Json = None) -> None:  # noqa: A002
+def check(
+    program: ProgramFile,
+    isa: OptionalIsa = None,
+    set: Set = None,  # noqa: A002
+    budget: Budget = None,
+    json: Json = None,
+) -> None:
     """Prove that a program stays in bounds, cannot deadlock or race, and reads nothing unwritten."""
-    loaded = _load(program, isa, set)
+    loaded = _load(program, isa, set, budget)
     findings = loaded.check()
     value = [
         {"code": of.code.value, "instruction": of.instruction, "layer": of.layer, "message": of.message}
@@ -163,6 +172,7 @@ def disassemble(
     output: OptionalOutput = None,
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
+    budget: Budget = None,
     json: Json = None,
 ) -> None:
     """Print a program as assembly text. `assemble` turns it back into the same bytes.
@@ -172,7 +182,7 @@ def disassemble(
     from tilewright.isa.assembly.disassembler import disassemble as to_text
     from tilewright.isa.assembly.disassembler import format_instruction
 
-    loaded = _load(program, isa, set)
+    loaded = _load(program, isa, set, budget)
     binaries = loaded.programs
     if loaded.host_nodes:
         text = "\n".join(f"# program {number} of {len(binaries)}\n{to_text(b)}" for number, b in enumerate(binaries, 1))
@@ -255,12 +265,14 @@ def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  
         print_table(f"{output}", ("machine", "top module", "lines", "bytes"), [tuple(summary.values())])
 
 
-def _load(path: Path, isa: str | None, overrides: list[str] | None) -> Program:
+def _load(path: Path, isa: str | None, overrides: list[str] | None, settings: list[str] | None) -> Program:
     from tilewright.api import Program
     from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.program.budgets import parse_budgets
 
-    if isa is None:
-        if overrides:
-            raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
-        return Program.load(path)
-    return Program.load(path, load_machine(isa, tuple(overrides or ())))
+    budgets = parse_budgets(settings or ())
+    if isa is not None:
+        return Program.load(path, load_machine(isa, tuple(overrides or ())), budgets)
+    if overrides:
+        raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
+    return Program.load(path, budgets=budgets)

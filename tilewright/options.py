@@ -71,6 +71,14 @@ Calibration = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, help="The seed of --calibration random.")]
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Run a program that the checker refuses.")]
+Budget = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--budget",
+        metavar="NAME=AMOUNT",
+        help="Let the program ask for more: iterations, moved, memory, pieces; such as memory=4G.",
+    ),
+]
 ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A compiled program, such as net.npu.")]
 
 NARROW = 80

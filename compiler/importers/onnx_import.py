@@ -19,6 +19,7 @@ from onnx import numpy_helper
 from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
+from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
 from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, infer_shapes
 from tilewright.compiler.importers.opsets import (
@@ -56,6 +57,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     Raises CompileError.
     """
     model, name = _read(source)
+    require_few_nodes(model, name)
     _check_texts(model, name)
     model = fix_shapes(model, shapes or {}, name)
     check_opset(model, name)
@@ -76,6 +78,7 @@ def finish_onnx(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, int
         model = convert(model, name)
         opset = opset_of(model)
     inferred = _with_shapes(model, name)
+    require_small_tensors(inferred, name)
     check_preconditions(inferred, opset, [node_name for node_name, _ in named_nodes(inferred)])
     return inferred, opset
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from pathlib import Path
 
@@ -47,11 +48,11 @@ class Source:
     free: frozenset[str]  # nodes that every part may have its own copy of
     refused: Mapping[str, CompileError]  # nodes that the compiler does not even read
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         return tuple(value.name for value in self.model.graph.input if value.name not in self.initializers)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         return tuple(value.name for value in self.model.graph.output)
 
@@ -102,10 +103,11 @@ def index_model(model: onnx.ModelProto) -> Source:
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
     producers = {output: node.name for node in graph.node for output in node.output if output}
-    readers: dict[str, tuple[str, ...]] = {}
+    reading: dict[str, list[str]] = {}
     for node in graph.node:
         for tensor in dict.fromkeys(reads(node)):
-            readers[tensor] = (*readers.get(tensor, ()), node.name)
+            reading.setdefault(tensor, []).append(node.name)
+    readers = {tensor: tuple(names) for tensor, names in reading.items()}
     opset = opset_of(model)
     refused = {name: error for name, node in nodes.items() if (error := _refusal(node, opset, types)) is not None}
     free = _free_nodes(model, initializers, refused)

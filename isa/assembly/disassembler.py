@@ -16,7 +16,10 @@ HEX_BYTES = 32
 
 
 def disassemble(program: Program) -> str:
-    """The whole program as text; assembling it gives an equal program. Raises IsaError if layers are out of order."""
+    """The whole program as text; assembling it gives an equal program.
+
+    Raises IsaError if layers are out of order, or the provenance is not that of the instructions.
+    """
     return "\n".join([*_head(program), *_data(program.weights), *_code(program)]) + "\n"
 
 
@@ -105,6 +108,10 @@ def _code(program: Program) -> Iterator[str]:
     firsts = [layer.first_instruction for layer in program.layers]
     if sorted(firsts) != firsts or any(not 0 <= first <= len(program.instructions) for first in firsts):
         raise IsaError(f"layers begin at instructions {firsts}; expected ascending numbers to be written as labels")
+    if program.provenance and len(program.provenance) != len(program.instructions):
+        raise IsaError(
+            f"provenance of {len(program.provenance)} instructions; expected {len(program.instructions)} or none"
+        )
     if program.layers and not program.provenance and program.instructions and firsts[0] == 0:
         yield ".provenance none"
     above, layers = -1, iter([*enumerate(program.layers), (-1, None)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import cast
 import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
+from elftools.elf.sections import Section as ElfSection
 
 from tilewright.isa.binary.description import read_description
 from tilewright.isa.binary.elf_writer import (
@@ -43,6 +45,8 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.encoding import Instruction, decode
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, OverBudget
+from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.program import Program
 
 
@@ -51,13 +55,14 @@ def save(program: Program, path: str | Path) -> None:
     save_image(to_bytes(program), path)
 
 
-def load(path: str | Path, machine: Machine | None = None) -> Program:
+def load(path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:
     """The program of an ELF file, with its machine rebuilt from the YAML inside.
 
     Raises IsaError that says which check failed: not ELF, truncated, another format, a checksum (of which section),
     the machine's hash, a size, a description. If `machine` is given, a program built for another one is refused.
+    Raises OverBudget for one that asks for more than its budgets.
     """
-    return from_bytes(read_image(path), str(path), machine)
+    return from_bytes(read_image(path), str(path), machine, budgets)
 
 
 def save_image(image: bytes, path: str | Path) -> None:
@@ -78,18 +83,34 @@ def read_image(path: str | Path) -> bytes:
         raise IsaError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Program:
+def from_bytes(image: bytes, name: str, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:
     """The program of an ELF file's bytes; messages call the file `name`. Raises IsaError like `load`."""
-    try:
-        _check_frame(image)
-        _check_checksums(image)
-        content = _read_content(image)
-        program = _build(content, machine_of(content.notes, machine))
-        if to_bytes(program, content.tool) != image:
-            raise IsaError("headers or symbols do not agree with the content; compile the program again")
+    with naming(name):
+        program = read_program(image, machine)
+        require_within([program], budgets)
         return program
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """An IsaError of the body is told with the file's name before it."""
+    try:
+        yield
+    except OverBudget as error:
+        raise error.inside(name) from error
     except IsaError as error:
         raise IsaError(f"{name}: {error}") from error
+
+
+def read_program(image: bytes, machine: Machine | None = None) -> Program:
+    """The program of an ELF file's bytes, whatever it asks for. Raises IsaError like `load`."""
+    _check_frame(image)
+    _check_checksums(image)
+    content = _read_content(image)
+    program = _build(content, machine_of(content.notes, machine))
+    if to_bytes(program, content.tool) != image:
+        raise IsaError("headers or symbols do not agree with the content; compile the program again")
+    return program
 
 
 # -- is it ours, is it whole -------------------------------------------------------------------------------------------
@@ -175,11 +196,20 @@ def _read_content(image: bytes) -> _Content:
         sizes = {region: int(sections[name]["sh_size"]) for region, name in SIZES.items()}
         kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_DESCRIPTION, NOTE_PROVENANCE)
         notes = read_notes(cast(NoteSection, sections[NOTES]), kinds)
-        return _Content(sections[TEXT].data(), sections[RODATA].data(), sizes, notes)
+        text, weights = (content_of(image, sections[name]) for name in (TEXT, RODATA))
+        return _Content(text, weights, sizes, notes)
     except IsaError:
         raise
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
         raise IsaError(f"not a readable ELF file: {error}") from error
+
+
+def content_of(image: bytes, section: ElfSection) -> bytes:
+    """The bytes that a file has of a section, and no others: pyelftools would make some up, or unpack them."""
+    start, size = int(section["sh_offset"]), int(section["sh_size"])
+    if start + size > len(image):
+        raise IsaError(f"section {section.name} is not in the file")
+    return image[start : start + size]
 
 
 def read_notes(section: NoteSection, kinds: Sequence[int]) -> dict[int, bytes]:
@@ -215,7 +245,7 @@ def machine_of(notes: Mapping[int, bytes], given: Machine | None) -> Machine:
                 "compile it for the machine that will run it"
             )
         return given
-    machine = load_machine_text(text, _name_in(text))
+    machine = load_machine_text(text, _name_in(text), may_extend=False)
     if machine.hash != expected:
         raise IsaError(f"the text of {machine.name} is not in its canonical form; compile the program again")
     return machine
@@ -229,15 +259,16 @@ def _name_in(text: str) -> str:
 
 def _build(content: _Content, machine: Machine) -> Program:
     description = read_description(content.notes[NOTE_DESCRIPTION])
+    instructions = _instructions(content.text, machine)
     program = Program(
         machine=machine,
-        instructions=_instructions(content.text, machine),
+        instructions=instructions,
         weights=content.weights,
         workspace_bytes=content.sizes["workspace"],
         inputs=description.inputs,
         outputs=description.outputs,
         layers=description.layers,
-        provenance=_provenance(content.notes[NOTE_PROVENANCE]),
+        provenance=_provenance(content.notes[NOTE_PROVENANCE], len(instructions)),
         input_bytes=content.sizes["inputs"],
         output_bytes=content.sizes["outputs"],
         metadata=description.metadata,
@@ -260,7 +291,10 @@ def _instructions(text: bytes, machine: Machine) -> tuple[Instruction, ...]:
     return tuple(instructions)
 
 
-def _provenance(content: bytes) -> tuple[int, ...]:
-    if len(content) % 4:
-        raise IsaError(f"the provenance table has {len(content)} bytes, not a multiple of 4")
+def _provenance(content: bytes, instructions: int) -> tuple[int, ...]:
+    if len(content) not in (0, 4 * instructions):
+        raise IsaError(
+            f"the provenance table has {len(content)} bytes; expected 4 for each of the {instructions} instructions, "
+            "or none: compile the program again"
+        )
     return tuple(np.frombuffer(content, "<u4").tolist())

@@ -48,6 +48,8 @@ from tilewright.isa.binary.elf_writer import (
 )
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
+from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program
 
@@ -75,12 +77,14 @@ def any_to_bytes(binary: Program | Partitioned) -> bytes:
     return to_bytes(binary) if isinstance(binary, Program) else partitioned_to_bytes(binary)
 
 
-def load_any(path: str | Path, machine: Machine | None = None) -> Program | Partitioned:
+def load_any(
+    path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS
+) -> Program | Partitioned:
     """The binary of a file of either kind. Raises IsaError as `isa.binary.elf.load` does."""
     image = elf.read_image(path)
     if is_partitioned(image):
-        return partitioned_from_bytes(image, str(path), machine)
-    return elf.from_bytes(image, str(path), machine)
+        return partitioned_from_bytes(image, str(path), machine, budgets)
+    return elf.from_bytes(image, str(path), machine, budgets)
 
 
 def is_partitioned(image: bytes) -> bool:
@@ -181,17 +185,18 @@ def _describe(network: Partitioned) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def partitioned_from_bytes(image: bytes, name: str, machine: Machine | None = None) -> Partitioned:
+def partitioned_from_bytes(
+    image: bytes, name: str, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS
+) -> Partitioned:
     """The network of a file's bytes; messages call the file `name`. Raises IsaError as `load_any` does."""
-    try:
+    with elf.naming(name):
         _check_frame(image)
         _check_checksums(image)
         network, tool = _read(image, machine)
+        require_within(network.programs, budgets)
         if partitioned_to_bytes(network, tool) != image:
             raise IsaError("headers do not agree with the content; compile the network again")
         return network
-    except IsaError as error:
-        raise IsaError(f"{name}: {error}") from error
 
 
 def _check_frame(image: bytes) -> None:
@@ -233,11 +238,17 @@ def _damaged_sections(image: bytes) -> list[str]:
 def _read(image: bytes, given: Machine | None) -> tuple[Partitioned, str]:
     try:
         sections = {section.name: section for section in ELFFile(BytesIO(image)).iter_sections()}
+        if sum(int(section["sh_size"]) for section in sections.values()) > len(image):
+            raise IsaError("the sections have more bytes than the file")
         if NOTES not in sections:
             raise IsaError(f"section {NOTES} is missing")
         kinds = (NOTE_HASH, NOTE_TEXT, NOTE_TOOL, NOTE_SEGMENTS)
         notes = elf.read_notes(cast(NoteSection, sections[NOTES]), kinds)
-        contents = {name: section.data() for name, section in sections.items() if name.startswith((".npu.", ".host."))}
+        contents = {
+            name: elf.content_of(image, section)
+            for name, section in sections.items()
+            if name.startswith((".npu.", ".host."))
+        }
     except IsaError:
         raise
     except Exception as error:  # pyelftools raises whatever its parser trips over in a malformed file
@@ -274,7 +285,8 @@ def _segment(value: Any, path: str, contents: Mapping[str, bytes], machine: Mach
     if kind not in ("npu", "host"):
         raise IsaError(f"{path}.kind: expected npu or host, not {kind!r}")
     if kind == "npu":
-        return NpuSegment(elf.from_bytes(contents[section], f"section {section}", machine))
+        with elf.naming(f"section {section}"):
+            return NpuSegment(elf.read_program(contents[section], machine))
     return HostSegment(
         contents[section],
         list_of(keys["inputs"], f"{path}.inputs", text),

@@ -13,23 +13,25 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.check.effort import require_checkable
 from tilewright.isa.check.feedback import fed_back_word, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
 from tilewright.isa.check.footprint import Access, affine_ranges, extent, footprint, operand_steps, place_of
-from tilewright.isa.check.hazards import Hazard, HazardKind, find_hazards, wait_clocks
+from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.budgets import DEFAULT_BUDGETS, UNBOUNDED, Budgets
 from tilewright.isa.program.program import Program, Tensor
 
 SHOWN_FINDINGS = 5
 
 
 def require_valid(program: Program) -> None:
-    """Raises IsaError with the first findings and their number when the program has any."""
-    findings = check(program)
+    """Raises IsaError with the first findings and their number when the program has any, however long that takes."""
+    findings = check(program, UNBOUNDED)
     if not findings:
         return
     lines = [str(finding) for finding in findings[:SHOWN_FINDINGS]]
@@ -38,8 +40,13 @@ def require_valid(program: Program) -> None:
     raise IsaError("\n".join(lines))
 
 
-def check(program: Program) -> tuple[Finding, ...]:
-    """Every fault of a program, in program order; empty for a program that is safe on every run."""
+def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding, ...]:
+    """Every fault of a program, in program order; empty for a program that is safe on every run.
+
+    Time and memory follow the pieces that the accesses are cut into, never the iterations. Raises OverBudget when
+    there are more of these than the budget.
+    """
+    require_checkable(program, budgets)
     findings = [*_check_counts(program), *_check_layers(program), *_check_tensors(program)]
     accesses: list[tuple[Access, ...]] = []
     for index, instruction in enumerate(program.instructions):
@@ -54,8 +61,8 @@ def check(program: Program) -> tuple[Finding, ...]:
             findings.append(instruction_finding(program, FindingCode.ADDRESS, index, message))
         accesses.append(touched)
     clocks, bad_waits = wait_clocks(program.instructions)
-    findings += [_wait_finding(program, index, engine, count) for index, engine, count in bad_waits]
-    hazards, unwritten = find_hazards(program, accesses, clocks, _initialised(program), _output_bytes(program))
+    findings += [_wait_finding(program, wait) for wait in bad_waits]
+    hazards, unwritten = find_hazards(program, accesses, clocks, _initialised(program), _output_bytes(program), budgets)
     findings += [_hazard_finding(program, hazard) for hazard in hazards]
     findings += [
         program_finding(
@@ -237,14 +244,13 @@ def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def _wait_finding(program: Program, index: int, engine: str, count: int) -> Finding:
-    before = sum(instruction.engine == engine for instruction in program.instructions[:index])
+def _wait_finding(program: Program, wait: BadWait) -> Finding:
     return instruction_finding(
         program,
         FindingCode.WAIT,
-        index,
-        f"{program.instructions[index].mnemonic} waits for {count} instructions of {engine}; only {before} are earlier "
-        "in the program, so it would wait for ever",
+        wait.instruction,
+        f"{program.instructions[wait.instruction].mnemonic} waits for {wait.count} instructions of {wait.engine}; only "
+        f"{wait.earlier} are earlier in the program, so it would wait for ever",
     )
 
 

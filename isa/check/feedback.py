@@ -6,6 +6,8 @@ In place is fine, feeding itself is not: then a pipeline of any depth has the me
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +16,27 @@ from tilewright.isa.check.footprint import affine_ranges, extent, operand_steps
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
+from tilewright.isa.program.demands import are_apart
 
-MAX_ITERATIONS = 1 << 24
-"""The most iterations that are examined one by one; more than any memory has words."""
+MAX_ITERATIONS = 1 << 62
+"""Iterations are numbered by integers of 64 bits."""
+
+CALL_STEPS = 512
+"""Elements that are copied in the time that a call of numpy takes."""
 
 
 def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int] | None:
     """(source, word) that is written before it is read for the last time, or None. Accesses must be in bounds.
 
-    Raises IsaError when source and destination overlap over more than MAX_ITERATIONS iterations.
+    Raises IsaError when source and destination overlap over MAX_ITERATIONS iterations or more.
     """
     format = instruction.format
     for source in format.sources:
-        if source.memory == format.destination.memory and _may_overlap(instruction, source, machine):
-            word = _first_fed_back(instruction, source)
-            if word is not None:
-                return source.name, word
+        if source.memory != format.destination.memory or not _may_meet(instruction, source, machine):
+            continue
+        word = None if _is_in_place(instruction, source) else _first_fed_back(instruction, source)
+        if word is not None:
+            return source.name, word
     return None
 
 
@@ -44,12 +51,10 @@ def repeated_sum(instruction: Instruction) -> bool:
     return int((ranges[:, 1] - ranges[:, 0]).sum()) != math.prod(trips) * format.destination.block
 
 
-def _may_overlap(instruction: Instruction, source: Operand, machine: Machine) -> bool:
+def _may_meet(instruction: Instruction, source: Operand, machine: Machine) -> bool:
     destination = instruction.format.destination
     read, written = extent(instruction, source, machine), extent(instruction, destination, machine)
-    if read[0] >= written[1] or written[0] >= read[1]:
-        return False
-    return not _is_in_place(instruction, source)
+    return read[0] < written[1] and written[0] < read[1]
 
 
 def _is_in_place(instruction: Instruction, source: Operand) -> bool:
@@ -63,51 +68,88 @@ def _is_in_place(instruction: Instruction, source: Operand) -> bool:
         and source.block == destination.block
         and all(read[loop] == written[loop] for loop in moving)
     )
-    if not is_alike:
-        return False
-    ranges = affine_ranges(0, tuple((written[loop], trips[loop]) for loop in moving), destination.block)
-    return int((ranges[:, 1] - ranges[:, 0]).sum()) == math.prod(trips.values()) * destination.block
+    return is_alike and are_apart([(written[loop], trips[loop]) for loop in moving], destination.block)
 
 
 def _first_fed_back(instruction: Instruction, source: Operand) -> int | None:
+    """The first word whose last read comes after its first write.
+
+    Each word's first and last iteration is found loop by loop, from the innermost outwards: a copy of what the inner
+    loops visit for each index. So it takes as long as the copies are, and not as there are iterations.
+    """
     destination = instruction.format.destination
-    iterations = math.prod(instruction.trips.values())
-    if iterations > MAX_ITERATIONS:
+    if math.prod(instruction.trips.values()) >= MAX_ITERATIONS:
         raise IsaError(
-            f"{source.name} and {destination.name} overlap over {iterations} iterations; expected at most "
-            f"{MAX_ITERATIONS}: split the instruction"
+            f"{source.name} and {destination.name} overlap over {MAX_ITERATIONS} iterations or more; split it"
         )
-    order = np.arange(iterations)
-    read, written = _words(instruction, source), _words(instruction, destination)
-    finishing = order[_finishes(instruction)]
-    depth = int(max(read.max(), written.max())) + 1
-    last_read = np.full(depth, -1)
-    for words in read.T:
-        np.maximum.at(last_read, words, order)
-    first_write = np.full(depth, iterations)
-    for words in written.T:
-        np.minimum.at(first_write, words[finishing], finishing)
-    fed_back = np.flatnonzero(last_read > first_write)
-    return int(fed_back[0]) if len(fed_back) else None
+    first_read, reads = _visits(_loops(instruction, source, False), source.block, is_last=True)
+    first_written, writes = _visits(_loops(instruction, destination, True), destination.block, is_last=False)
+    first_read += instruction.base(source.name)
+    first_written += instruction.base(destination.name)
+    low = max(first_read, first_written)
+    high = min(first_read + len(reads), first_written + len(writes))
+    reads, writes = reads[low - first_read : high - first_read], writes[low - first_written : high - first_written]
+    fed_back = np.flatnonzero((reads >= 0) & (writes >= 0) & (reads > writes))
+    return low + int(fed_back[0]) if len(fed_back) else None
 
 
-def _words(instruction: Instruction, operand: Operand) -> NDArray[np.int64]:
-    """The words of every iteration in nest order: int64 [iterations, block]."""
-    words = np.array([instruction.base(operand.name)], np.int64)
-    strides = instruction.strides(operand)
-    for loop, trip in instruction.trips.items():
-        words = (words[:, None] + np.arange(trip) * strides[loop]).reshape(-1)
-    return words[:, None] + np.arange(operand.block)
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop that an operand moves over, and those of its indices at which it reads or writes."""
+
+    stride: int
+    trip: int
+    indices: range
 
 
-def _finishes(instruction: Instruction) -> NDArray[np.bool_]:
-    """Per iteration in nest order: whether it writes. Only a systolic engine writes partial sums."""
-    is_last = np.ones(1, bool)
-    writes_all = TEMPLATES[instruction.engine] is Template.SYSTOLIC
+def _loops(instruction: Instruction, operand: Operand, is_written: bool) -> list[_Loop]:
+    """The loops of an operand, outermost first. Only a systolic engine writes partial sums."""
+    strides, loops = instruction.strides(operand), []
+    writes_last = is_written and TEMPLATES[instruction.engine] is not Template.SYSTOLIC
     for loop in instruction.format.loops:
         trip = instruction[f"trip.{loop.name}"]
-        here = np.ones(trip, bool)
-        if loop.is_reduce and not writes_all:
-            here[:-1] = False
-        is_last = (is_last[:, None] & here).reshape(-1)
-    return is_last
+        first = trip - 1 if loop.is_reduce and writes_last else 0
+        loops.append(_Loop(strides[loop.name], trip, range(first, trip)))
+    return loops
+
+
+def _visits(loops: Sequence[_Loop], block: int, is_last: bool) -> tuple[int, NDArray[np.int64]]:
+    """(lowest word, iteration of the first or last visit of each word from it on; -1 of one that is not visited)."""
+    low, visits, inner = 0, np.zeros(block, np.int64), 1
+    for loop in reversed(loops):
+        indices = _telling(loop, is_last)
+        ends = sorted((loop.stride * indices[0], loop.stride * indices[-1]))
+        merged = np.full(len(visits) + ends[1] - ends[0], -1, np.int64)
+        for index in indices:
+            start = index * loop.stride - ends[0]
+            place = merged[start : start + len(visits)]
+            np.copyto(place, visits + index * inner, where=(place < 0) & (visits >= 0))
+        low, visits, inner = low + ends[0], merged, inner * loop.trip
+    return low, visits
+
+
+def _telling(loop: _Loop, is_last: bool) -> range:
+    """The indices of a loop in the order in which they count: of those that visit the same words only the first."""
+    ordered = loop.indices[::-1] if is_last else loop.indices
+    return ordered if loop.stride else ordered[:1]
+
+
+def feedback_steps(instruction: Instruction, machine: Machine) -> int:
+    """About how many elements `fed_back_word` copies for an instruction whose accesses are in bounds."""
+    format, steps = instruction.format, 0
+    for source in format.sources:
+        if source.memory != format.destination.memory or not _may_meet(instruction, source, machine):
+            continue
+        if not _is_in_place(instruction, source):
+            steps += _steps(_loops(instruction, source, False), source.block)
+            steps += _steps(_loops(instruction, format.destination, True), format.destination.block)
+    return steps
+
+
+def _steps(loops: Sequence[_Loop], block: int) -> int:
+    length, steps = block, 0
+    for loop in reversed(loops):
+        indices = _telling(loop, False)
+        steps += len(indices) * (length + CALL_STEPS)
+        length += abs(loop.stride) * (len(indices) - 1)
+    return steps

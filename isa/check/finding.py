@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import Enum
 
@@ -50,11 +51,7 @@ def instruction_finding(program: Program, code: FindingCode, index: int, message
 
 def _layer_name(program: Program, index: int) -> str:
     """The name of the layer that an instruction serves, or nothing."""
-    name = ""
-    for layer in program.layers:
-        if layer.first_instruction > index:
-            break
-        name = layer.name
     if index < len(program.provenance) and 0 <= program.provenance[index] < len(program.layers):
-        name = program.layers[program.provenance[index]].name
-    return name
+        return program.layers[program.provenance[index]].name
+    position = bisect_right(program.layers, index, key=lambda layer: layer.first_instruction)
+    return program.layers[position - 1].name if position else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from tilewright.isa.machine.memory import DRAM, REGIONS
 
 MAX_PIECES = 1 << 22
 """Separate ranges that one operand may touch; far more than the deepest sensible memory has words."""
+
+KEPT_PIECES = 1 << 10
+"""Unions of more ranges are made anew each time, so that those that are kept take little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +111,28 @@ def affine_ranges(base: int, steps: tuple[tuple[int, int], ...], length: int) ->
 
     Example: base 4, steps ((10, 2), (1, 3)), length 1 → [[4, 7], [14, 17]].
     """
-    return _ranges_from_zero(steps, length) + base
+    is_small = most_pieces(steps, length) <= KEPT_PIECES
+    return (_kept_ranges if is_small else _ranges_from_zero)(steps, length) + base
 
 
 @lru_cache(maxsize=4096)
+def _kept_ranges(steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:
+    return _ranges_from_zero(steps, length)
+
+
+def most_pieces(steps: tuple[tuple[int, int], ...], length: int) -> int:
+    """At least as many as the ranges that `affine_ranges` gives, without making them."""
+    reach = length + sum(abs(stride) * (trip - 1) for stride, trip in steps)
+    return min(prod(trip for _, trip in _merge_steps(_ascending(steps), length)[1]), (reach + 1) // 2)
+
+
+def _ascending(steps: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    return sorted((abs(stride), trip) for stride, trip in steps if stride and trip > 1)
+
+
 def _ranges_from_zero(steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:
     low = sum(stride * (trip - 1) for stride, trip in steps if stride < 0)
-    ascending = sorted((abs(stride), trip) for stride, trip in steps if stride and trip > 1)
-    length, outer = _merge_steps(ascending, length)
+    length, outer = _merge_steps(_ascending(steps), length)
     ranges = np.array([[low, low + length]], np.int64)
     for stride, trip in outer:
         ranges = _repeat(ranges, stride, trip)

@@ -21,9 +21,13 @@ from numpy.typing import NDArray
 from tilewright.isa.check.footprint import Access, expand
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
+from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
 from tilewright.isa.program.program import Program
 
 Pieces = slice | NDArray[np.int64]
+
+PIECES_AT_A_TIME = 16
+"""Pieces that are looked at as fast as one of an access of its own is made."""
 
 
 class HazardKind(Enum):
@@ -49,21 +53,30 @@ class Hazard:
     count: int = -1
 
 
-def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32], list[tuple[int, str, int]]]:
+@dataclass(frozen=True, slots=True)
+class BadWait:
+    """A wait for `count` instructions of an engine, of which only `earlier` come before `instruction`."""
+
+    instruction: int
+    engine: str
+    count: int
+    earlier: int
+
+
+def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32], list[BadWait]]:
     """Per instruction and engine, the instructions that are certainly completed when it starts: int32 [n, engines].
 
-    Also (instruction, engine, count) of each wait that names an instruction which is not earlier; the clocks take
-    such a wait for as much as there is.
+    Also each wait that names an instruction which is not earlier; the clocks take such a wait for as much as there is.
     """
     clocks: list[list[int]] = []
     by_engine: list[list[int]] = [[] for _ in ENGINES]  # instruction indices, in program order
-    bad: list[tuple[int, str, int]] = []
+    bad: list[BadWait] = []
     for index, instruction in enumerate(instructions):
         mine = by_engine[ENGINES.index(instruction.engine)]
         clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
         for number, (engine, count) in enumerate(zip(ENGINES, _waits(instruction), strict=True)):
             if count > len(by_engine[number]):
-                bad.append((index, engine, count))
+                bad.append(BadWait(index, engine, count, len(by_engine[number])))
                 count = len(by_engine[number])
             if count > clock[number]:
                 seen = clocks[by_engine[number][count - 1]]
@@ -84,13 +97,17 @@ def find_hazards(
     clocks: NDArray[np.int32],
     initialised: Mapping[str, int],
     expected: Sequence[NDArray[np.int64]],
+    budgets: Budgets = DEFAULT_BUDGETS,
 ) -> tuple[list[Hazard], list[tuple[int, int]]]:
     """Hazards of all accesses in program order, and (number, first byte) of each `expected` output that is not stored.
 
     `initialised` is how many leading bytes of a region hold something from the start; `expected` are byte ranges of
-    the outputs region that must be written when the program ends.
+    the outputs region that must be written when the program ends. Raises OverBudget when the accesses cut each other
+    into too many pieces.
     """
     places = _build_places(accesses, initialised, expected)
+    compared = sum(place.piece_count for place in places.values()) // PIECES_AT_A_TIME
+    require(budgets, "pieces", compared, "the accesses cut each other into %s of memory, each to be checked")
     by_engine: list[list[int]] = [[] for _ in ENGINES]
     hazards: list[Hazard] = []
     for index, (instruction, touched) in enumerate(zip(program.instructions, accesses, strict=True)):
@@ -143,9 +160,11 @@ def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
 class _Place:
     """One memory or region, cut where any access begins or ends; who last read and wrote each piece."""
 
-    def __init__(self, bounds: NDArray[np.int64], pieces: Iterator[Pieces], initialised: int) -> None:
+    def __init__(self, bounds: NDArray[np.int64], pieces: Iterator[Pieces], piece_count: int, initialised: int) -> None:
         self._bounds = bounds
         self._pieces = pieces
+        self.piece_count = piece_count
+        """How many pieces all accesses have together."""
         count = max(1, len(bounds) - 1)
         self.writes = np.zeros((len(ENGINES), count), np.int32)  # instructions of an engine up to its last write
         self.reads = np.zeros((len(ENGINES), count), np.int32)
@@ -182,14 +201,20 @@ def _build_places(
     places = {}
     for name, touched_ranges in ranges.items():
         end = initialised.get(name, 0)
-        bounds = np.unique(np.concatenate([*(r.reshape(-1) for r in touched_ranges), np.array([end], np.int64)]))
-        places[name] = _Place(bounds, _piece_sets(bounds, touched_ranges), end)
+        bounds = _distinct(np.concatenate([*(r.reshape(-1) for r in touched_ranges), np.array([end], np.int64)]))
+        cut = np.searchsorted(bounds, np.concatenate(touched_ranges))
+        places[name] = _Place(bounds, _piece_sets(cut, touched_ranges), int((cut[:, 1] - cut[:, 0]).sum()), end)
     return places
 
 
-def _piece_sets(bounds: NDArray[np.int64], touched_ranges: list[NDArray[np.int64]]) -> Iterator[Pieces]:
-    """Each access's ranges of words as the pieces that they are made of."""
-    cut = np.searchsorted(bounds, np.concatenate(touched_ranges))
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values once each, sorted; np.unique takes ten times as long for millions."""
+    values.sort()
+    return values[np.append(True, values[1:] != values[:-1])]
+
+
+def _piece_sets(cut: NDArray[np.int64], touched_ranges: list[NDArray[np.int64]]) -> Iterator[Pieces]:
+    """Each access's ranges of words, given as `cut`, as the pieces that they are made of."""
     first = 0
     for ranges in touched_ranges:
         pieces = cut[first : first + len(ranges)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import SPECS, load_machine
+from tilewright.isa.files.loader import SPECS, load_machine, read_machine_file
 from tilewright.isa.files.machine_file import MachineFileError
 
 LONGEST_LINE = 120
@@ -23,18 +23,26 @@ def lint(name_or_path: str | Path, overrides: Sequence[str] = ()) -> tuple[str, 
     try:
         load_machine(name_or_path, overrides)
     except MachineFileError as error:
-        return tuple(_with_line(complaint) for complaint in error.complaints)
+        return tuple(_with_lines(error.complaints, None))
     except IsaError as error:
-        return (_with_line(str(error)),)
+        return tuple(_with_lines([str(error)], str(name_or_path)))
     return ()
 
 
-def _with_line(complaint: str) -> str:
-    place = re.match(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): ", complaint)
-    if place is None:
-        return complaint
-    lines = _lines(place["file"])
-    row, column = int(place["line"]) - 1, int(place["column"]) - 1
+def _with_lines(complaints: Sequence[str], only: str | None) -> Iterator[str]:
+    """The complaints, each with its line; of the file `only` alone, if given: others may be none of ours."""
+    read: dict[str, list[str]] = {}
+    for complaint in complaints:
+        place = re.match(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): ", complaint)
+        if place is None or only not in (None, place["file"]):
+            yield complaint
+            continue
+        if place["file"] not in read:
+            read[place["file"]] = _lines(place["file"])
+        yield _with_line(complaint, read[place["file"]], int(place["line"]) - 1, int(place["column"]) - 1)
+
+
+def _with_line(complaint: str, lines: Sequence[str], row: int, column: int) -> str:
     if row >= len(lines):
         return complaint
     shown, at = _cut(lines[row], column)
@@ -46,8 +54,8 @@ def _lines(file: str) -> list[str]:
     shipped = SPECS / file
     path = shipped if Path(file).name == file and shipped.is_file() else Path(file)
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
+        return read_machine_file(path).splitlines()
+    except (IsaError, ValueError):
         return []
 
 

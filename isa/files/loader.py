@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright.isa.errors import IsaError, did_you_mean, short
-from tilewright.isa.files.keys import EXTENDS
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS
 from tilewright.isa.files.machine_file import MachineFileError, build_machine
-from tilewright.isa.files.yaml_tree import Tree, apply_overrides, merge, parse_yaml
+from tilewright.isa.files.yaml_tree import MAX_FILE_BYTES, PlacedError, Tree, apply_overrides, merge, parse_yaml
 from tilewright.isa.machine.machine import Machine
 
 __all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "shipped_machines"]
 
 SPECS = Path(__file__).parents[1] / "specs"
 """The machines that ship with Tilewright."""
+
+
+TELLING_KEYS = frozenset({EXTENDS, *MACHINE_KEYS} - {"name", "about", "parameters"})
+"""Keys that hardly any file but a machine's has."""
 
 
 def shipped_machines() -> tuple[str, ...]:
@@ -33,10 +37,15 @@ def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Mac
     return build_machine(tree, name)
 
 
-def load_machine_text(text: str, name: str) -> Machine:
-    """The machine of a YAML text; messages call the file `name`, and that is the machine's name if it says no other."""
+def load_machine_text(text: str, name: str, may_extend: bool = True) -> Machine:
+    """The machine of a YAML text; messages call the file `name`, and that is the machine's name if it says no other.
+
+    A text that may not extend another machine opens no files.
+    """
     tree = parse_yaml(text, name)
     if isinstance(tree.value, Mapping) and EXTENDS in tree.value:
+        if not may_extend:
+            raise PlacedError(tree.where, f"{EXTENDS} another machine; expected all of it")
         tree = _extended(tree, None, ())
     return build_machine(tree, name)
 
@@ -67,14 +76,47 @@ def _is_file(path: Path) -> bool:
 def _read(path: Path, above: tuple[Path, ...]) -> Tree:
     if path.resolve() in above:
         raise IsaError(f"{path}: extends itself, by way of {' → '.join(p.name for p in above)}")
+    tree = _parse(path) if not above else _parse_extended(path)
+    if not isinstance(tree.value, Mapping):
+        raise PlacedError(tree.where, f"a machine file is a mapping, not {tree.kind}")
+    return _extended(tree, path.parent, (*above, path.resolve())) if EXTENDS in tree.value else tree
+
+
+def _parse(path: Path) -> Tree:
+    return parse_yaml(read_machine_file(path), str(path) if path.parent != SPECS else path.name)
+
+
+def read_machine_file(path: Path) -> str:
+    """The text of a file; of one that is too large for a machine nothing is read. Raises IsaError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise IsaError(f"{path}: has {size} bytes; expected at most {MAX_FILE_BYTES}, a machine file")
+        with open(path, encoding="utf-8") as file:
+            return file.read(MAX_FILE_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise IsaError(f"{path}: cannot be read: {error}") from error
-    tree = parse_yaml(text, str(path) if path.parent != SPECS else path.name)
-    if not isinstance(tree.value, Mapping):
-        raise IsaError(f"{tree.where}: a machine file is a mapping, not {tree.kind}")
-    return _extended(tree, path.parent, (*above, path.resolve())) if EXTENDS in tree.value else tree
+
+
+def _parse_extended(path: Path) -> Tree:
+    """A file that another one names, which may be any file of the machine that reads it.
+
+    What is wrong with it is told only if it is a machine file: otherwise the message says where, and quotes nothing.
+    """
+    place = str(path)
+    try:
+        tree = _parse(path)
+        if is_machine_file(tree):
+            return tree
+        place = str(tree.where)
+    except PlacedError as error:
+        place = str(error.where)
+    raise IsaError(f"{place}: is not a machine file, which is all that can be extended; lint it to see why")
+
+
+def is_machine_file(tree: Tree) -> bool:
+    """Whether a file says anything of a machine."""
+    return isinstance(tree.value, Mapping) and not TELLING_KEYS.isdisjoint(tree.value)
 
 
 def _extended(tree: Tree, beside: Path | None, above: tuple[Path, ...]) -> Tree:
@@ -82,10 +124,10 @@ def _extended(tree: Tree, beside: Path | None, above: tuple[Path, ...]) -> Tree:
     assert isinstance(tree.value, Mapping)
     base = tree.value[EXTENDS]
     if not isinstance(base.value, str):
-        raise IsaError(f"{base.where}: {EXTENDS}: expected a name, not {base.kind}")
+        raise PlacedError(base.where, f"{EXTENDS}: expected a name, not {base.kind}")
     try:
         path = _find(base.value, beside)
     except IsaError as error:
-        raise IsaError(f"{base.where}: {EXTENDS}: {error}") from error
+        raise PlacedError(base.where, f"{EXTENDS}: {error}") from error
     own = {key: child for key, child in tree.value.items() if key != EXTENDS}
     return merge(_read(path, above), Tree(own, tree.where))

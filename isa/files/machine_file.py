@@ -22,11 +22,13 @@ from tilewright.isa.files.keys import (
     PARAMETER,
     TAKEN_PARAMETERS,
 )
-from tilewright.isa.files.reader import Reader
+from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.machine import ENGINES, Engine, Machine
 from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
+
+MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
 
 
 class MachineFileError(IsaError):
@@ -39,7 +41,11 @@ class MachineFileError(IsaError):
 
 def build_machine(tree: Tree, name: str) -> Machine:
     """Check a merged tree and build the machine. Raises MachineFileError with every fault found."""
-    return _Builder(tree, name).build()
+    builder = _Builder(tree, name)
+    try:
+        return builder.build()
+    except TooManyComplaints:
+        raise MachineFileError([*builder.reader.complaints(), MORE]) from None
 
 
 class _Builder:

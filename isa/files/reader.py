@@ -15,6 +15,14 @@ LONGEST_COMPLAINT = 1000
 """The most characters of a message. Only absurd input makes a longer one."""
 
 
+MOST_COMPLAINTS = 500
+"""Faults after which the rest of a file is not looked at."""
+
+
+class TooManyComplaints(Exception):
+    """A reader has MOST_COMPLAINTS."""
+
+
 class Reader:
     """Reads values and collects complaints; `names` are the parameters that expressions may use."""
 
@@ -36,6 +44,8 @@ class Reader:
     def complain(self, where: Where, path: str, message: str) -> None:
         text = f"{path}: {message}" if path else message
         self._complaints.append((where, text if len(text) <= LONGEST_COMPLAINT else text[:LONGEST_COMPLAINT] + "…"))
+        if len(self._complaints) >= MOST_COMPLAINTS:
+            raise TooManyComplaints
 
     def mapping(self, tree: Tree | None, path: str, keys: Mapping[str, Key]) -> Mapping[str, Tree]:
         """The children of a mapping with known keys; unknown and missing ones are complained of."""

@@ -17,6 +17,9 @@ MAX_NODES = 20_000
 MAX_FILE_CHARACTERS = 1 << 18
 """The longest machine file; the shipped ones have a few thousand characters."""
 
+MAX_FILE_BYTES = 4 * MAX_FILE_CHARACTERS
+"""What they take in UTF-8 at most."""
+
 MAX_NUMBER_BITS = 64
 """The most bits of a number in a machine file; none needs more."""
 
@@ -65,8 +68,16 @@ class Tree:
                 return short(self.value)
 
 
+class PlacedError(IsaError):
+    """What is wrong at a place of a file."""
+
+    def __init__(self, where: Where, message: str) -> None:
+        super().__init__(f"{where}: {message}")
+        self.where = where
+
+
 def parse_yaml(text: str, file: str) -> Tree:
-    """Read one YAML document; raises IsaError with the place of a syntax error, a repeated key or an explosion."""
+    """Read one YAML document; raises IsaError, with the place of a syntax error, a repeated key or an explosion."""
     if len(text) > MAX_FILE_CHARACTERS:
         raise IsaError(f"{file}: has {len(text)} characters; expected at most {MAX_FILE_CHARACTERS}, a machine file")
     try:
@@ -80,7 +91,7 @@ def parse_yaml(text: str, file: str) -> Tree:
         place = Where(file, mark.line + 1, mark.column + 1) if mark else Where(file, 1, 1)
         problem = str(error.problem or error.context)
         hint = " (inside { } a value with [ ] in it needs quotes)" if problem.endswith("but got '['") else ""
-        raise IsaError(f"{place}: not YAML: {problem}{hint}") from error
+        raise PlacedError(place, f"not YAML: {problem}{hint}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         is_deep = isinstance(error, RecursionError)
         first_line = "nested too deeply" if is_deep else str(error).partition("\n")[0]
@@ -102,12 +113,12 @@ class _Reader:
         where = Where(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
         self._count += 1
         if self._count > MAX_NODES:
-            raise IsaError(f"{where}: more than {MAX_NODES} values once aliases are followed; expected a machine file")
+            raise PlacedError(where, f"more than {MAX_NODES} values once aliases are followed; expected a machine file")
         if id(node) in above or len(above) > 50:
-            raise IsaError(f"{where}: an alias contains itself, or values are nested deeper than 50")
+            raise PlacedError(where, "an alias contains itself, or values are nested deeper than 50")
         inner = (*above, id(node))
         if not isinstance(node, yaml.ScalarNode) and _tag_word(node) not in ("map", "seq"):
-            raise IsaError(f"{where}: the tag {short(node.tag)} has no meaning here")
+            raise PlacedError(where, f"the tag {short(node.tag)} has no meaning here")
         match node:
             case yaml.MappingNode():
                 return Tree(self._mapping(node, inner), where)
@@ -124,12 +135,12 @@ class _Reader:
         for key_node, value_node in node.value:
             where = Where(self._file, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if not isinstance(key_node, yaml.ScalarNode):
-                raise IsaError(f"{where}: a key must be a word")
+                raise PlacedError(where, "a key must be a word")
             if key_node.tag == "tag:yaml.org,2002:merge":
                 for base in self._merge_bases(self.tree(value_node, above)):
                     merged = {**base, **merged}
             elif key_node.value in own:
-                raise IsaError(f"{where}: the key {key_node.value!r} appears twice; keep one")
+                raise PlacedError(where, f"the key {key_node.value!r} appears twice; keep one")
             else:
                 child = self.tree(value_node, above)
                 own[key_node.value] = Tree(child.value, where if child.value is None else child.where)
@@ -138,7 +149,7 @@ class _Reader:
     def _merge_bases(self, tree: Tree) -> Iterator[Mapping[str, Tree]]:
         for base in tree.value if isinstance(tree.value, tuple) else (tree,):
             if not isinstance(base.value, Mapping):
-                raise IsaError(f"{base.where}: `<<` takes a mapping, not {base.kind}")
+                raise PlacedError(base.where, f"`<<` takes a mapping, not {base.kind}")
             yield base.value
 
     def _scalar(self, node: yaml.ScalarNode, where: Where) -> Scalar:
@@ -147,7 +158,7 @@ class _Reader:
             match kind:
                 case "int":
                     if ":" in node.value or re.fullmatch("[-+]?0[0-9_]+", node.value):
-                        raise IsaError(f"{where}: {short(node.value)} is base 60 or 8 in YAML 1.1; write it plainly")
+                        raise PlacedError(where, f"{short(node.value)} is base 60 or 8 in YAML 1.1; write it plainly")
                     number = int(self._constructor.construct_yaml_int(node))
                 case "float":
                     return float(self._constructor.construct_yaml_float(node))
@@ -158,11 +169,11 @@ class _Reader:
                 case "str" | "timestamp":
                     return str(node.value)
                 case _:
-                    raise IsaError(f"{where}: the tag {short(node.tag)} has no meaning here")
+                    raise PlacedError(where, f"the tag {short(node.tag)} has no meaning here")
         except (ValueError, KeyError, OverflowError) as error:
-            raise IsaError(f"{where}: {short(node.value)} is no {_NOUNS[kind]}") from error
+            raise PlacedError(where, f"{short(node.value)} is no {_NOUNS[kind]}") from error
         if number.bit_length() > MAX_NUMBER_BITS:
-            raise IsaError(f"{where}: {short(node.value)} is too large; expected at most {MAX_NUMBER_BITS} bits")
+            raise PlacedError(where, f"{short(node.value)} is too large; expected at most {MAX_NUMBER_BITS} bits")
         return number
 
 

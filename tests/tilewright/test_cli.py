@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from tests.compiler.models import conv_model
 from tests.compiler.tile_programs import WORDS
 from tests.tilewright.command_line import Command, Ended
+from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.binary.elf import load, save
 from tilewright.isa.binary.elf_writer import tool_version
 from tilewright.isa.files.loader import load_machine
@@ -68,6 +69,19 @@ def test_compile_fixes_open_sizes(tilewright: Command, tmp_path: Path) -> None:
     )
     assert tilewright(*command, "--shape", "x=1x3x8x8").code == 0
     assert load(program).inputs[0].shape == (1, 3, 8, 8)
+
+
+@pytest.mark.parametrize("command", ["run", "profile", "check", "disassemble"])
+def test_a_budget_is_raised_where_the_refusal_says(tilewright: Command, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "net.npu"
+    save(assemble("fill loops(j=1000, k=1000) y=act[0]", load_machine("base16")), path)
+    refused = tilewright(command, path, "--budget", "iterations=1M", "--budget", "memory=1M")
+    require_fault(
+        refused,
+        f"{path}: a run takes 78 MiB of memory, the largest part of it for an instruction fill; the budget is 1 MiB: "
+        "if you trust the program, raise it with --budget memory=78M",
+    )
+    assert tilewright(command, path, "--budget", "memory=78M").err == ""
 
 
 def test_runs_a_program_on_named_arrays(tilewright: Command, copy_file: Path, tmp_path: Path) -> None:

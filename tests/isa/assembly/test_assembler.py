@@ -249,3 +249,11 @@ def test_scales_of_parts_and_wide_integers_come_back() -> None:
     )
     program = Program(BASE16, (), b"", 0, tensors[:2], tensors[2:])
     assert assemble(disassemble(program), BASE16) == program
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_disassembling_refuses_provenance_of_other_instructions(count: int) -> None:
+    program = assemble("first:\nfill y=act[0]\nfill y=act[1]", BASE16)
+    with pytest.raises(IsaError) as refused:
+        disassemble(replace(program, provenance=(0,) * count))
+    assert str(refused.value) == f"provenance of {count} instructions; expected 2 or none"

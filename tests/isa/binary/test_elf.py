@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from tests.fuzz.harness import limits
 from tests.isa.random_instructions import random_instruction
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.binary import elf_writer
@@ -18,6 +19,7 @@ from tilewright.isa.binary.elf import from_bytes, load, save
 from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine, shipped_machines
+from tilewright.isa.program.budgets import UNBOUNDED, Budgets, OverBudget, parse_budgets
 from tilewright.isa.program.program import Layer, Program, Tensor
 
 BASE16 = load_machine("base16")
@@ -73,8 +75,8 @@ def test_loads_what_it_saves(tmp_path: Path, name: str) -> None:
     layers = (Layer("first", 0, ("n1",), 5), Layer("zweite Lage é", 7, (), 0))
     made = Program(machine, instructions, rng.randbytes(100), 1 << 20, (), (), layers, tuple([0, 1] * 10))
     save(made, tmp_path / "net.npu")
-    assert load(tmp_path / "net.npu") == made
-    assert load(tmp_path / "net.npu", machine) == made
+    assert load(tmp_path / "net.npu", budgets=UNBOUNDED) == made
+    assert load(tmp_path / "net.npu", machine, UNBOUNDED) == made
 
 
 def test_loads_a_machine_with_overrides() -> None:
@@ -269,3 +271,102 @@ def test_reads_no_further_than_a_wrong_beginning(tmp_path: Path) -> None:
     with pytest.raises(IsaError, match="not an ELF file"):
         load(tmp_path / "pipe")
     os.close(writer)
+
+
+# -- what a file asks for ----------------------------------------------------------------------------------------------
+
+
+def from_a_stranger(text: str) -> bytes:
+    """A small file with right checksums, from an assembly text."""
+    image = to_bytes(assemble(text, BASE16))
+    assert len(image) < 20_000
+    return image
+
+
+ASKS = {
+    "iterations": (
+        "copy loops(i=1024, j=1024, k=1024) a=act[0] y=act[9]",
+        "net.npu: the instructions have 1,073,741,824 iterations; the budget is 1,000,000,000 iterations: if you trust "
+        "the program, raise it with --budget iterations=1073741824",
+    ),
+    "a region": (
+        ".workspace 4294967296",
+        "net.npu: a run takes 12,290 MiB of memory, the largest part of it for the region workspace; the budget is "
+        "1,024 MiB: if you trust the program, raise it with --budget memory=12290M",
+    ),
+    "an instruction": (
+        "copy loops(i=100, j=1000, k=1000) a=act[0; k=1] y=act[5000; k=1]",
+        "net.npu: a run takes 7,633 MiB of memory, the largest part of it for an instruction copy; the budget is "
+        "1,024 MiB: if you trust the program, raise it with --budget memory=7633M",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ASKS)
+def test_refuses_a_small_file_that_asks_for_much(what: str) -> None:
+    text, expected = ASKS[what]
+    assert refusal(from_a_stranger(text)) == expected
+
+
+@pytest.mark.parametrize("what", ["iterations", "a region"])
+def test_loads_it_with_the_budget_that_the_refusal_names(what: str) -> None:
+    text, expected = ASKS[what]
+    image = from_a_stranger(text)
+    with pytest.raises(OverBudget) as refused:
+        from_bytes(image, "net.npu")
+    budgets = parse_budgets([expected.rpartition("--budget ")[2]])
+    assert getattr(budgets, refused.value.budget) >= refused.value.asked
+    assert from_bytes(image, "net.npu", budgets=replace(budgets, memory=UNBOUNDED.memory)) == assemble(text, BASE16)
+
+
+def test_counts_the_bytes_that_instructions_move() -> None:
+    image = from_a_stranger(".inputs 64\nload_act loops(j=1000, k=10) d=inputs[0] y=act[0]")
+    with pytest.raises(OverBudget) as refused:
+        from_bytes(image, "net.npu", budgets=Budgets(moved=159_999))
+    assert str(refused.value) == (
+        "net.npu: the instructions move 160,000 bytes between DRAM and the machine; the budget is 159,999 bytes: if "
+        "you trust the program, raise it with --budget moved=1M"
+    )
+    from_bytes(image, "net.npu", budgets=Budgets(moved=160_000))
+
+
+def test_counts_the_arrays_of_tensors_that_share_a_region() -> None:
+    tensors = "".join(
+        f".output y{number} shape(1, 16, 1000, 1000) dtype=uint8 scale=1.0 zero_point=0 offset=0\n"
+        for number in range(16)
+    )
+    assert "a run takes" in refusal(from_a_stranger(".outputs 16000000\n" + tensors))
+
+
+def test_refuses_a_machine_with_more_memory_than_the_budget() -> None:
+    machine = load_machine("base16", ["memories.act.kib=65536", "memories.acc.kib=65536", "memories.wgt.kib=65536"])
+    image = to_bytes(Program(machine, (), b"", 0, (), ()))
+    with pytest.raises(OverBudget, match="of memory, the largest part of it for the memory act; the budget is 256 MiB"):
+        from_bytes(image, "net.npu", budgets=Budgets(memory=1 << 28))
+
+
+def test_refuses_provenance_that_is_not_one_number_for_each_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (1, 3, 100_000):
+        image = to_bytes(replace(small_program(), provenance=(0,) * count))
+        assert refusal(image) == (
+            f"net.npu: the provenance table has {4 * count} bytes; expected 4 for each of the 2 instructions, or none: "
+            "compile the program again"
+        )
+
+
+@pytest.mark.parametrize("name", [".text", ".rodata"])
+@pytest.mark.parametrize("change", ["is all zeros", "is compressed"])
+def test_takes_no_bytes_of_a_section_that_the_file_does_not_have(name: str, change: str) -> None:
+    """A section without content, as .bss is, may be of any size; one that is compressed may unpack to any size."""
+    table = int.from_bytes(IMAGE[40:48], "little")
+    number = elf_writer.ORDER.index(name) + 1
+    at = table + number * elf_writer.SECTION.size
+    header = list(elf_writer.SECTION.unpack_from(IMAGE, at))
+    if change == "is all zeros":
+        header[1], header[5] = elf_writer.NOBITS, 1 << 30
+    else:
+        header[2] |= 0x800
+    image = bytearray(IMAGE)
+    elf_writer.SECTION.pack_into(image, at, *header)
+    with limits():
+        assert refusal(with_digest(bytes(image))).startswith("net.npu: ")

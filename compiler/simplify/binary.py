@@ -17,10 +17,16 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
-BINARY_KINDS = {"onnx.Add": "add", "onnx.Sub": "sub", "onnx.Mul": "mul", "onnx.Max": "maximum", "onnx.Min": "minimum"}
+BINARY_KINDS = {
+    "onnx.Add": "add",
+    "onnx.Sub": "sub",
+    "onnx.Mul": "mul",
+    "onnx.Max": "maximum",
+    "onnx.Min": "minimum",
+}
 """ONNX operator → canonical operator of two activations."""
 
-BINARY = tuple(BINARY_KINDS.values())
+BINARY = tuple(dict.fromkeys(BINARY_KINDS.values()))
 
 MOST_DIMENSIONS = 4
 """The most dimensions of a tensor on the machine; `compiler.simplify.dimensions` joins those of more."""
@@ -60,7 +66,7 @@ def _has_one_scale(constant: Weights) -> bool:
 
 
 def in_pairs(operator: Operator, view: View) -> Replacement | None:
-    """Max or Min of many: of the first two, then of that and the third, and so on; of one: itself."""
+    """An operator of many, such as Max: of the first two, then of that and the third, and so on; of one: itself."""
     with attributes_of(operator):
         pass
     first, *others = operator.inputs
@@ -143,15 +149,8 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
 
 
 BINARY_RULES = {
-    "onnx.Max": (in_pairs, of_two),
-    "onnx.Min": (in_pairs, of_two),
-    "onnx.Mul": (of_two,),
-    "onnx.Sub": (of_two,),
-    "onnx.Add": (of_two,),
-    "maximum": (quantized_between, spread_channel),
-    "minimum": (quantized_between, spread_channel),
-    "add": (spread_channel,),
-    "sub": (spread_channel,),
-    "mul": (spread_channel,),
+    **dict.fromkeys(BINARY_KINDS, (in_pairs, of_two)),
+    **dict.fromkeys(("maximum", "minimum"), (quantized_between, spread_channel)),
+    **dict.fromkeys(("add", "sub", "mul"), (spread_channel,)),
 }
 """Rules that are tried after those for an operand that is constant for each channel."""

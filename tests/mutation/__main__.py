@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,10 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.copied_tree import ROOT, copied_tree
 from tests.mutation.faults import Fault, faults
 
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("isa", "compiler", "simulator", "rtl", "tilewright", "tests", "programs", "docs", "pyproject.toml")
 LIMIT_SECONDS = 60
 SLOWER = 4
 """A test run that takes longer than this, and than so many faultless ones, has noticed."""
@@ -77,17 +75,6 @@ def main(arguments: list[str]) -> int:
                 print(f"| {fault} | {noticed or '**survived**'} |", flush=True)
     print(f"{killed} of {total} faults are noticed")
     return 0
-
-
-def copied_tree(folder: Path) -> Path:
-    """A copy of all that the tests import; links stay links, so that a fault in isa/ is one in tilewright.isa, too."""
-    for name in COPIED:
-        source, to = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, to, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "sim_build"))
-        else:
-            shutil.copy(source, to)
-    return folder
 
 
 def test_that_notices(tree: Path, fault: Fault, source: str, limit: float) -> str:

@@ -17,8 +17,8 @@ HEAD = """\
 
 Do the tests notice when the code is wrong? `make mutate` puts one small fault into a copy of the tree and runs the fast
 tests that should notice: an operator is swapped, a constant is off by one, a condition is turned, `min` stands for
-`max`. It does so with {count} faults, spread over every room of `isa/`, `compiler/`, `simulator/`, `rtl/` and `tilewright/` by
-the lines of the rooms. A seed chooses them; an edit of the code leaves most of the choice as it is.
+`max`. It does so with {count} faults, spread over every room of `isa/`, `compiler/`, `simulator/`, `rtl/` and
+`tilewright/` by the lines of the rooms. A seed chooses them; an edit of the code leaves most of the choice as it is.
 
 The test named after the file runs first, then those of its room, then those of the rooms that use it
 (`tests/mutation/rooms.py`). Slow tests do not take part. A test counts only if it passes without the fault. Two faults

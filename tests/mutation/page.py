@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tests.mutation.faults import Fault
 from tests.mutation.rooms import ROOT, room_of
-from tests.mutation.survivors import REASONS
+from tests.mutation.survivors import reason
 
 PAGE = ROOT / "docs" / "mutation.md"
 
@@ -46,7 +46,7 @@ class Outcome:
     @property
     def reason(self) -> str:
         """Why nothing can notice it, if that is known."""
-        return REASONS.get((self.fault.path, self.fault.before, self.fault.after), "")
+        return reason(self.fault)
 
     @property
     def is_gap(self) -> bool:

@@ -9,78 +9,82 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.mutation.faults import Fault
-from tests.mutation.rooms import ROOT, far_tests, near_tests
+from tests.mutation.rooms import ROOT
 
 COPIED = ("isa", "compiler", "simulator", "rtl", "tilewright", "tests", "programs", "docs", "pyproject.toml")
 LEFT_OUT = ("__pycache__", "sim_build", ".venv")
 
-LIMIT_SECONDS = 60
-SLOWER = 4
-"""Tests that take longer than this, and than so many times as long as without the fault, have noticed."""
+TEST_SECONDS = 120
+RUN_SECONDS = 900
+"""A test, or a run of tests, that takes longer has noticed."""
 
 LIMIT_BYTES = 8 << 30
 """A fault can make a loop endless that fills memory: no process of the tests gets more for its data."""
+
+NAMED = r"^(?:FAILED|ERROR) ([^\s:]+(?:::[^\s\[]+(?:\[.*?\](?= - |$))?)?)"
+"""How pytest's summary names a test: the file, the function, and in brackets what is told apart there."""
 
 TIME_LIMIT = "time limit"
 NO_START = "pytest does not start"
 
 
 @dataclass(slots=True)
+class Known:
+    """What all copies know of the tests without a fault: those that were seen to pass, and those that fail."""
+
+    passing: set[tuple[str, ...]] = field(default_factory=set)
+    failing: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """A copy of all that the tests import, in which one fault at a time is tried.
 
-    Links stay links, so that a fault in isa/ is one in tilewright.isa, too. `passing` holds the tests that were seen to
-    pass without a fault, with the seconds that they took.
+    Links stay links, so that a fault in isa/ is one in tilewright.isa, too.
     """
 
     folder: Path
-    passing: dict[tuple[str, ...], float] = field(default_factory=dict)
+    known: Known
 
-    def test_that_notices(self, fault: Fault) -> str:
-        """The first test that fails with the fault and passes without it, or nothing; near ones are asked first.
+    def test_that_notices(self, fault: Fault, tests: tuple[str, ...]) -> str:
+        """The first of the tests that fails with the fault and passes without it, or nothing.
 
-        Raises RuntimeError for a test that fails without the fault, too. The tree is as before afterwards.
+        The tree is as before afterwards. Raises RuntimeError for tests that do not end without the fault, either.
         """
-        for tests in (near_tests(fault.path), far_tests(fault.path)):
-            noticed = self._noticed(fault, tests)
-            if noticed:
+        while True:
+            noticed = self._failing_with(fault, tests)
+            if not noticed or self._passes(tests if noticed in (TIME_LIMIT, NO_START) else (noticed,)):
                 return noticed
-        return ""
 
-    def _noticed(self, fault: Fault, tests: tuple[str, ...]) -> str:
-        noticed = self._with_fault(fault, tests, LIMIT_SECONDS)
-        if noticed == TIME_LIMIT:
-            noticed = self._with_fault(fault, tests, max(LIMIT_SECONDS, SLOWER * self._seconds(tests)))
-        elif noticed:
-            self._seconds((noticed,) if noticed != NO_START else tests)
-        return noticed
-
-    def _with_fault(self, fault: Fault, tests: tuple[str, ...], limit: float) -> str:
+    def _failing_with(self, fault: Fault, tests: tuple[str, ...]) -> str:
         path = self.folder / fault.path
         source = path.read_text()
         try:
             path.write_text(fault.source)
-            return failing_test(self.folder, tests, limit)
+            return failing_test(self.folder, tests, self.known.failing)
         finally:
             path.write_text(source)
 
-    def _seconds(self, tests: tuple[str, ...]) -> float:
-        """How long tests take that pass without a fault."""
-        if tests not in self.passing:
-            start = time.monotonic()
-            failed = failing_test(self.folder, tests, limit=None)
-            if failed:
-                raise RuntimeError(f"without a fault, {failed} fails")
-            self.passing[tests] = time.monotonic() - start
-        return self.passing[tests]
+    def _passes(self, tests: tuple[str, ...]) -> bool:
+        """Whether the tests pass without a fault. A test that does not is not asked again."""
+        if tests in self.known.passing:
+            return True
+        failed = failing_test(self.folder, tests, self.known.failing)
+        if failed in (TIME_LIMIT, NO_START) or failed in self.known.failing:
+            raise RuntimeError(f"without a fault, {failed}: {' '.join(tests)}")
+        if failed:
+            self.known.failing.add(failed)
+        else:
+            self.known.passing.add(tests)
+        return not failed
 
 
-def copied_tree(folder: Path) -> Tree:
+def copied_tree(folder: Path, known: Known) -> Tree:
     """A new copy of this tree, as it is on disk now."""
     for name in COPIED:
         source, to = ROOT / name, folder / name
@@ -88,28 +92,31 @@ def copied_tree(folder: Path) -> Tree:
             shutil.copytree(source, to, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
         else:
             shutil.copy(source, to)
-    return Tree(folder)
+    return Tree(folder, known)
 
 
-def failing_test(folder: Path, tests: tuple[str, ...], limit: float | None) -> str:
-    """The first of the tests that fails, or nothing. A module that cannot be imported fails; so does a run too long.
+def failing_test(folder: Path, tests: tuple[str, ...], left_out: Collection[str]) -> str:
+    """The first of the tests that fails, or nothing. What cannot be imported fails; so does what takes too long.
 
-    `limit` is in seconds. Examples of hypothesis are the same in every run.
+    Examples of hypothesis are the same in every run.
     """
     shutil.rmtree(folder / ".hypothesis", ignore_errors=True)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", "--tb=no"]
+    limits = ["-o", f"faulthandler_timeout={TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+    deselected = [f"--deselect={test}" for test in sorted(left_out)]
     run = subprocess.Popen(
-        [*command, "--hypothesis-seed=0", *tests],
+        [*command, *limits, "--hypothesis-seed=0", *deselected, *tests],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
         start_new_session=True,
     )
     resource.prlimit(run.pid, resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     try:
-        output, _ = run.communicate(timeout=limit)
+        output, _ = run.communicate(timeout=RUN_SECONDS)
     except subprocess.TimeoutExpired:
         return TIME_LIMIT
     finally:
@@ -118,5 +125,5 @@ def failing_test(folder: Path, tests: tuple[str, ...], limit: float | None) -> s
             run.wait()
     if run.returncode == 0:
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return found[1] if found else NO_START
+    found = re.search(NAMED, output, re.MULTILINE)
+    return found[1] if found else TIME_LIMIT if "\nTimeout (" in output else NO_START

@@ -13,6 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest import ExitCode
+
 from tests.mutation.faults import Fault
 from tests.mutation.rooms import ROOT
 
@@ -123,7 +125,7 @@ def failing_test(folder: Path, tests: tuple[str, ...], left_out: Collection[str]
         if run.poll() is None:
             os.killpg(run.pid, signal.SIGKILL)
             run.wait()
-    if run.returncode == 0:
+    if run.returncode in (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED):
         return ""
     found = re.search(NAMED, output, re.MULTILINE)
     return found[1] if found else TIME_LIMIT if "\nTimeout (" in output else NO_START

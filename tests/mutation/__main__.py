@@ -41,6 +41,9 @@ def main(arguments: list[str]) -> int:
     outcomes = tried(chosen, options.at_once, known)
     for test in sorted(known.left_out):
         print(f"left out, because it {'fails' if test in known.failing else 'can fail'} without a fault, too: {test}")
+    for outcome in outcomes:
+        if not outcome.noticed_by:
+            print(f"| {outcome.fault} | {outcome.end} |")
     print(summary(outcomes))
     if options.page:
         PAGE.write_text(page(outcomes, options.seed))
@@ -52,31 +55,26 @@ def main(arguments: list[str]) -> int:
 def tried(faults: Sequence[Fault], at_once: int, known: Known) -> Sequence[Outcome]:
     """What became of each fault, in their order; as many are tried at once as there are copies of the tree.
 
-    Each is printed as soon as it is known.
+    Each is printed as soon as it is known. The far tests are asked at the end, about what the near ones do not notice.
     """
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         trees: SimpleQueue[Tree] = SimpleQueue()
         for number in range(at_once):
             trees.put(copied_tree(Path(folder, str(number)), known))
 
-        def try_one(fault: Fault) -> Outcome:
+        def ask(fault: Fault, tests: tuple[str, ...]) -> str:
             tree = trees.get()
             try:
-                outcome = Outcome(fault, noticed_by(tree, fault))
+                noticed = tree.test_that_notices(fault, tests)
             finally:
                 trees.put(tree)
-            print(f"| {fault} | {outcome.end} |", flush=True)
-            return outcome
+            print(f"| {fault} | {noticed or 'survives so far'} |", flush=True)
+            return noticed
 
-        return list(pool.map(try_one, faults))
-
-
-def noticed_by(tree: Tree, fault: Fault) -> str:
-    """The first test that notices, near ones first; far ones are not asked about what is known to change nothing."""
-    noticed = tree.test_that_notices(fault, near_tests(fault.path))
-    if noticed or reason(fault):
-        return noticed
-    return tree.test_that_notices(fault, far_tests(fault.path))
+        near = list(pool.map(lambda fault: ask(fault, near_tests(fault.path)), faults))
+        waiting = [fault for fault, noticed in zip(faults, near, strict=True) if not noticed and not reason(fault)]
+        far = dict(zip(waiting, pool.map(lambda fault: ask(fault, far_tests(fault.path)), waiting), strict=True))
+        return [Outcome(fault, noticed or far.get(fault, "")) for fault, noticed in zip(faults, near, strict=True)]
 
 
 if __name__ == "__main__":

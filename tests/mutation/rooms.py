@@ -10,9 +10,9 @@ from tests.mutation.faults import Fault, fault, places
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("isa", "compiler", "simulator", "rtl", "tilewright")
 
-TESTED_ELSEWHERE: Mapping[str, str] = {
-    "rtl/proof": "tests/rtl/test_proof_*.py",
-    "isa/engines": "tests/isa/test_timing.py",
+TESTED_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "rtl/proof": ("tests/rtl/test_proof_*.py",),
+    "isa/engines": ("tests/isa/test_timing.py", "tests/isa/files/test_loader.py"),
 }
 """Rooms without a folder of tests by their own name, and their tests."""
 
@@ -102,7 +102,7 @@ def near_tests(path: str) -> tuple[str, ...]:
     """The test of this file by its name, then the others of its room."""
     room = room_of(path)
     own = f"tests/{room}/test_{PurePosixPath(path).name}"
-    others = found_tests(TESTED_ELSEWHERE.get(room, f"tests/{room}/test_*.py"))
+    others = found_tests(*TESTED_ELSEWHERE.get(room, (f"tests/{room}/test_*.py",)))
     named = f"test_proof_{PurePosixPath(path).name}" if room == "rtl/proof" else PurePosixPath(own).name
     return tuple(sorted(others, key=lambda test: not test.endswith(f"/{named}")))
 
@@ -110,9 +110,10 @@ def near_tests(path: str) -> tuple[str, ...]:
 def far_tests(path: str) -> tuple[str, ...]:
     """The tests that what is wrong in this file's room may break elsewhere, without those that are near."""
     near = near_tests(path)
-    found = dict.fromkeys(test for pattern in SHARED[package_of(path)] for test in found_tests(pattern))
-    return tuple(test for test in found if test not in near)
+    return tuple(test for test in found_tests(*SHARED[package_of(path)]) if test not in near)
 
 
-def found_tests(pattern: str) -> tuple[str, ...]:
-    return tuple(sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern)))
+def found_tests(*patterns: str) -> tuple[str, ...]:
+    """The files of each pattern in turn, each once."""
+    found = (path.relative_to(ROOT).as_posix() for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+    return tuple(dict.fromkeys(found))

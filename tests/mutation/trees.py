@@ -66,8 +66,8 @@ class Tree:
     def test_that_notices(self, fault: Fault, tests: tuple[str, ...]) -> str:
         """The first of the tests that fails with the fault and passes without it, or nothing.
 
-        A test that measures seconds must fail twice: on a busy machine it can fail with any fault. The tree is as before
-        afterwards. Raises RuntimeError for tests that do not end without the fault, either.
+        A test that measures seconds must fail twice: on a busy machine it can fail with any fault. Afterwards the
+        tree is as before. Raises RuntimeError for tests that do not end without the fault, either.
         """
         while True:
             noticed = self._failing_with(fault, tests)

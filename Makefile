@@ -37,7 +37,7 @@ bench: $(STAMP)
 networks: $(STAMP)
 	$(PYTHON) -m programs.networks.measure
 
-# Fifty seeded faults, and the tests that notice them: ten minutes. docs/mutation.md has the last result.
+# A hundred seeded faults, and the tests that notice them: half an hour. docs/mutation.md has the last result.
 mutate: $(STAMP)
 	$(PYTHON) -m tests.mutation
 

@@ -1,108 +1,80 @@
-"""Apply fifty seeded faults, each in a copy of the tree, and see which test notices: `python -m tests.mutation`."""
+"""Put a hundred seeded faults into our code, one at a time, and see which test notices: `python -m tests.mutation`."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
-from tests.copied_tree import ROOT, copied_tree
-from tests.mutation.faults import Fault, faults
+from tests.mutation.faults import Fault
+from tests.mutation.page import PAGE, Outcome, page, summary
+from tests.mutation.rooms import chosen_faults, far_tests, near_tests
+from tests.mutation.survivors import reason
+from tests.mutation.trees import Known, Tree, new_tree
 
-LIMIT_SECONDS = 60
-SLOWER = 4
-"""A test run that takes longer than this, and than so many faultless ones, has noticed."""
-
-COUNTS: Mapping[str, int] = {
-    "isa/machine/encoding.py": 10,
-    "simulator/statement_arrays.py": 8,
-    "rtl/datapath.py": 7,
-    "rtl/operators.py": 6,
-    "rtl/nest.py": 8,
-    "isa/check/checker.py": 6,
-    "isa/check/hazards.py": 5,
-}
-"""Files, and how many faults each gets."""
-
-TESTS: Mapping[str, tuple[str, ...]] = {
-    "isa/machine/encoding.py": (
-        "tests/isa/machine/test_encoding.py",
-        "tests/isa/assembly/test_assembler.py",
-        "tests/isa/files/test_loader.py",
-    ),
-    "simulator/statement_arrays.py": (
-        "tests/test_expressions.py",
-        "tests/simulator/test_statement_arrays.py",
-        "tests/simulator/test_values.py",
-    ),
-    "rtl/datapath.py": ("tests/test_expressions.py", "tests/rtl/test_datapath.py"),
-    "rtl/operators.py": ("tests/test_expressions.py", "tests/rtl/test_datapath.py"),
-    "rtl/nest.py": ("tests/rtl/test_nest.py", "tests/rtl/test_vector.py"),
-    "isa/check/checker.py": ("tests/isa/check/test_checker.py", "tests/test_random_programs.py"),
-    "isa/check/hazards.py": ("tests/isa/check/test_checker.py", "tests/test_random_programs.py"),
-}
-"""The fast tests of each file, quickest first."""
+ENOUGH = 0.9
+"""The share of faults that the tests must notice."""
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line for each fault, and how many were noticed; 1 if a file's tests fail without any fault."""
+    """Print a line for each fault, and how many were noticed.
+
+    Returns 1 if too few are, if a survivor has no reason, or if a test fails without a fault.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument("--count", type=int, default=100, help="how many faults, over all rooms")
+    parser.add_argument("--only", default="", help="only the chosen faults in files whose path contains this")
+    parser.add_argument("--at-once", type=int, default=2, help="how many faults are tried at the same time")
+    parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.parent.name}/{PAGE.name}")
     options = parser.parse_args(arguments)
-    killed = total = 0
-    with tempfile.TemporaryDirectory() as folder:
-        tree = copied_tree(Path(folder))
-        for path, count in COUNTS.items():
-            if options.only not in path:
-                continue
-            start = time.monotonic()
-            noticed = failing_test(tree, TESTS[path])
-            limit = max(LIMIT_SECONDS, SLOWER * (time.monotonic() - start))
-            if noticed:
-                print(f"{path}: without a fault, {noticed} fails")
-                return 1
-            source = (ROOT / path).read_text()
-            for fault in faults(path, source, options.seed, count):
-                noticed = test_that_notices(tree, fault, source, limit)
-                killed, total = killed + bool(noticed), total + 1
-                print(f"| {fault} | {noticed or '**survived**'} |", flush=True)
-    print(f"{killed} of {total} faults are noticed")
-    return 0
+    chosen = [fault for fault in chosen_faults(options.seed, options.count) if options.only in fault.path]
+    if options.list:
+        print(*chosen, sep="\n")
+        return 0
+    known = Known()
+    outcomes = tried(chosen, options.at_once, known)
+    for test in sorted(known.left_out):
+        print(f"left out, because it {'fails' if test in known.failing else 'can fail'} without a fault, too: {test}")
+    for outcome in outcomes:
+        if not outcome.noticed_by:
+            print(f"| {outcome.fault} | {outcome.end} |")
+    print(summary(outcomes))
+    if options.page:
+        PAGE.write_text(page(outcomes, options.seed))
+    noticed = sum(bool(outcome.noticed_by) for outcome in outcomes)
+    is_good = noticed >= ENOUGH * len(outcomes) and not any(outcome.is_gap for outcome in outcomes)
+    return 0 if is_good and not known.failing else 1
 
 
-def test_that_notices(tree: Path, fault: Fault, source: str, limit: float) -> str:
-    """The first test that fails with a fault in the tree, or nothing; the tree is as before afterwards."""
-    try:
-        (tree / fault.path).write_text(fault.source)
-        return failing_test(tree, TESTS[fault.path], limit)
-    finally:
-        (tree / fault.path).write_text(source)
+def tried(faults: Sequence[Fault], at_once: int, known: Known) -> Sequence[Outcome]:
+    """What became of each fault, in their order; as many are tried at once as there are copies of the tree.
 
-
-def failing_test(tree: Path, tests: tuple[str, ...], limit: float | None = None) -> str:
-    """The first of the tests that fails, or nothing. A module that cannot be imported fails; so does a run too long.
-
-    `limit` is in seconds.
+    Each is printed as soon as it is known. The far tests are asked at the end, about what the near ones do not notice.
     """
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        run = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "time limit"
-    if run.returncode == 0:
-        return ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
-    return found[1] if found else "pytest does not start"
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
+        trees: SimpleQueue[Tree] = SimpleQueue()
+        for number in range(at_once):
+            trees.put(new_tree(Path(folder, str(number)), known))
+
+        def ask(fault: Fault, tests: tuple[str, ...]) -> str:
+            tree = trees.get()
+            try:
+                noticed = tree.test_that_notices(fault, tests)
+            finally:
+                trees.put(tree)
+            print(f"| {fault} | {noticed or 'survives so far'} |", flush=True)
+            return noticed
+
+        near = list(pool.map(lambda fault: ask(fault, near_tests(fault.path)), faults))
+        waiting = [fault for fault, noticed in zip(faults, near, strict=True) if not noticed and not reason(fault)]
+        far = dict(zip(waiting, pool.map(lambda fault: ask(fault, far_tests(fault.path)), waiting), strict=True))
+        return [Outcome(fault, noticed or far.get(fault, "")) for fault, noticed in zip(faults, near, strict=True)]
 
 
 if __name__ == "__main__":

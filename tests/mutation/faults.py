@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-import random
+import hashlib
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,16 +26,28 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
 
 EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
 
+SHOWN = 80
+"""Characters of a line that stand for it."""
+
+Change = Callable[[ast.AST], ast.AST]
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One change of a file: where, what was there and what is there now; `source` is the whole changed file."""
+    """One change of a file: where, what was there and what is there now; `source` is the whole changed file.
+
+    Of long lines, `before` and `after` hold what is around the change.
+    """
 
     path: str
     line: int
@@ -45,49 +59,98 @@ class Fault:
         return f"{self.path}:{self.line}: `{self.before}` → `{self.after}`"
 
 
-def faults(path: str, source: str, seed: int, count: int) -> tuple[Fault, ...]:
-    """So many different faults of a source, by line; the same for the same seed and source."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node of a file's syntax tree that can be changed, and how.
+
+    `name` says which one it is without line numbers: an edit elsewhere in the file leaves it as it is.
+    """
+
+    path: str
+    name: str
+    tree: ast.Module
+    node: ast.AST
+    change: Change
+
+    def rank(self, seed: int) -> str:
+        """Sorts places into a random order, in which a place keeps its position when others come or go."""
+        return hashlib.sha256(f"{seed} {self.path} {self.name}".encode()).hexdigest()
+
+
+def places(path: str, source: str) -> Iterator[Place]:
+    """Every change that can be made in a source, in the order of its lines."""
     tree = ast.parse(source)
-    places = [(node, change) for node in _code(tree) for change in _changes(node)]
-    chosen = random.Random(f"{path} {seed}").sample(places, min(count, len(places)))
-    return tuple(sorted((_fault(path, tree, *place) for place in chosen), key=lambda fault: fault.line))
+    seen: Counter[str] = Counter()
+    for scope, node in _code(tree):
+        for change in _changes(node):
+            name = f"{scope}: {ast.dump(node)} {change.__name__}"
+            yield Place(path, f"{name} {seen[name]}", tree, node, change)
+            seen[name] += 1
 
 
-def _code(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node that runs and decides something: no annotations, docstrings, texts of errors or assertions."""
-    todo: list[ast.AST] = [tree]
+def _code(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Every node that runs and decides something, with the function or class that it stands in.
+
+    That leaves out annotations, docstrings, the texts of errors, and assertions.
+    """
+    todo: list[tuple[str, ast.AST]] = [("", tree)]
     while todo:
-        node = todo.pop()
+        scope, node = todo.pop()
         if isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert, ast.arguments, ast.Import, ast.ImportFrom)):
             continue
-        yield node
+        yield scope, node
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            scope = f"{scope}.{node.name}"
+        children: list[ast.AST] = []
         for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list"):
-                continue
-            children = value if isinstance(value, list) else [value]
-            todo.extend(child for child in children if isinstance(child, ast.AST))
-
-
-Change = Callable[[ast.AST], ast.AST]
+            if name not in ("annotation", "returns", "decorator_list"):
+                values = value if isinstance(value, list) else [value]
+                children += [child for child in values if isinstance(child, ast.AST)]
+        todo.extend((scope, child) for child in reversed(children))
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:
     match node:
-        case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPPED and not _is_type(node):
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPPED and not _is_type(node) and not _is_text(node):
             yield _swap_operator
         case ast.Compare(ops=[op]) if type(op) in SWAPPED:
             yield _swap_comparison
         case ast.Constant(value=int()) if not isinstance(node.value, bool):
             yield _add_one
-        case ast.If() | ast.IfExp() | ast.While():
+        case ast.If(test=test) if not _asks_for_main(test):
             yield _negate
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in EXTREMES:
+        case ast.IfExp() | ast.While():
+            yield _negate
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in EXTREMES:
             yield _swap_extreme
 
 
 def _is_type(node: ast.AST) -> bool:
-    """`int | None` is no arithmetic."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and isinstance(node.right, ast.Constant)
+    """`int | None` and `Load | Store` are no arithmetic."""
+    match node:
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            return _is_type(left) or _is_type(right)
+        case ast.Constant(value=None):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name[:1].isupper() and not name.isupper()
+        case ast.Subscript(value=value):
+            return _is_type(value)
+    return False
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Texts can be joined but not subtracted: every test would notice."""
+    operands = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
+    return any(isinstance(side, ast.JoinedStr) or _is_text_constant(side) for side in operands)
+
+
+def _is_text_constant(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _asks_for_main(test: ast.AST) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def _swap_operator(node: ast.AST) -> ast.AST:
@@ -115,23 +178,41 @@ def _negate(node: ast.AST) -> ast.AST:
 
 
 def _swap_extreme(node: ast.AST) -> ast.AST:
-    match node:
+    assert isinstance(node, ast.Call)
+    match node.func:
         case ast.Name():
-            node.id = EXTREMES[node.id]
+            node.func.id = EXTREMES[node.func.id]
         case ast.Attribute():
-            node.attr = EXTREMES[node.attr]
+            node.func.attr = EXTREMES[node.func.attr]
     return node
 
 
-def _fault(path: str, tree: ast.Module, node: ast.AST, change: Change) -> Fault:
-    position = next(i for i, other in enumerate(ast.walk(tree)) if other is node)
-    changed = copy.deepcopy(tree)
-    there = next(other for i, other in enumerate(ast.walk(changed)) if i == position)
-    statement = next(s for s in reversed(list(ast.walk(tree))) if isinstance(s, ast.stmt) and node in ast.walk(s))
-    at = next(i for i, other in enumerate(ast.walk(tree)) if other is statement)
-    change(there)
+def fault(place: Place) -> Fault:
+    """The file with this one change."""
+    nodes = list(ast.walk(place.tree))
+    position = next(i for i, other in enumerate(nodes) if other is place.node)
+    at = max(i for i, other in enumerate(nodes) if isinstance(other, ast.stmt) and place.node in ast.walk(other))
+    changed = copy.deepcopy(place.tree)
+    place.change(list(ast.walk(changed))[position])
     ast.fix_missing_locations(changed)
-    changed_statement = next(other for i, other in enumerate(ast.walk(changed)) if i == at)
-    before, after = (ast.unparse(s).splitlines() for s in (statement, changed_statement))
+    before = ast.unparse(nodes[at]).splitlines()
+    after = ast.unparse(list(ast.walk(changed))[at]).splitlines()
     line = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
-    return Fault(path, getattr(node, "lineno", 0), before[line].strip(), after[line].strip(), ast.unparse(changed))
+    shown = shortened(before[line].strip(), after[line].strip())
+    return Fault(place.path, getattr(place.node, "lineno", 0), *shown, ast.unparse(changed))
+
+
+def shortened(before: str, after: str) -> tuple[str, str]:
+    """The same part of both lines, around what differs.
+
+    >>> shortened("x" * 80 + "+ 1", "x" * 80 + "- 1")[1][-6:]
+    'xxx- 1'
+    """
+    same = len(os.path.commonprefix([before, after]))
+    start = max(0, min(same - SHOWN // 2, max(len(before), len(after)) - SHOWN))
+    return _part(before, start), _part(after, start)
+
+
+def _part(line: str, start: int) -> str:
+    end = start + SHOWN
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"

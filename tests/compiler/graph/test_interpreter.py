@@ -5,6 +5,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
+from tests.compiler.lower.test_transposed import transposed
 from tests.compiler.models import (
     conv_model,
     flatten_gemm_model,
@@ -36,6 +37,7 @@ MODELS = {
     "global_average": lambda rng, of: pool_model(rng, "GlobalAveragePool", same_scale=False, activation=of),
     "gemm": lambda rng, of: gemm_model(rng, rows=5, relu=True, activation=of),
     "flatten": lambda rng, of: flatten_gemm_model(rng),
+    "transposed": lambda rng, of: transposed(4, strides=[2, 2], pads=[1, 1, 3, 2], activation=of),
     "cnn": lambda rng, of: small_cnn(rng, activation=of),
 }  # fmt: skip
 

@@ -340,6 +340,21 @@ def test_a_bias_that_would_overflow_is_refused(bias: int, zero: int, folded: int
     )
 
 
+@pytest.mark.parametrize(
+    ("bias", "zero", "nearest", "kept", "refused"),
+    [(2**31 - 1, -128, -128, 128.5, 127.5), (-(2**31), 127, 127, -129.5, -128.5)],
+)
+def test_a_bias_is_cut_off_only_where_no_sum_comes_within_a_step_of_the_limits(
+    bias: int, zero: int, nearest: int, kept: float, refused: float
+) -> None:
+    """The input `nearest`, times the weight 100, makes the sum that comes nearest to the limits; it is `kept` steps."""
+    channel_scales = (0.8 * steps / (bias + 100 * nearest) for steps in (kept, refused))
+    outside, inside = (with_bias(bias, scale, zero) for scale in channel_scales)
+    assert lowered(outside).constants["conv.bias"].tolist() == [bias]
+    with pytest.raises(CompileError, match="with the input's zero point folded in"):
+        lowered(inside)
+
+
 def test_narrower_multipliers_are_used_where_the_machine_has_them() -> None:
     model = conv_model(np.random.default_rng(1), 16, 16)
     narrow = load_machine("base16", ["memories.par.element.scale=uint12"])

@@ -69,6 +69,18 @@ def test_moves_as_numpy_does(name: str) -> None:
     assert_moves(*CASES[name])
 
 
+@pytest.mark.parametrize(
+    ("name", "nests"),
+    [
+        ("height and width", ["move"]),
+        ("heads split", ["move.part0", "move.part1"]),
+        ("narrow heads joined", ["move.step0.part0", "move.step0.part1", "move.step1"]),
+    ],
+)
+def test_numbers_the_nests_of_a_step_that_has_several(name: str, nests: list[str]) -> None:
+    assert [nest.name for nest in lower(permuted(*CASES[name]), base16()).nests] == nests
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_moves(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,8 +7,10 @@ import pytest
 from tests.compiler.pipelines import base16
 from tests.operators.measure import Exactness, measured
 from tests.operators.page import PAGE, page, page_now, places
-from tilewright.compiler.partition.probe_model import Activation, Numbers, Probe
-from tilewright.compiler.partition.probes import plain_probes
+from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.partition.probe_model import Activation, Numbers, Probe, probe_model
+from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.partition.support import Support, support_table, unasked_operators, why_not
 
 
@@ -39,6 +41,15 @@ def test_every_operator_of_onnx_is_somewhere() -> None:
     names = {probe.operator for probe in plain_probes()}
     assert {"Relu", "Sigmoid", "Tanh"} <= names
     assert {"LSTM", "TopK", "NonMaxSuppression"} <= set(unasked_operators())
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: f"{probe.operator} {probe.form}")
+def test_every_form_that_is_asked_about_keeps_to_onnx(probe: Probe) -> None:
+    """Otherwise the answer would be about the question."""
+    try:
+        import_onnx(probe_model(probe, "int8").SerializeToString())
+    except CompileError as error:
+        assert not isinstance(error, DamagedModel), error
 
 
 def test_the_page_is_read_as_it_is_written() -> None:

@@ -44,6 +44,12 @@ def test_padding_is_what_the_widest_reader_sees() -> None:
     assert wanted_border(nest.reads["x"], nest, (1, 16, 8, 8)) == Border(1, 1, 1, 1)
 
 
+def test_there_is_no_padding_where_a_reader_sees_none() -> None:
+    network, output = small_network()
+    add = network.program(output).nests[2]
+    assert {wanted_border(read, add, (1, 16, 8, 8)) for read in add.reads.values()} == {Border(0, 0, 0, 0)}
+
+
 def test_the_largest_tensor_leaves_first() -> None:
     network, output = small_network()
     program = network.program(output)

@@ -174,6 +174,13 @@ def test_tells_a_wider_array_with_its_latencies() -> None:
     assert any(line.startswith(read) for line in lines)
 
 
+def test_the_array_s_shape_is_part_of_what_its_instructions_mean_and_no_others() -> None:
+    assert changed("array: {rows: 32, cols: 16}")[-1] == (
+        "binary: not compatible: mma_transposed missing; other words for add_sums; "
+        "the same words mean something else: mma"
+    )
+
+
 def test_every_latency_of_the_timing_contract_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def new_latency(machine: Machine) -> int:
         """From here to there: not told."""

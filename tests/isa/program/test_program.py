@@ -5,7 +5,7 @@ import pytest
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.program.program import dram_bytes, dram_image, place_regions
+from tilewright.isa.program.program import Tensor, dram_bytes, dram_image, place_regions
 
 PROGRAM = assemble(
     ".workspace 5000\n.inputs 4\n.outputs 10\n.int8 1, 2, 3\nfill y=act[0] value=5", load_machine("base16")
@@ -21,6 +21,13 @@ def test_places_regions_on_boundaries() -> None:
         "outputs": 20480,
     }
     assert dram_bytes(PROGRAM.limits) == 20480 + 10
+
+
+@pytest.mark.parametrize(("dtype", "element_bytes"), [("int8", 1), ("uint8", 1), ("int32", 4)])
+def test_a_tensor_takes_whole_words_of_channels(dtype: str, element_bytes: int) -> None:
+    """20 channels are two words of 16, for each of 3 × 5 pixels of 2 images."""
+    tensor = Tensor("x", (2, 20, 3, 5), (2, 20, 3, 5), dtype, 1.0, 0, 0, 16)
+    assert tensor.bytes == 2 * 2 * 3 * 5 * 16 * element_bytes
 
 
 def test_image_holds_text_weights_and_inputs() -> None:

@@ -105,6 +105,11 @@ WRONG = [
         "scales [1.0, 1.0, 0.0, 2.0]; expected positive numbers",
     ),
     (
+        model("SpaceToDepth", (1, 6, 2, 3), blocksize=2),
+        "blocks of 2 in [1, 6, 2, 3]; expected [N, C, H, W] of whole blocks",
+    ),
+    (model("GlobalAveragePool", (1, 8)), "an operand of shape [1, 8]; expected [N, C, …]"),
+    (
         model("SpaceToDepth", (1, 6, 3, 2), blocksize=2),
         "blocks of 2 in [1, 6, 3, 2]; expected [N, C, H, W] of whole blocks",
     ),

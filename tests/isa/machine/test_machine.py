@@ -1,0 +1,12 @@
+"""A machine's instructions by engine."""
+
+import pytest
+
+from tilewright.isa.files.loader import load_machine
+
+
+@pytest.mark.parametrize(
+    ("engine", "mnemonics"), [("mma", {"mma", "mma_transposed"}), ("store", {"store_act", "store_acc"})]
+)
+def test_finds_the_instructions_of_an_engine(engine: str, mnemonics: set[str]) -> None:
+    assert {format.mnemonic for format in load_machine("base16").formats_of(engine)} == mnemonics

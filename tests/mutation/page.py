@@ -1,0 +1,98 @@
+"""docs/mutation.md, from what became of each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from tests.mutation.faults import Fault
+from tests.mutation.rooms import ROOT, room_of
+from tests.mutation.survivors import reason
+
+PAGE = ROOT / "docs" / "mutation.md"
+
+HEAD = """\
+# The mutation check
+
+Do the tests notice when the code is wrong? `make mutate` puts one small fault into a copy of the tree and runs the fast
+tests that should notice: an operator is swapped, a constant is off by one, a condition is turned, `min` stands for
+`max`. It does so with {count} faults, spread over every room of `isa/`, `compiler/`, `simulator/`, `rtl/` and
+`tilewright/` by the lines of the rooms. A seed chooses them; an edit of the code leaves most of the choice as it is.
+
+The test named after the file runs first, then those of its room, then those of the rooms that use it
+(`tests/mutation/rooms.py`). Slow tests do not take part. A test counts only if it passes without the fault. Two faults
+are tried at a time. `python -m tests.mutation --seed 1` takes other faults, `--only compiler/tiling` those of one room,
+`--list` shows them, and `--page` writes this page.
+
+The last run, seed {seed}: **{summary}.** Lines are those of the tree of that run; tests are named from `tests/` on.
+"""
+
+SURVIVORS = """\
+## Faults that no test notices
+
+Each was looked at. Either it changes nothing that can be observed, for the reason given, which stands in
+`tests/mutation/survivors.py`, or it is a gap in the tests.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A fault, and the first test that fails because of it, if any does."""
+
+    fault: Fault
+    noticed_by: str
+
+    @property
+    def reason(self) -> str:
+        """Why nothing can notice it, if that is known."""
+        return reason(self.fault)
+
+    @property
+    def is_gap(self) -> bool:
+        return not self.noticed_by and not self.reason
+
+    @property
+    def end(self) -> str:
+        if self.noticed_by:
+            return self.noticed_by
+        return f"changes nothing: {self.reason}" if self.reason else "**survived**"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """How many are noticed, and what of the others."""
+    noticed = sum(bool(outcome.noticed_by) for outcome in outcomes)
+    gaps = sum(outcome.is_gap for outcome in outcomes)
+    equivalent = len(outcomes) - noticed - gaps
+    return f"{noticed} of {len(outcomes)} faults are noticed, {equivalent} change nothing, {gaps} are gaps"
+
+
+def page(outcomes: Sequence[Outcome], seed: int) -> str:
+    """The page's text."""
+    lines = [HEAD.format(count=len(outcomes), seed=seed, summary=summary(outcomes))]
+    lines += ["## By room", "", *_head("room", "faults", "noticed", "change nothing", "gaps")]
+    for room, group in groupby(outcomes, lambda outcome: room_of(outcome.fault.path)):
+        lines.append(_room(room, list(group)))
+    survivors = [outcome for outcome in outcomes if not outcome.noticed_by]
+    if survivors:
+        lines += ["", SURVIVORS, *_head("place", "fault", "why")]
+        lines += [_row(outcome, outcome.reason or "a gap") for outcome in survivors]
+    lines += ["", "## Faults that a test notices", "", *_head("place", "fault", "noticed by")]
+    lines += [_row(outcome, outcome.noticed_by) for outcome in outcomes if outcome.noticed_by]
+    return "\n".join([*lines, ""])
+
+
+def _head(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", f"| {' | '.join(['---'] * len(columns))} |"]
+
+
+def _room(room: str, group: Sequence[Outcome]) -> str:
+    noticed = sum(bool(outcome.noticed_by) for outcome in group)
+    gaps = sum(outcome.is_gap for outcome in group)
+    return f"| `{room}/` | {len(group)} | {noticed} | {len(group) - noticed - gaps} | {gaps} |"
+
+
+def _row(outcome: Outcome, end: str) -> str:
+    fault = outcome.fault
+    cells = (f"{fault.path}:{fault.line}", f"`{fault.before}` → `{fault.after}`", end.removeprefix("tests/"))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

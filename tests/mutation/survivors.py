@@ -1,0 +1,21 @@
+"""Faults that no test notices because they change nothing that can be observed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.mutation.faults import Fault
+
+REASONS: Mapping[tuple[str, str, str], str] = {
+    (
+        "isa/binary/elf_writer.py",
+        "image = bytearray(table + (len(sections) + 1) * SECTION.size)",
+        "image = bytearray(table + (len(sections) + 2) * SECTION.size)",
+    ): "the table of sections then replaces all that follows, however long",
+}
+"""File, line before and after, and the reason."""
+
+
+def reason(fault: Fault) -> str:
+    """Why nothing can notice a fault, if that is known."""
+    return REASONS.get((fault.path, fault.before, fault.after), "")

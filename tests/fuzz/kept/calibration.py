@@ -1,0 +1,5 @@
+"""Calibration data that once showed a fault, each the smallest of its kind."""
+
+from typing import Any
+
+EXAMPLES: tuple[Any, ...] = ()

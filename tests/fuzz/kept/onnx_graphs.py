@@ -1,0 +1,5 @@
+"""Small ONNX networks that once showed a fault, each the smallest of its kind."""
+
+from typing import Any
+
+EXAMPLES: tuple[Any, ...] = ()

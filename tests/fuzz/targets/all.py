@@ -1,0 +1,33 @@
+"""Every target by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.fuzz.harness import Target
+from tests.fuzz.targets import (
+    assembly,
+    binaries,
+    calibration,
+    instructions,
+    machine_files,
+    npz_files,
+    onnx_graphs,
+    onnx_nodes,
+    partitioned,
+)
+
+TARGETS: Mapping[str, Target] = {
+    module.TARGET.name: module.TARGET
+    for module in (
+        machine_files,
+    instructions,
+    assembly,
+    binaries,
+    partitioned,
+        onnx_nodes,
+    onnx_graphs,
+    npz_files,
+    calibration,
+    )
+}

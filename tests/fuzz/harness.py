@@ -59,7 +59,6 @@ class Target:
     name: str
     inputs: SearchStrategy[Any]
     attempt: Callable[[Any], Outcome]
-    kept: Sequence[Any] = ()
     share: float = 1.0
     prepare: Callable[[], object] = lambda: None
     """Done once before the first input, without limits: what is compiled or cached for all of them."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from dataclasses import replace
+from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -16,24 +15,27 @@ PATIENCE_SECONDS = 180
 
 MOST_DEATHS = 10
 
+TABLE = "tests.fuzz.targets.all:TARGETS"
+"""Module and name of the table in which a process finds its target."""
 
-def explore_apart(name: str, tries: int, seed: int) -> Report:
+
+def explore_apart(name: str, tries: int, seed: int, table: str = TABLE) -> Report:
     """What `explore` gives for the target of this name, in another process, which may die of an input."""
     total = Report(name)
     for death in range(MOST_DEATHS):
         left = tries - total.tries
         if left <= 0:
             break
-        died = _explore_until_death(total, left, seed + 104_729 * death)
+        died = _explore_until_death(total, left, seed + 104_729 * death, table)
         if not died:
             break
     return total
 
 
-def _explore_until_death(total: Report, tries: int, seed: int) -> bool:
+def _explore_until_death(total: Report, tries: int, seed: int, table: str) -> bool:
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(total.target, tries, seed, tuple(total.findings), sender))
+    process = context.Process(target=_work, args=(table, total.target, tries, seed, tuple(total.findings), sender))
     process.start()
     sender.close()
     report, value = Report(total.target), "(before the first input)"
@@ -63,11 +65,9 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _work(name: str, tries: int, seed: int, known: tuple[str, ...], sender: Connection) -> None:
-    from tests.fuzz.targets.all import TARGETS
-
-    os.environ["OMP_NUM_THREADS"] = "1"
-    target = TARGETS[name]
+def _work(table: str, name: str, tries: int, seed: int, known: tuple[str, ...], sender: Connection) -> None:
+    module, _, attribute = table.partition(":")
+    target = getattr(import_module(module), attribute)[name]
 
     def watch(report: Report, value: str) -> None:
         sender.send((report, value, False))
@@ -85,6 +85,6 @@ def _reason(process: ForkServerProcess) -> str:
 def _add(total: Report, part: Report) -> None:
     total.outcomes += part.outcomes
     total.faulty += part.faulty
-    total.findings |= {kind: replace(finding) for kind, finding in part.findings.items()}
+    total.findings |= part.findings
     total.seconds = max(total.seconds, part.seconds)
     total.memory_bytes = max(total.memory_bytes, part.memory_bytes)

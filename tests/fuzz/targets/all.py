@@ -15,6 +15,7 @@ from tests.fuzz.targets import (
     onnx_graphs,
     onnx_nodes,
     partitioned,
+    tflite_files,
 )
 
 TARGETS: Mapping[str, Target] = {
@@ -27,6 +28,7 @@ TARGETS: Mapping[str, Target] = {
     partitioned,
         onnx_nodes,
     onnx_graphs,
+    tflite_files,
     npz_files,
     calibration,
     )

@@ -15,7 +15,6 @@ from hypothesis.strategies import DrawFn
 
 from tests.fuzz.executors import judge, require_identities
 from tests.fuzz.harness import Outcome, Target
-from tests.fuzz.kept.assembly import EXAMPLES
 from tests.fuzz.valid_programs import NAMES, prepare_programs, valid_program
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
@@ -90,4 +89,4 @@ def attempt(changed: ChangedText) -> Outcome:
     return judge(program, np.random.default_rng(changed.seed), "assembly")
 
 
-TARGET = Target("assembly", changed_texts(), attempt, EXAMPLES, prepare=prepare_programs)
+TARGET = Target("assembly", changed_texts(), attempt, prepare=prepare_programs)

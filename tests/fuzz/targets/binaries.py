@@ -18,7 +18,6 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 import tilewright
 from tests.fuzz.executors import MOST_WORK, work
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
-from tests.fuzz.kept.binaries import EXAMPLES
 from tests.fuzz.trees import Edit, edited, edits
 from tests.fuzz.valid_programs import prepare_programs, valid_program
 from tilewright.isa.binary.description import describe, read_description
@@ -147,4 +146,4 @@ def require_same_run(program: tilewright.Program, kind: str) -> None:
             raise WrongAnswer(f"simulator and interpreter differ in output {name!r}", f"{kind}: values")
 
 
-TARGET = Target("binaries", changed_files(), attempt, EXAMPLES, prepare=prepare_programs)
+TARGET = Target("binaries", changed_files(), attempt, prepare=prepare_programs)

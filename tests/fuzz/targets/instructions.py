@@ -13,7 +13,6 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from tests.fuzz.executors import judge, require_identities
 from tests.fuzz.harness import Outcome, Target
-from tests.fuzz.kept.instructions import EXAMPLES
 from tests.fuzz.valid_programs import NAMES, prepare_programs, valid_program
 from tilewright.isa.machine.encoding import FieldKind, InstructionField
 from tilewright.isa.program.program import Program
@@ -83,4 +82,4 @@ def attempt(changed: ChangedProgram) -> Outcome:
     return outcome
 
 
-TARGET = Target("instructions in programs", changed_programs(), attempt, EXAMPLES, prepare=prepare_programs)
+TARGET = Target("instructions in programs", changed_programs(), attempt, prepare=prepare_programs)

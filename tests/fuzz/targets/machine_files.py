@@ -17,7 +17,6 @@ from hypothesis import strategies, target
 from hypothesis.strategies import DrawFn
 
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
-from tests.fuzz.kept.machine_files import EXAMPLES
 from tests.fuzz.programs_of_machines import some_formats
 from tests.fuzz.trees import Edit, edited, edits
 from tilewright.isa.errors import IsaError
@@ -138,4 +137,4 @@ def require_pages(machine: Machine) -> None:
             raise WrongAnswer("it has no manual, or differs from itself", "machine file: pages")
 
 
-TARGET = Target("machine files", changed_files(), attempt, EXAMPLES)
+TARGET = Target("machine files", changed_files(), attempt)

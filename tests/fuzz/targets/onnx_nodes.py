@@ -20,7 +20,6 @@ from onnx import helper, numpy_helper
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simulated
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
-from tests.fuzz.kept.onnx_nodes import EXAMPLES
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.partition.probe_model import (
@@ -249,4 +248,4 @@ def _compare(machine: str, output: str, computed: Any, expected: Any) -> None:
 
 
 onnxruntime.set_default_logger_severity(4)
-TARGET = Target("ONNX nodes", changed_probes(), attempt, EXAMPLES)
+TARGET = Target("ONNX nodes", changed_probes(), attempt)

@@ -20,7 +20,6 @@ from hypothesis.strategies import DrawFn
 
 import tilewright
 from tests.fuzz.harness import Outcome, Target, accepted
-from tests.fuzz.kept.partitioned import EXAMPLES
 from tests.fuzz.targets.binaries import VALUES, require_same_run
 from tests.fuzz.trees import Edit, edited, edits
 from tests.mixed_networks import sandwich
@@ -117,4 +116,4 @@ def _run_unchecked(program: tilewright.Program) -> None:
         return
 
 
-TARGET = Target("networks in parts", changed_networks(), attempt, EXAMPLES, prepare=_network)
+TARGET = Target("networks in parts", changed_networks(), attempt, prepare=_network)

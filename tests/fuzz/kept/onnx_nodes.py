@@ -1,5 +1,0 @@
-"""ONNX models of one operator that once showed a fault, each the smallest of its kind."""
-
-from typing import Any
-
-EXAMPLES: tuple[Any, ...] = ()

@@ -1,5 +1,0 @@
-"""Networks in parts that once showed a fault, each the smallest of its kind."""
-
-from typing import Any
-
-EXAMPLES: tuple[Any, ...] = ()

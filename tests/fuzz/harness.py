@@ -60,6 +60,7 @@ class Target:
     inputs: SearchStrategy[Any]
     attempt: Callable[[Any], Outcome]
     share: float = 1.0
+    seconds: float | None = None  # for one input, where it may take longer than others
     prepare: Callable[[], object] = lambda: None
     """Done once before the first input, without limits: what is compiled or cached for all of them."""
 
@@ -136,7 +137,7 @@ def _explore_to_next(
             watch(report, repr(value))
         started = process_time()
         try:
-            with limits():
+            with limits(target.seconds):
                 outcome = target.attempt(value)
         except HypothesisException:
             raise

@@ -25,26 +25,27 @@ class _Alarm(BaseException):
 
 
 @contextmanager
-def limits() -> Iterator[None]:
-    """Raises TooLong after SECONDS, and MemoryError where the body wants more than MEMORY_BYTES.
+def limits(seconds: float | None = None) -> Iterator[None]:
+    """Raises TooLong after so many seconds (SECONDS), and MemoryError where the body wants more than MEMORY_BYTES.
 
     What a thread or another language wants beyond that may end the process: it must be one for that purpose.
     """
+    most = SECONDS if seconds is None else seconds
     before = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + MEMORY_BYTES, before[1]))
     previous = signal.signal(signal.SIGPROF, _ring)
     started = process_time()
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, most)
     try:
         yield
     except _Alarm as alarm:
-        raise TooLong(f"took more than {SECONDS} s") from alarm
+        raise TooLong(f"took more than {most} s") from alarm
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
         resource.setrlimit(resource.RLIMIT_DATA, before)
-    if process_time() - started > SECONDS:
-        raise TooLong(f"took more than {SECONDS} s, most of it where no signal comes through")
+    if process_time() - started > most:
+        raise TooLong(f"took more than {most} s, most of it where no signal comes through")
 
 
 def _ring(number: int, frame: FrameType | None) -> None:

@@ -8,10 +8,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
-from tests.fuzz.harness import Finding, Report, explore
+from tests.fuzz.harness import Finding, Report, Target, explore
 
 PATIENCE_SECONDS = 180
-"""How long a process may say nothing, whatever else the computer does, before it is taken for one that hangs."""
+"""How long a process may say nothing, whatever else the computer does, before it is taken for one that hangs; or twice
+what its target allows for an input."""
 
 MOST_DEATHS = 10
 
@@ -39,11 +40,12 @@ def _explore_until_death(total: Report, tries: int, seed: int, table: str) -> bo
     process.start()
     sender.close()
     report, value = Report(total.target), "(before the first input)"
+    patience = max(PATIENCE_SECONDS, 2 * (_target(table, total.target).seconds or 0))
     ended = False
     try:
-        while not ended and receiver.poll(PATIENCE_SECONDS):
+        while not ended and receiver.poll(patience):
             report, value, ended = receiver.recv()
-        reason = "" if ended else f"said nothing for {PATIENCE_SECONDS} s"
+        reason = "" if ended else f"said nothing for {patience} s"
     except EOFError:
         process.join()
         reason = _reason(process)
@@ -66,13 +68,18 @@ def _context() -> ForkServerContext:
 
 
 def _work(table: str, name: str, tries: int, seed: int, known: tuple[str, ...], sender: Connection) -> None:
-    module, _, attribute = table.partition(":")
-    target = getattr(import_module(module), attribute)[name]
+    target = _target(table, name)
 
     def watch(report: Report, value: str) -> None:
         sender.send((report, value, False))
 
     sender.send((explore(target, tries, seed, known, watch), "", True))
+
+
+def _target(table: str, name: str) -> Target:
+    module, _, attribute = table.partition(":")
+    target: Target = getattr(import_module(module), attribute)[name]
+    return target
 
 
 def _reason(process: ForkServerProcess) -> str:

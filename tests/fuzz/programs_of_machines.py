@@ -26,16 +26,18 @@ MOST_FORMATS = 4
 
 def some_formats(machine: Machine, rng: Generator) -> Outcome:
     """RIGHT when simulator and interpreter agree about instructions of some formats; UNJUDGED if none can be made."""
-    outcome = Outcome.UNJUDGED
+    programs = programs_of_one_instruction(machine, rng, MOST_FORMATS)
+    for program in programs:
+        _require_agreement(program, rng)
+        require_identities(program, "machine file")
+    return Outcome.RIGHT if programs else Outcome.UNJUDGED
+
+
+def programs_of_one_instruction(machine: Machine, rng: Generator, most: int) -> list[Program]:
+    """A program each for up to so many of the machine's formats, those for which one can be made."""
     formats = list(machine.formats.values())
-    for position in rng.permutation(len(formats))[:MOST_FORMATS]:
-        format = formats[position]
-        program = _program(machine, format, rng)
-        if program is not None:
-            _require_agreement(program, rng)
-            require_identities(program, "machine file")
-            outcome = Outcome.RIGHT
-    return outcome
+    tried = [_program(machine, formats[position], rng) for position in rng.permutation(len(formats))[:most]]
+    return [program for program in tried if program is not None]
 
 
 def _program(machine: Machine, format: InstructionFormat, rng: Generator) -> Program | None:

@@ -11,6 +11,7 @@ from tests.fuzz.targets import (
     calibration,
     instructions,
     machine_files,
+    machines_in_hardware,
     npz_files,
     onnx_graphs,
     onnx_nodes,
@@ -22,6 +23,7 @@ TARGETS: Mapping[str, Target] = {
     module.TARGET.name: module.TARGET
     for module in (
         machine_files,
+    machines_in_hardware,
     instructions,
     assembly,
     binaries,

@@ -7,6 +7,7 @@ random fields on random memories, as the interpreter does.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -109,8 +110,8 @@ def _values() -> strategies.SearchStrategy[Any]:
 
 
 @strategies.composite
-def changed_files(draw: DrawFn) -> MachineFile:
-    file = draw(strategies.sampled_from(FILES))
+def changed_files(draw: DrawFn, names: Sequence[str] = FILES) -> MachineFile:
+    file = draw(strategies.sampled_from(names))
     words, _ = _vocabulary()
     return MachineFile(file, draw(edits(_tree(file), words, _values())), draw(strategies.integers(0, 99)))
 

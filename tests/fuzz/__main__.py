@@ -40,16 +40,18 @@ def main() -> int:
 
 
 def _round(names: list[str], tries: int, seed: int) -> bool:
-    """Print the table of one round, the findings below it; True if there are any."""
+    """Print the table of one round, and findings to standard error as they come; True if there are any."""
     columns = ["tries", *(outcome.value for outcome in Outcome), "findings", "longest", "memory"]
     print(f"seed {seed}\n\n| input | {' | '.join(columns)} |\n| --- |{' ---: |' * len(columns)}", flush=True)
-    findings = []
+    found = False
     for name in names:
         report = explore_apart(name, TARGETS[name].scaled(tries), seed)
         print(_row(report), flush=True)
-        findings += [f"{name}: {finding}" for finding in report.findings.values()]
-    print("\n" + "".join(f"{finding}\n" for finding in findings), flush=True)
-    return bool(findings)
+        for finding in report.findings.values():
+            found = True
+            print(f"{name}: {finding}", file=sys.stderr, flush=True)
+    print(flush=True)
+    return found
 
 
 def _row(report: Report) -> str:

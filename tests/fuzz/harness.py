@@ -62,7 +62,7 @@ class Target:
     share: float = 1.0
     seconds: float | None = None  # for one input, where it may take longer than others
     prepare: Callable[[], object] = lambda: None
-    """Done once before the first input, without limits: what is compiled or cached for all of them."""
+    """Done before the first input, without limits, and as often as one likes: what all of them need."""
 
     def scaled(self, tries: int) -> int:
         return max(1, round(tries * self.share))

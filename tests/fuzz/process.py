@@ -14,6 +14,9 @@ PATIENCE_SECONDS = 180
 """How long a process may say nothing, whatever else the computer does, before it is taken for one that hangs; or twice
 what its target allows for an input."""
 
+PREPARATION_SECONDS = 1800
+"""The same before the first input, where a target compiles what all of them need."""
+
 MOST_DEATHS = 10
 
 TABLE = "tests.fuzz.targets.all:TARGETS"
@@ -43,6 +46,8 @@ def _explore_until_death(total: Report, tries: int, seed: int, table: str) -> bo
     patience = max(PATIENCE_SECONDS, 2 * (_target(table, total.target).seconds or 0))
     ended = False
     try:
+        if receiver.poll(PREPARATION_SECONDS):
+            receiver.recv()
         while not ended and receiver.poll(patience):
             report, value, ended = receiver.recv()
         reason = "" if ended else f"said nothing for {patience} s"
@@ -73,6 +78,8 @@ def _work(table: str, name: str, tries: int, seed: int, known: tuple[str, ...], 
     def watch(report: Report, value: str) -> None:
         sender.send((report, value, False))
 
+    target.prepare()
+    sender.send("ready")
     sender.send((explore(target, tries, seed, known, watch), "", True))
 
 

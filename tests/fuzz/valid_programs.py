@@ -33,6 +33,7 @@ def valid_program(name: str) -> Program:
             return random_program(load_machine(machine), np.random.default_rng(int(seed)), 6, max_iterations=16)
 
 
+@cache
 def prepare_programs() -> None:
     """Make all of them, and compile the cycle model."""
     for name in NAMES:

@@ -8,7 +8,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-all prove bench networks lint clean mutate pages
+.PHONY: demo test test-slow test-all prove bench networks lint clean mutate pages fuzz
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -40,6 +40,10 @@ networks: $(STAMP)
 # A hundred seeded faults, and the tests that notice them: half an hour. docs/mutation.md has the last result.
 mutate: $(STAMP)
 	$(PYTHON) -m tests.mutation
+
+# Generated inputs of every kind against all that reads a stranger's file, without end; `make fuzz TRIES=1000` has one.
+fuzz: $(STAMP)
+	$(PYTHON) -m tests.fuzz $(if $(TRIES),--tries $(TRIES))
 
 # docs/operators.md and docs/onnx-backend.md, from what the compiler says and how ONNX's own tests end: two minutes.
 pages: $(STAMP)

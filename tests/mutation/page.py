@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tests.copied_tree import ROOT
 from tests.mutation.faults import Fault
-from tests.mutation.rooms import ROOT, room_of
+from tests.mutation.rooms import room_of
 from tests.mutation.survivors import reason
 
 PAGE = ROOT / "docs" / "mutation.md"

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
-from tests.fuzz.harness import limits
+from tests.fuzz.limits import limits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers import model_sizes
 from tilewright.isa.files.loader import load_machine

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from tests.fuzz.harness import limits
+from tests.fuzz.limits import limits
 from tests.isa.random_instructions import random_instruction
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.binary import elf_writer

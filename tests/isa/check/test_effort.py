@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.fuzz.harness import limits
+from tests.fuzz.limits import limits
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.effort import require_checkable

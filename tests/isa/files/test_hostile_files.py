@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.harness import limits
+from tests.fuzz.limits import limits
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.lint import lint
 from tilewright.isa.files.loader import load_machine_text

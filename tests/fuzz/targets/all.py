@@ -1,0 +1,37 @@
+"""Every target by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.fuzz.harness import Target
+from tests.fuzz.targets import (
+    assembly,
+    binaries,
+    calibration,
+    instructions,
+    machine_files,
+    machines_in_hardware,
+    npz_files,
+    onnx_graphs,
+    onnx_nodes,
+    partitioned,
+    tflite_files,
+)
+
+TARGETS: Mapping[str, Target] = {
+    module.TARGET.name: module.TARGET
+    for module in (
+        machine_files,
+    machines_in_hardware,
+    instructions,
+    assembly,
+    binaries,
+    partitioned,
+        onnx_nodes,
+    onnx_graphs,
+    tflite_files,
+    npz_files,
+    calibration,
+    )
+}

@@ -1,0 +1,160 @@
+"""Whole ONNX networks of two to five operators, with their wiring, attributes and constants changed or not.
+
+What is accepted computes what ONNX Runtime does, every optimisation off, and what that refuses is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from hypothesis import strategies
+from hypothesis.strategies import DrawFn
+from onnx import numpy_helper
+
+from tests.compiler.models import random_inputs, rescaled, run_onnx
+from tests.compiler.pipelines import simulated
+from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
+from tests.fuzz.targets.onnx_nodes import NOT_JUDGED
+from tests.random_networks import TRANSPOSING_KINDS, RandomNetwork
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.pipeline import compile_model
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+
+STEPS = {kind.__name__: kind for kind in TRANSPOSING_KINDS}
+MACHINES = ("base16", "tiny8", "vector16")
+NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 16, 2**40)
+
+CHANGES = ("rewire", "attribute", "constant", "constant", "dimension", "retype", "order", "leave out")
+
+
+@dataclass(frozen=True)
+class Network:
+    """Steps of the random networks, each with its seed; changes are (what, where, which, value)."""
+
+    machine: str
+    steps: tuple[tuple[str, int], ...]
+    changes: tuple[tuple[str, int, int, int], ...] = ()
+    seed: int = 0
+
+    def model(self) -> onnx.ModelProto:
+        network = RandomNetwork(self.seed, 0, (), has_softmax=self.machine == "vector16")
+        for step, seed in self.steps:
+            network.rng = np.random.default_rng(seed)
+            made = STEPS[step](network)
+            if made is not None:
+                network.known.append(made)
+        read = {name for node in network.builder.nodes for name in node.input}
+        unread = [tensor for tensor in network.known[1:] if tensor.name not in read]
+        for number, tensor in enumerate(unread or network.known[-1:]):
+            network.builder.output(tensor.name, f"result{number}")
+        model = rescaled(network.builder.build("changed"))
+        for change in self.changes:
+            _change(model, *change)
+        return model
+
+
+def _change(model: onnx.ModelProto, what: str, where: int, which: int, value: int) -> None:
+    """One change; nothing where there is nothing to change."""
+    graph = model.graph
+    node = graph.node[where % len(graph.node)]
+    match what:
+        case "rewire":
+            results = [name for other in graph.node for name in other.output]
+            if node.input:
+                node.input[which % len(node.input)] = results[value % len(results)]
+        case "attribute":
+            _change_attribute(node, which, value)
+        case "constant" | "dimension" | "retype":
+            tensor = graph.initializer[where % len(graph.initializer)]
+            tensor.CopyFrom(_changed_tensor(tensor, what, which, value))
+        case "order":
+            if which % 2:
+                graph.node.append(graph.node.pop(where % len(graph.node)))
+            else:
+                graph.node.insert(0, graph.node.pop(where % len(graph.node)))
+        case "leave out":
+            if len(node.input) > 1:
+                node.input.pop()
+
+
+def _change_attribute(node: onnx.NodeProto, which: int, value: int) -> None:
+    if not node.attribute:
+        return
+    attribute = node.attribute[which % len(node.attribute)]
+    if attribute.ints:
+        attribute.ints[value % len(attribute.ints)] = value
+    elif attribute.type == onnx.AttributeProto.INT:
+        attribute.i = value
+    elif attribute.type == onnx.AttributeProto.STRING:
+        attribute.s = b"NOTSET" if value % 2 else b"linear"
+    elif attribute.type == onnx.AttributeProto.FLOAT:
+        attribute.f = float(value)
+
+
+def _changed_tensor(tensor: onnx.TensorProto, what: str, which: int, value: int) -> onnx.TensorProto:
+    array: Any = numpy_helper.to_array(tensor)
+    with np.errstate(all="ignore"):
+        match what:
+            case "constant":
+                flat = array.astype(array.dtype).ravel().copy()
+                if flat.size:
+                    flat[which % flat.size] = np.array(value).astype(array.dtype)
+                array = flat.reshape(array.shape)
+            case "dimension":
+                array = array[:-1] if array.ndim and which % 2 else np.expand_dims(array, 0)
+            case _:
+                kinds = (np.int8, np.uint8, np.float32, np.int64, np.int32, np.float64)
+                array = array.astype(kinds[value % len(kinds)])
+    return numpy_helper.from_array(array, tensor.name)
+
+
+@strategies.composite
+def networks(draw: DrawFn) -> Network:
+    machine = draw(strategies.sampled_from(MACHINES))
+    step = strategies.tuples(strategies.sampled_from(sorted(STEPS)), strategies.integers(0, 999))
+    change = strategies.tuples(
+        strategies.sampled_from(CHANGES),
+        strategies.integers(0, 40),
+        strategies.integers(0, 8),
+        strategies.sampled_from(NUMBERS),
+    )
+    steps = tuple(draw(strategies.lists(step, min_size=1, max_size=4)))
+    return Network(machine, steps, tuple(draw(strategies.lists(change, max_size=2))), draw(strategies.integers(0, 99)))
+
+
+def attempt(network: Network) -> Outcome:
+    model = network.model()
+    try:
+        program = compile_model(model, load_machine(network.machine))
+    except (CompileError, IsaError):
+        return Outcome.REFUSED
+    inputs = random_inputs(model, np.random.default_rng(network.seed))
+    try:
+        expected = run_onnx(model, inputs)
+    except Exception as error:  # noqa: BLE001  (its exceptions share no class)
+        if any(words in str(error) for words in NOT_JUDGED):
+            return Outcome.UNJUDGED
+        raise WrongAnswer(f"{network.machine} compiles what ONNX Runtime refuses: {error}", "graph: refused") from error
+    with accepted("graph"):
+        computed = simulated(program, inputs)
+    scales = {tensor.name: tensor.scale if tensor.dtype == "float32" else 1.0 for tensor in program.outputs}
+    for name, values in expected.items():
+        _compare(name, computed[name], values, scales[name])
+    return Outcome.RIGHT
+
+
+def _compare(name: str, computed: Any, expected: Any, scale: float) -> None:
+    """Each layer may be one step away, and the next ones carry that on."""
+    if computed.shape != expected.shape or computed.dtype != expected.dtype:
+        forms = f"{computed.dtype} {computed.shape}; expected {expected.dtype} {expected.shape}"
+        raise WrongAnswer(f"{name} is {forms}", "graph: form")
+    steps = np.abs(computed.astype(np.float64) - expected.astype(np.float64)) / scale
+    if steps.size and ((steps <= 2.5).mean() < 0.9 or np.median(steps) > 1.5):
+        raise WrongAnswer(f"{name} is up to {steps.max():.0f} steps from what ONNX Runtime computes", "graph: values")
+
+
+TARGET = Target("ONNX networks", networks(), attempt)

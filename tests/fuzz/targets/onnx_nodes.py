@@ -42,6 +42,9 @@ ZERO = 3
 NOT_JUDGED = ("NOT_IMPLEMENTED", "Could not find an implementation")
 """What ONNX Runtime says of a model that may be right and that it has no kernel for."""
 
+UNSETTLED = ("Log", "Pow", "Sqrt")
+"""Operators with results that are no number, for which ONNX does not say what QuantizeLinear makes of them."""
+
 INTEGERS = strategies.sampled_from([-(2**62), -3, -2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 16, 2**31, 2**40])
 WORDS = ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "edge", "wrap", "linear", ""]
 SIZES = strategies.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 2**20])
@@ -233,6 +236,8 @@ def attempt(probe: Probe) -> Outcome:
                 return Outcome.UNJUDGED
             raise WrongAnswer(f"{name} compiles what ONNX Runtime refuses: {error}") from error
         computed = simulated(program, inputs)
+        if probe.operator in UNSETTLED:
+            return Outcome.UNJUDGED
         for output, values in expected.items():
             _compare(name, output, computed[output], values)
         outcome = Outcome.RIGHT

@@ -29,7 +29,8 @@ ATTRIBUTE = re.compile(r"tilewright(?:\.\w+)+")
 LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]+))?\)")
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+# The guide's examples make files; tests/docs/test_extending.py sees that all others that it names exist.
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "docs/extending.md"])
 def test_paths_exist(name: str) -> None:
     document = ROOT / name
     assert [path for path in named_paths(document.read_text()) if not exists(path, document)] == []

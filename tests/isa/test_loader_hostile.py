@@ -201,12 +201,12 @@ def test_refuses_a_path_that_no_system_knows() -> None:
 
 def test_an_alias_explosion_is_refused_at_once() -> None:
     levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, 40))
-    start = time.monotonic()
+    start = time.process_time()
 
     told = refusal("l0: &l0 [1]\n" + levels)
 
     assert told.endswith("more than 20000 values once aliases are followed; expected a machine file")
-    assert time.monotonic() - start < 20  # unfolded, it would be 9 to the power of 39 values
+    assert time.process_time() - start < 20  # unfolded, it would be 9 to the power of 39 values
 
 
 def test_an_opcode_expression_is_not_given_away_again() -> None:
@@ -228,7 +228,7 @@ def test_a_mutated_file_loads_or_is_refused() -> None:
     outcomes = {"loads": 0, "refused": 0}
     for number in range(MUTATIONS):
         text = mutated(BASE16, random.Random(SEED + number))
-        start = time.monotonic()
+        start = time.process_time()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
@@ -240,5 +240,5 @@ def test_a_mutated_file_loads_or_is_refused() -> None:
             outcomes["loads"] += 1
             again = load_machine_text(machine.text, "again")
             assert again == machine, f"seed {SEED + number}: its canonical text is another machine"
-        assert time.monotonic() - start < 1, f"seed {SEED + number} takes too long"
+        assert time.process_time() - start < 1, f"seed {SEED + number} takes too long"
     assert min(outcomes.values()) > MUTATIONS // 50, f"{outcomes}: the mutations are too wild or too tame"

@@ -45,8 +45,10 @@ def pad(node: Node) -> None:
 
 
 def reshape(node: Node) -> None:
-    """As many elements as before."""
+    """As many elements as before, in a shape that is a list of sizes."""
     node.require_one_of("allowzero", 0, 1)
+    sizes = node.shape(1)
+    node.require(sizes is None or len(sizes) == 1, f"its shape is a tensor {list(sizes or ())}", "a list of sizes")
     before, after = node.shape(0), node.shapes.get(node.outputs[0])
     if before is not None and after is not None:
         node.require(product(before) == product(after), f"{list(before)} as {list(after)}", "as many elements")

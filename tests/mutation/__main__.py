@@ -16,7 +16,10 @@ from pathlib import Path
 from tests.mutation.faults import Fault, faults
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("isa", "compiler", "simulator", "rtl", "tilewright", "tests", "programs", "docs", "pyproject.toml")
+COPIED = (
+    *("isa", "compiler", "simulator", "rtl", "codesign", "tilewright", "tests", "programs", "docs"),
+    "pyproject.toml",
+)
 LIMIT_SECONDS = 60
 SLOWER = 4
 """A test run that takes longer than this, and than so many faultless ones, has noticed."""

@@ -55,10 +55,12 @@ def test_every_lane_looks_up_for_itself() -> None:
 
 def test_an_access_takes_what_its_macros_take(toy: Process) -> None:
     # A bank of acc is two ways of wide macros, 8 across: a read opens both, a write of two words each once.
-    layer = energy_of(toy, instruction("mma", n=1, k=1, y=1, x=10))
+    layer = energy_of(toy, instruction("mma", x=10))
+    adding = energy_of(toy, instruction("mma", accumulate=1, x=10))
     acc = next(memory for memory in price(toy).memories if memory.name == "acc")
     assert (acc.storages, acc.bits, acc.macro.name, acc.across) == (4, 256, "wide", 8)
     assert layer.memories_pj["acc"] == 10 * 2 * 8 * 7
+    assert adding.memories_pj["acc"] == 10 * 2 * 8 * 7 + 10 * 2 * 8 * 5
     assert layer.memories_pj["par"] == 0
 
 

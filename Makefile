@@ -59,7 +59,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # In a checkout these are links of the repository; an archive of the sources comes without them.
-LINKS := $(addprefix tilewright/,compiler isa rtl simulator)
+LINKS := $(addprefix tilewright/,codesign compiler isa rtl simulator)
 
 $(LINKS):
 	ln -s ../$(@F) $@

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,7 @@ from tilewright.isa.timing import statement_stages
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
+from tilewright.rtl.outline import outlined
 
 
 class VectorDatapath(wiring.Component):
@@ -59,7 +60,9 @@ class VectorDatapath(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         delays = _Delays(m)
         lanes = [_Lane(self, m, delays, lane) for lane in range(self.machine.lanes)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from tilewright.rtl.outline import outlined
 
 
 class Fifo(wiring.Component):
@@ -25,7 +27,9 @@ class Fifo(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.entries = entries = Memory(shape=self.shape, depth=self.depth, init=[])
         write = entries.write_port()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Shape, Signal, Value
+from amaranth.hdl import Elaboratable, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.language.operations import Op
 from tilewright.rtl.operators import combined
+from tilewright.rtl.outline import outlined
 
 
 class LaneTree(wiring.Component):
@@ -21,7 +22,9 @@ class LaneTree(wiring.Component):
         self.stages = stages
         super().__init__({"values": In(data.ArrayLayout(shape, lanes)), "result": Out(result_shape)})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         level: list[Value] = list(self.values)
         for stage in range(self.stages):

@@ -26,6 +26,10 @@ class Requester:
     is_privileged: bool = False
 
 
+class Macro(Storage):
+    """Storage of an on-chip memory: on a chip a block of its own kind, never flip-flops."""
+
+
 class BankedMemory(wiring.Component):
     """The memory that docs/microarchitecture.md describes, for requesters in the order of its table.
 
@@ -138,7 +142,7 @@ class Bank(wiring.Component):
         m.d.sync += first_way_read.eq(self.way(self.read_first))
         read_words = []
         for way in range(self.ways):
-            storage = Storage(shape=unsigned(self.word_bits), depth=self.rows, init=[])
+            storage = Macro(shape=unsigned(self.word_bits), depth=self.rows, init=[])
             m.submodules[f"way{way}"] = storage
             read, write = storage.read_port(), storage.write_port()
             nth = self.way(way - self.write_first)  # of the words written, the one for this way

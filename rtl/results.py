@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
+
+from tilewright.rtl.outline import outlined
 
 
 class ResultQueue(wiring.Component):
@@ -28,7 +30,9 @@ class ResultQueue(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         m.submodules.waiting = waiting = Memory(shape=self.result.shape(), depth=self.capacity, init=[])
         enter, leave = waiting.write_port(), waiting.read_port(domain="comb")

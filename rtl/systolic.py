@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.layout import integer_shape
+from tilewright.rtl.outline import outlined
 
 
 class SystolicArray(wiring.Component):
@@ -58,7 +59,9 @@ class SystolicArray(wiring.Component):
         """The range of a sum over the first `rows` rows."""
         return Interval(self.product.low * rows, self.product.high * rows)
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, platform: object) -> Elaboratable:
+        if place := outlined(self, platform):
+            return place
         m = Module()
         diagonals = self.rows + self.cols - 1
         swaps = self.build_tags(m, self.is_first, diagonals, "swap")

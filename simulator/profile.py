@@ -111,8 +111,8 @@ def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
 
 
 def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
-    layers = program.layers or (_whole_program(program.machine, works),)
-    of_layer = _instructions_of_layers(program, layers)
+    layers = layers_of(program)
+    of_layer = instructions_of_layers(program, layers)
     ends = _layer_ends(of_layer, counters)
     in_flight = _in_flight_cycles(program, counters, ends)
     profiles = []
@@ -139,13 +139,16 @@ def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Wor
     return profiles
 
 
-def _whole_program(machine: Machine, works: Sequence[Work]) -> Layer:
-    """For a program without layers, such as hand-written assembly: every place of the array counts as a product."""
-    macs = sum(work.vectors for work in works) * machine.rows * machine.cols
-    return Layer(name="program", first_instruction=0, nodes=(), macs=macs)
+def layers_of(program: Program) -> tuple[Layer, ...]:
+    """A program's layers. One without, such as hand-written assembly, is one: every place of the array is a product."""
+    if program.layers:
+        return program.layers
+    machine = program.machine
+    vectors = sum(_work(machine, instruction).vectors for instruction in program.instructions)
+    return (Layer(name="program", first_instruction=0, nodes=(), macs=vectors * machine.rows * machine.cols),)
 
 
-def _instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[list[int]]:
+def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[list[int]]:
     """The instructions that serve each layer: by provenance, otherwise up to where the next layer begins."""
     found: list[list[int]] = [[] for _ in layers]
     if len(program.provenance) == len(program.instructions) and program.layers:

@@ -6,7 +6,10 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("isa", "compiler", "simulator", "rtl", "tilewright", "tests", "programs", "docs", "pyproject.toml")
+COPIED = (
+    *("isa", "compiler", "simulator", "rtl", "codesign", "tilewright", "tests", "programs", "docs"),
+    "pyproject.toml",
+)
 
 
 def copied_tree(folder: Path) -> Path:

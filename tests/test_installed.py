@@ -1,7 +1,7 @@
 """What is built from the repository: archives of the package alone, and the README followed where it is installed.
 
-The installed package runs in an empty environment, in a folder whose own `isa`, `compiler`, `simulator` and `rtl` raise
-when they are imported.
+The installed package runs in an empty environment, in a folder whose own `isa`, `compiler`, `simulator`, `rtl` and
+`codesign` raise when they are imported.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import pytest
 
 from tests.docs.document import Block, blocks
 
-FOLDERS = ("compiler", "isa", "rtl", "simulator")
+FOLDERS = ("codesign", "compiler", "isa", "rtl", "simulator")
 """The folders of the repository that are parts of the package, linked into it."""
 
 DATA = (
     *("tilewright/py.typed", "tilewright/rtl/simulation/bench.cpp"),
     *("tilewright/isa/specs/base16.yaml", "tilewright/isa/specs/machine.schema.json"),
+    *(f"tilewright/codesign/processes/sg13g2/{name}" for name in ("process.yaml", "cells.csv", "srams.csv")),
 )
 """Files of the package that no import needs, but its users do."""
 

@@ -11,16 +11,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result, compile  # noqa: A004
+    from tilewright.api import Program, Result, compile, price  # noqa: A004
+    from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
-__all__ = ["InputError", "Program", "QuantizedModel", "Result", "compile", "quantize"]
+__all__ = ["InputError", "Price", "Program", "QuantizedModel", "Result", "compile", "price", "quantize"]
 
 _HOMES = {
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",
+    "price": "tilewright.api",
+    "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",
     "InputError": "tilewright.errors",

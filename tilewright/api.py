@@ -29,6 +29,7 @@ from tilewright.segments import Segments, zeros
 if TYPE_CHECKING:
     import onnx
 
+    from tilewright.codesign.price.price import Price
     from tilewright.quantization.samples import Calibration
 
 
@@ -75,6 +76,23 @@ def compile(  # noqa: A001
     program = Program(compile_partitioned(model, machine, options, host_floats=host_floats))
     program.require_host()
     return program
+
+
+def price(
+    isa: str | Path | Machine,
+    overrides: Sequence[str] = (),
+    exact: bool = False,
+    process: str | Path | None = None,
+) -> Price:
+    """What a machine takes in a process: logic by unit, memories as macros, gate equivalents.
+
+    Estimated, or `exact`, which synthesises all of it; `process` is a folder like those in codesign/processes, of which
+    the shipped one is taken if there is none. Raises IsaError, or PriceError for a fault in the process.
+    """
+    from tilewright.codesign.price.price import price_machine
+    from tilewright.codesign.price.process import load_process
+
+    return price_machine(machine_of(isa, overrides), load_process(process), exact)
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

@@ -1,4 +1,5 @@
-"""The command line: `tilewright quantize, compile, run, profile, check, disassemble, assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, run, profile, price, check, disassemble,
+assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -31,6 +32,7 @@ from tilewright.options import (
     write_output,
     write_text,
 )
+from tilewright.price_command import price_command
 from tilewright.quantize_command import quantize_command
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ app = typer.Typer(
 app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
+app.command("price")(price_command)
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 

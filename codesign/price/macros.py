@@ -1,0 +1,75 @@
+"""On-chip memories as SRAM macros: how many of which, rounded up to those that exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.process import Macro, Process
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
+from tilewright.rtl.memory import ways_of
+
+PORTS = 2
+"""Every storage reads and writes in the same cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPrice:
+    """A memory as `storages` of `words` × `bits`, each of `across` × `deep` macros; only one of `deep` is accessed.
+
+    An access to a storage takes `read_pj` or `write_pj`: what one-port macros of the same words and bits take, and less
+    than the real ones will; None where the library has no such macro.
+    """
+
+    name: str
+    storages: int
+    words: int
+    bits: int
+    macro: Macro
+    across: int
+    deep: int
+    read_pj: float | None
+    write_pj: float | None
+
+    @property
+    def macros(self) -> int:
+        return self.storages * self.across * self.deep
+
+    @property
+    def area_um2(self) -> float:
+        return self.macros * self.macro.area_um2
+
+    @property
+    def used_bits(self) -> int:
+        return self.storages * self.words * self.bits
+
+    @property
+    def wasted_bits(self) -> int:
+        return self.macros * self.macro.words * self.macro.bits - self.used_bits
+
+
+def memory_price(machine: Machine, memory: Memory, process: Process) -> MemoryPrice:
+    """The memory in the macros that take the least area, of equal ones the fewest. Raises PriceError without any."""
+    storages, words, bits = _storages(machine, memory)
+    fitting = [macro for macro in process.macros if macro.ports == PORTS]
+    if not fitting:
+        raise PriceError(f"{process.name} has no macro with {PORTS} ports, which {memory.name} needs")
+    macro = min(fitting, key=lambda each: (_count(each, words, bits) * each.area_um2, _count(each, words, bits)))
+    across, deep = -(-bits // macro.bits), -(-words // macro.words)
+    twin = next((m for m in process.macros if (m.ports, m.words, m.bits) == (1, macro.words, macro.bits)), None)
+    read_pj = across * twin.read_pj if twin and twin.read_pj else None
+    write_pj = across * twin.write_pj if twin and twin.write_pj else None
+    return MemoryPrice(memory.name, storages, words, bits, macro, across, deep, read_pj, write_pj)
+
+
+def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:
+    """How many storages of how many words of how many bits the hardware has: see rtl/memory.py, rtl/table_memory.py."""
+    if memory.name in machine.table_memories:
+        return memory.width, memory.depth, memory.element.bits
+    ways = ways_of(machine, memory)
+    return memory.banks * ways, -(-memory.bank_depth // ways), 8 * memory.word_bytes
+
+
+def _count(macro: Macro, words: int, bits: int) -> int:
+    return -(-bits // macro.bits) * -(-words // macro.words)

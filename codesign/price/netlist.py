@@ -1,0 +1,91 @@
+"""Netlists cut into their modules, so that each is synthesised once, whatever it is called and wherever it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from amaranth.back import rtlil
+from amaranth.hdl import ResetInserter, Signal, Value
+from amaranth.lib import wiring
+
+from tilewright.rtl.outline import Outline, Place
+
+UNIT = "unit"
+"""What every module is called in its own text; the modules in it are `unit.<name>`."""
+
+INSTANCE = re.compile(r"^  cell \\(\S+) \\(\S+)$", re.MULTILINE)
+
+PORT = re.compile(r"^  wire .*\b(?:input|output) .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One module of a netlist: its path, such as `top.load.packer`, and RTLIL in which all it holds is a black box."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Netlist:
+    """All modules of a netlist, and the parts that were left out of it, by path."""
+
+    modules: tuple[Module, ...]
+    places: Mapping[str, Place]
+
+
+def netlist(component: wiring.Component, *left_out: type) -> Netlist:
+    """The modules of a component as it stands in a machine, where a run's start resets it; parts may be left out."""
+    outline = Outline(*left_out)
+    restart = Signal(name="restart")
+    values = [Value.cast(value) for _, _, value in component.signature.flatten(component)]
+    text = rtlil.convert(
+        ResetInserter(restart)(component), name="top", platform=outline, ports=[*values, restart], emit_src=False
+    )
+    texts = _modules(text)
+    places = {place.cell: place for place in outline.places}
+    stubs = {name: "\n".join(PORT.findall(own)) for name, own in texts.items()}
+    stubs |= {cell: _place_ports(place) for cell, place in places.items()}
+    return Netlist(
+        tuple(Module(name, _self_contained(name, own, stubs)) for name, own in texts.items()),
+        {path: places[cell] for cell, path in _instances(texts) if cell in places},
+    )
+
+
+def _modules(text: str) -> dict[str, str]:
+    """Module texts by name."""
+    parts = re.split(r"^(?=module )", text, flags=re.MULTILINE)[1:]
+    return {part.split(maxsplit=2)[1].removeprefix("\\"): part[: part.rindex("\nend") + 5] for part in parts}
+
+
+def _instances(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Type and path of every cell that is no operator."""
+    for name, text in texts.items():
+        for kind, own in INSTANCE.findall(text):
+            yield kind, f"{name}.{own}"
+
+
+def _place_ports(place: Place) -> str:
+    lines = [
+        f"  wire width {port.bits} {'output' if port.is_output else 'input'} {number} \\{port.name}"
+        for number, port in enumerate(place.ports, 1)
+    ]
+    return "\n".join(lines)
+
+
+def _self_contained(name: str, text: str, stubs: Mapping[str, str]) -> str:
+    """A module's text under the name UNIT, followed by a black box for each kind of cell in it that is no operator."""
+    # Names of children do not matter and differ between equal modules: they are numbered.
+    kinds = list(dict.fromkeys(kind for kind, _ in INSTANCE.findall(text)))
+    text = re.sub(rf"^module \\{re.escape(name)}$", rf"module \\{UNIT}", text, flags=re.MULTILINE)
+    for number, kind in enumerate(kinds):
+        text = re.sub(rf"^  cell \\{re.escape(kind)} ", rf"  cell \\{UNIT}.{number} ", text, flags=re.MULTILINE)
+    boxes = [f"attribute \\blackbox 1\nmodule \\{UNIT}.{n}\n{stubs[kind]}\nend\n" for n, kind in enumerate(kinds)]
+    return text + "".join(boxes)
+
+
+def renamed(text: str, name: str) -> str:
+    """A module's text under another name than UNIT."""
+    return re.sub(rf"^((?:module|  cell) \\){UNIT}(?=[.\s])", rf"\g<1>{name}", text, flags=re.MULTILINE)

@@ -1,0 +1,141 @@
+"""Modules mapped to the cells of a process by Yosys: each distinct one once, kept in the cache for ever after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.liberty import liberty
+from tilewright.codesign.price.netlist import Module, renamed
+from tilewright.codesign.price.process import Process
+from tilewright.rtl.cache import cache_folder, kept
+from tilewright.rtl.yosys import YosysError, run_script, yosys_version
+
+SCRIPT = """\
+read_rtlil in.il
+synth -booth
+dfflibmap -liberty cells.lib
+opt
+abc -liberty cells.lib
+opt_clean
+tee -q -o out stat -liberty cells.lib -json
+"""
+"""Every module by itself, its products as Booth multipliers; area is all that `abc` works for."""
+
+BATCH_BYTES = 120_000
+"""Of netlist in one run of Yosys: enough for many small modules, so little that both cores have work to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some logic takes, without what stands in it as a part of its own."""
+
+    area_um2: float = 0.0
+    flip_flops: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.area_um2 + other.area_um2, self.flip_flops + other.flip_flops)
+
+    def __mul__(self, count: float) -> Cost:
+        return Cost(self.area_um2 * count, self.flip_flops * count)
+
+
+Bill = list[tuple[float, Module]]
+"""Modules and how often each is there; a cost may be on the line through two others, so not always a whole number."""
+
+
+class Synthesis:
+    """Maps modules to a process. A result is used again only for the same netlist, script, tool and library."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.library = liberty(process)
+        try:
+            self.version = yosys_version()
+        except YosysError as error:
+            raise PriceError(str(error)) from error
+        self.script_hash = hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]
+        self._known: dict[str, Cost] = {}
+
+    def costs(self, modules: Sequence[Module]) -> list[Cost]:
+        """The cost of each module. Raises PriceError for a missing tool, or logic without cells in the library."""
+        wanted = {self._key(module): module for module in modules}
+        missing = {key: module for key, module in wanted.items() if not self._is_known(key)}
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for found in pool.map(self._synthesise, _batches(missing)):
+                self._known |= found
+        return [self._known[self._key(module)] for module in modules]
+
+    def costs_of(self, bills: Mapping[str, Bill]) -> dict[str, Cost]:
+        """The cost of each bill; all their modules are synthesised side by side."""
+        modules = [module for bill in bills.values() for _, module in bill]
+        of_module = dict(zip(map(self._key, modules), self.costs(modules), strict=True))
+        return {
+            name: sum((of_module[self._key(module)] * count for count, module in bill), Cost())
+            for name, bill in bills.items()
+        }
+
+    def cost(self, bill: Bill) -> Cost:
+        return self.costs_of({"": bill})[""]
+
+    def _key(self, module: Module) -> str:
+        parts = (module.text, SCRIPT, self.version, self.library)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def _place(self, key: str) -> Path:
+        return cache_folder() / "price" / key[:2] / f"{key}.json"
+
+    def _is_known(self, key: str) -> bool:
+        if key not in self._known and self._place(key).exists():
+            self._known[key] = Cost(**json.loads(self._place(key).read_text()))
+        return key in self._known
+
+    def _synthesise(self, batch: Mapping[str, Module]) -> dict[str, Cost]:
+        texts = [renamed(module.text, f"module{number}") for number, module in enumerate(batch.values())]
+        try:
+            out = run_script({"in.il": "".join(texts), "cells.lib": self.library}, SCRIPT)
+        except YosysError as error:
+            raise PriceError(f"{self.process.name}: {error}") from error
+        counts = json.loads(out)["modules"]
+        costs = {}
+        for number, (key, module) in enumerate(batch.items()):
+            costs[key] = self._cost(counts.get(f"\\module{number}", {}), module)
+            self._keep(key, costs[key])
+        return costs
+
+    def _cost(self, counts: Mapping[str, object], module: Module) -> Cost:
+        cells = counts.get("num_cells_by_type", {})
+        assert isinstance(cells, dict)
+        unmapped = sorted(cell for cell in cells if cell.startswith("$"))
+        if unmapped:
+            raise PriceError(f"{self.process.name} has no cell for {', '.join(unmapped)}, which {module.path} needs")
+        flip_flops = sum(count for cell, count in cells.items() if cell in self.process.flip_flops)
+        return Cost(float(str(counts.get("area", 0.0))), flip_flops)
+
+    def _keep(self, key: str, cost: Cost) -> None:
+        text = json.dumps({"area_um2": cost.area_um2, "flip_flops": cost.flip_flops})
+
+        def make(folder: Path) -> Path:
+            (folder / "cost").write_text(text)
+            return folder / "cost"
+
+        kept(self._place(key), make)
+
+
+def _batches(modules: Mapping[str, Module]) -> list[dict[str, Module]]:
+    """Largest modules first, so that none of them is begun when all else is done."""
+    batches: list[dict[str, Module]] = []
+    size = BATCH_BYTES
+    for key, module in sorted(modules.items(), key=lambda item: -len(item[1].text)):
+        if size + len(module.text) > BATCH_BYTES:
+            batches.append({})
+            size = 0
+        batches[-1][key] = module
+        size += len(module.text)
+    return batches

@@ -1,0 +1,92 @@
+"""Accesses follow from trip counts, energy from accesses and macros; what is not measured is not stated."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from tilewright.codesign.price.accesses import accesses
+from tilewright.codesign.price.energy import LayerEnergy, energy_of_layers
+from tilewright.codesign.price.macros import memory_price
+from tilewright.codesign.price.price import Price
+from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.report import energy_report, energy_table
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+
+MACHINE = load_machine("tiny8", ["array.cols=16", "memories.wgt.kib=4", "memories.acc.kib=16"])
+"""A row of sums is two words of accumulators, and so a bank of them has two ways."""
+
+
+def instruction(mnemonic: str, machine: Machine = MACHINE, accumulate: int = 0, **trips: int) -> Instruction:
+    values = {f"trip.{name}": trip for name, trip in trips.items()}
+    return make_instruction(machine.format(mnemonic), {**values, **({"accumulate": 1} if accumulate else {})})
+
+
+@pytest.mark.parametrize(
+    ("one", "reads", "writes"),
+    [
+        (instruction("load_wgt", i=2, j=3, k=5), {}, {"wgt": 30}),
+        (instruction("store_acc", i=2, j=3, k=5), {"acc": 30}, {}),
+        # 2 · 3 tiles of 8 rows; 4 · 5 vectors for each; a row of sums is written as two words, and the first of the
+        # three reduced tiles reads no sums.
+        (instruction("mma", n=2, k=3, y=4, x=5), {"act": 120, "wgt": 48, "acc": 80}, {"acc": 240}),
+        (instruction("mma", accumulate=1, n=2, k=3, y=4, x=5), {"act": 120, "wgt": 48, "acc": 120}, {"acc": 240}),
+        (instruction("add", i=2, j=3, k=5), {"act": 60}, {"act": 30}),
+        (instruction("requantize", i=2, j=3, k=5), {"acc": 30, "par": 30}, {"act": 30}),
+        (instruction("max_pool", c=2, y=3, x=4, r=2, s=2), {"act": 96}, {"act": 24}),
+        (instruction("fill", i=2, j=3, k=5), {}, {"act": 30}),
+    ],
+)
+def test_counts_words(one: Instruction, reads: dict[str, int], writes: dict[str, int]) -> None:
+    found = accesses(MACHINE, [one])
+    assert (found.reads, found.writes, found.lookups) == (Counter(reads), Counter(writes), Counter())
+
+
+def test_every_lane_looks_up_for_itself() -> None:
+    found = accesses(MACHINE, [instruction("lookup", i=2, j=3, k=5)])
+    assert found.lookups == Counter({"lut": 30 * 8})
+    assert found.reads == Counter({"act": 30})
+
+
+def test_an_access_takes_what_its_macros_take(toy: Process) -> None:
+    # A bank of acc is two ways of wide macros, 8 across: a read opens both, a write of two words each once.
+    layer = energy_of(toy, instruction("mma", x=10))
+    adding = energy_of(toy, instruction("mma", accumulate=1, x=10))
+    acc = next(memory for memory in price(toy).memories if memory.name == "acc")
+    assert (acc.storages, acc.bits, acc.macro.name, acc.across) == (4, 256, "wide", 8)
+    assert layer.memories_pj["acc"] == 10 * 2 * 8 * 7
+    assert adding.memories_pj["acc"] == 10 * 2 * 8 * 7 + 10 * 2 * 8 * 5
+    assert layer.memories_pj["par"] == 0
+
+
+def test_dram_is_what_the_user_assumes(toy: Process) -> None:
+    fetched = MACHINE.instruction_bytes
+    assert energy_of(toy, instruction("load_wgt", k=4), dram=2.5).dram_pj == 2.5 * (fetched + 4 * 16)
+
+
+def test_what_the_library_does_not_measure_is_unknown(toy: Process) -> None:
+    silent = dataclasses.replace(toy, macros=tuple(macro for macro in toy.macros if macro.ports == 2))
+    layer = energy_of(silent, instruction("load_wgt", k=4))
+    assert layer.memories_pj == {"act": 0, "wgt": None, "acc": 0, "par": 0, "lut": 0}
+    report = energy_report("net", 100, [layer], 2.5)
+    assert report["memories_pj"]["wgt"] is None and report["logic_pj"] is None
+    assert report["basis"]["logic"] == "not measured"
+    assert energy_table(report)[2][0][2] == "unknown"
+
+
+def price(process: Process) -> Price:
+    memories = tuple(memory_price(MACHINE, memory, process) for memory in MACHINE.memories.values())
+    return Price(MACHINE, process, False, "0", "0", (), memories)
+
+
+def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:
+    program = Program(MACHINE, (one,), b"", 0, (), ())
+    words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine == "load" else 0
+    profile = {"layers": [{"dram_bytes": {"read": MACHINE.instruction_bytes + words, "written": 0}}]}
+    [layer] = energy_of_layers(price(process), program, profile, dram)
+    return layer

@@ -1,0 +1,106 @@
+"""Parts that repeat are priced like what they are made of, and more of them costs more."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+import pytest
+from amaranth.hdl import unsigned
+
+from tilewright.codesign.price.netlist import netlist
+from tilewright.codesign.price.parts import (
+    ProcessingElement,
+    Registers,
+    array,
+    bits_around,
+    lanes,
+    queue,
+    whole,
+)
+from tilewright.codesign.price.synthesis import Synthesis
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.results import ResultQueue
+from tilewright.rtl.systolic import SystolicArray
+
+# A part that only says what shall be priced is never built itself.
+pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+
+INT2, INT4 = IntegerType(2, True), IntegerType(4, True)
+
+
+def lanes_of(count: int, *mnemonics: str) -> Machine:
+    """A machine whose vector engine has a few cheap instructions."""
+    machine = load_machine("vector16")
+    formats = {name: of for name, of in machine.formats.items() if of.engine != "vec" or name in mnemonics}
+    return dataclasses.replace(machine, lanes=count, formats=formats)
+
+
+def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
+    cost = synthesis.cost(whole(Registers(8)))
+    assert (cost.area_um2, cost.flip_flops) == (80, 8)
+
+
+@pytest.mark.parametrize("kind", [Fifo, ResultQueue])
+def test_a_wide_queue_is_on_the_line_through_two_narrow_ones(kind: Callable, synthesis: Synthesis) -> None:
+    estimate, exact = synthesis.cost(queue(kind, 80, 3)), synthesis.cost(whole(kind(unsigned(80), 3)))
+    assert estimate.flip_flops == exact.flip_flops
+    assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.02)
+
+
+def test_a_queue_grows_with_width_and_depth(synthesis: Synthesis) -> None:
+    by_width = [synthesis.cost(queue(Fifo, bits, 2)).area_um2 for bits in (1, 8, 48, 49, 200)]
+    by_depth = [synthesis.cost(queue(Fifo, 8, depth)).area_um2 for depth in (2, 3, 4, 6)]
+    assert by_width == sorted(set(by_width)) and by_depth == sorted(set(by_depth))
+    assert min(*by_width, *by_depth) > 0
+
+
+@pytest.mark.parametrize(("rows", "cols", "can_transpose"), [(3, 5, False), (4, 4, True), (1, 2, False), (5, 1, False)])
+def test_counts_every_register_of_the_array_once(rows: int, cols: int, can_transpose: bool) -> None:
+    like = SystolicArray(rows, cols, INT4, INT2, can_transpose)
+    elements = sum(
+        register_bits(ProcessingElement(like, row, can_transpose and row != col))
+        for row in range(rows)
+        for col in range(cols)
+    )
+    assert elements + bits_around(like) == register_bits(like)
+
+
+def test_an_array_is_its_elements_and_what_is_around_them(synthesis: Synthesis) -> None:
+    like = SystolicArray(6, 6, INT2, INT2, True)  # its last rows have sums of one width
+    estimate, exact = synthesis.cost(array(like)), synthesis.cost(whole(like))
+    assert estimate.flip_flops == exact.flip_flops + 1  # nobody reads the last tag of those that transpose
+    assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.03)
+
+
+def test_an_array_grows_with_its_sides_and_its_types(synthesis: Synthesis) -> None:
+    sizes = [(1, 1), (1, 2), (2, 2), (3, 2)]
+    areas = [synthesis.cost(array(SystolicArray(*size, INT2, INT2))).area_um2 for size in sizes]
+    areas.append(synthesis.cost(array(SystolicArray(3, 2, INT4, INT2))).area_um2)
+    assert areas == sorted(set(areas))
+
+
+def test_lanes_cost_what_the_second_one_does(synthesis: Synthesis) -> None:
+    machine = lanes_of(4, "maximum", "max_lanes")
+    estimate, exact = synthesis.cost(lanes(machine)), synthesis.cost(whole(VectorDatapath(machine)))
+    assert estimate.flip_flops == pytest.approx(exact.flip_flops, rel=0.01)
+    assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.03)
+
+
+def test_lanes_grow_with_their_number(synthesis: Synthesis) -> None:
+    areas = [synthesis.cost(lanes(lanes_of(count, "maximum"))).area_um2 for count in (1, 2, 3, 32)]
+    assert areas == sorted(set(areas))
+
+
+def register_bits(part: SystolicArray | ProcessingElement) -> int:
+    """Bits of all registers in a netlist, before any synthesis."""
+    cells = [
+        cell for module in netlist(part).modules for cell in re.split(r"^  cell ", module.text, flags=re.MULTILINE)
+    ]
+    widths = [re.search(r"\\WIDTH (\d+)", cell) for cell in cells if re.match(r"\$s?dff", cell)]
+    return sum(int(width[1]) for width in widths if width is not None)

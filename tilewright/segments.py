@@ -58,7 +58,8 @@ class Segments:
         tensors, profiles = dict(inputs), []
         for position, segment in enumerate(self._segments):
             if isinstance(segment, HostSegment):
-                tensors |= self._host(position, segment).run(segment.outputs, _of(tensors, segment.inputs))
+                made = self._host(position, segment).run(segment.outputs, _of(tensors, segment.inputs))
+                tensors |= _require_tensors(made)
                 continue
             given = _of(tensors, segment.inputs) if isinstance(self._binary, Partitioned) else tensors
             outcome = self._executor(on, position, segment).run(dram_image(segment.program, given))
@@ -101,6 +102,14 @@ def _of(tensors: Arrays, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         if name not in tensors:
             raise InputError(f"the network is damaged: no part of it makes {name!r}; compile it again")
     return {name: tensors[name] for name in names}
+
+
+def _require_tensors(values: Mapping[str, Any]) -> Arrays:
+    """What a part of the host's gives to others. Raises InputError for a sequence, which no part takes."""
+    for name, value in values.items():
+        if not isinstance(value, np.ndarray | np.generic):
+            raise InputError(f"the host's part of the network gives {name!r}, which is not a tensor")
+    return values
 
 
 def _forms(inputs: Arrays) -> dict[str, ArrayForm]:

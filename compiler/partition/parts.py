@@ -10,6 +10,9 @@ import onnx
 from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.partition.source import Source, reads
 
+FREE_INITIALIZERS = 4
+"""ONNX's first IR version in which an initialiser need not be an input of its graph as well; a part's never is."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -49,8 +52,9 @@ def part_model(source: Source, part: Part) -> onnx.ModelProto:
         initializers,
         value_info=sorted(known, key=lambda value: value.name),
     )
+    version = max(source.model.ir_version, FREE_INITIALIZERS)
     return onnx.helper.make_model(
-        graph, opset_imports=source.model.opset_import, ir_version=source.model.ir_version, producer_name="tilewright"
+        graph, opset_imports=source.model.opset_import, ir_version=version, producer_name="tilewright"
     )
 
 

@@ -193,6 +193,26 @@ def test_sequences_run_on_the_host() -> None:
     assert isinstance(prepared.networks[0], HostModel)
 
 
+def test_a_sequence_comes_out_of_the_host() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> f (float[1, 2] x) => (seq(float[1, 2]) s)'
+        "{ s = SequenceConstruct(x, x) }"
+    )
+    (result,) = backend.prepare(model).run([X])
+    assert [values.tolist() for values in result] == [X.tolist(), X.tolist()]
+
+
+def test_old_models_whose_initialisers_are_inputs_too_run() -> None:
+    """Before ONNX's IR version 4 each initialiser is listed among the inputs; a part of the host's is not so."""
+    model = parser.parse_model(
+        '<ir_version: 3, opset_import: ["" : 7]> f (float[1, 2] x, int64[1] s) => (float[2] y) <int64[1] s = {2}>'
+        "{ y = Reshape(x, s) }"
+    )
+    prepared = backend.prepare(model)
+    assert prepared.run([X])[0].tolist() == [-1.0, 2.0]
+    assert isinstance(prepared.networks[0], Program)
+
+
 def test_host_floats_false_refuses_a_float_model() -> None:
     with pytest.raises(CompileError, match="the model is float"):
         backend.prepare(float_model(), host_floats=False).run([X])

@@ -29,7 +29,7 @@ LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "sto
 def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
     """The profile as plain values, ready for JSON. The layers' cycles and each engine's add up to `cycles`."""
     machine = program.machine
-    works = [_work(machine, instruction) for instruction in program.instructions]
+    works = [work_of(machine, instruction) for instruction in program.instructions]
     layers = _layer_profiles(program, counters, works)
     return {
         "isa": machine.name,
@@ -62,7 +62,8 @@ class Work:
     bytes_written: int = 0
 
 
-def _work(machine: Machine, instruction: Instruction) -> Work:
+def work_of(machine: Machine, instruction: Instruction) -> Work:
+    """What one instruction asks of the machine, its own fetch included."""
     trips = tuple(instruction.trips.values())
     fetched = machine.instruction_bytes // machine.dram.bus_bytes
     match machine.engines[instruction.engine].template:
@@ -113,7 +114,7 @@ def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
 def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
     layers = layers_of(program)
     of_layer = instructions_of_layers(program, layers)
-    ends = _layer_ends(of_layer, counters)
+    ends = layer_ends(program, counters)
     in_flight = _in_flight_cycles(program, counters, ends)
     profiles = []
     for position, (layer, indices) in enumerate(zip(layers, of_layer, strict=True)):
@@ -144,7 +145,7 @@ def layers_of(program: Program) -> tuple[Layer, ...]:
     if program.layers:
         return program.layers
     machine = program.machine
-    vectors = sum(_work(machine, instruction).vectors for instruction in program.instructions)
+    vectors = sum(work_of(machine, instruction).vectors for instruction in program.instructions)
     return (Layer(name="program", first_instruction=0, nodes=(), macs=vectors * machine.rows * machine.cols),)
 
 
@@ -160,10 +161,10 @@ def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[li
     return [list(range(first, following)) for first, following in zip(firsts, firsts[1:], strict=False)]
 
 
-def _layer_ends(of_layer: Sequence[Sequence[int]], counters: RunCounters) -> list[int]:
+def layer_ends(program: Program, counters: RunCounters) -> list[int]:
     """By when all instructions of a layer and of those before it are retired; the last layer ends with the run."""
     ends, latest = [], 0
-    for indices in of_layer:
+    for indices in instructions_of_layers(program, layers_of(program)):
         latest = max([latest, *(int(counters.retired[index]) for index in indices)])
         ends.append(min(latest, counters.cycles))
     ends[-1] = counters.cycles

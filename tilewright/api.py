@@ -24,7 +24,7 @@ from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
-from tilewright.segments import Segments, zeros
+from tilewright.segments import ProgramRun, Segments, zeros
 
 if TYPE_CHECKING:
     import onnx
@@ -201,11 +201,19 @@ class Program:
 
     def profile(self, on: str = "sim", unchecked: bool = False) -> Mapping[str, Any]:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
+        return self.profile_of(self.runs(on, unchecked))
+
+    def profile_of(self, runs: Sequence[ProgramRun]) -> Mapping[str, Any]:
+        """The profile of runs that `runs` gave."""
+        return self._segments.profile(runs)
+
+    def runs(self, on: str = "sim", unchecked: bool = False) -> Sequence[ProgramRun]:
+        """Each program with its run's counters, and when each of its instructions started and retired."""
         self._require_allowed(unchecked)
-        profile = self._segments.profile(on)
-        if profile is None:
+        runs = self._segments.runs(on)
+        if runs is None:
             raise InputError(f"{on!r} has no clock; profile on: {', '.join(n for n in EXECUTORS if n != on)}")
-        return profile
+        return runs
 
     def zero_inputs(self) -> dict[str, NDArray[Any]]:
         """Inputs of the right names, shapes and dtypes that are all zero."""

@@ -26,6 +26,7 @@ from tilewright.options import (
     ProgramFile,
     Set,
     Unchecked,
+    load_program,
     read_text,
     report,
     save_program,
@@ -33,10 +34,11 @@ from tilewright.options import (
     write_text,
 )
 from tilewright.price_command import price_command
+from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
 
 if TYPE_CHECKING:
-    from tilewright.api import Program
+    pass
 
 app = typer.Typer(
     name="tilewright",
@@ -49,6 +51,7 @@ app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
 app.command("price")(price_command)
+app.command("profile")(profile_command)
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
@@ -96,7 +99,7 @@ def run(
     from tilewright.progress import progress
     from tilewright.tables import print_table
 
-    loaded = _load(program, isa, set, budget)
+    loaded = load_program(program, isa, set, budget)
     inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
     with progress(f"running {program.name} on {on}"):
         result = loaded.run(inputs, on=on, unchecked=unchecked)
@@ -123,29 +126,6 @@ def _preview(array: Any) -> str:
 
 
 @app.command()
-def profile(
-    program: ProgramFile,
-    on: Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")] = "sim",
-    isa: OptionalIsa = None,
-    set: Set = None,  # noqa: A002
-    unchecked: Unchecked = False,
-    budget: Budget = None,
-    json: Json = None,
-) -> None:
-    """Print cycles, utilisation and DRAM bytes, by layer and by engine."""
-    from tilewright.compile_report import print_host_nodes
-    from tilewright.progress import progress
-    from tilewright.tables import print_profile
-
-    loaded = _load(program, isa, set, budget)
-    with progress(f"running {program.name} on {on}"):
-        found = loaded.profile(on=on, unchecked=unchecked)
-    if report(found, json):
-        print_profile(found)
-        print_host_nodes(found["host_nodes"])
-
-
-@app.command()
 def check(
     program: ProgramFile,
     isa: OptionalIsa = None,
@@ -154,7 +134,7 @@ def check(
     json: Json = None,
 ) -> None:
     """Prove that a program stays in bounds, cannot deadlock or race, and reads nothing unwritten."""
-    loaded = _load(program, isa, set, budget)
+    loaded = load_program(program, isa, set, budget)
     findings = loaded.check()
     value = [
         {"code": of.code.value, "instruction": of.instruction, "layer": of.layer, "message": of.message}
@@ -185,7 +165,7 @@ def disassemble(
     from tilewright.isa.assembly.disassembler import disassemble as to_text
     from tilewright.isa.assembly.disassembler import format_instruction
 
-    loaded = _load(program, isa, set, budget)
+    loaded = load_program(program, isa, set, budget)
     binaries = loaded.programs
     if loaded.host_nodes:
         text = "\n".join(f"# program {number} of {len(binaries)}\n{to_text(b)}" for number, b in enumerate(binaries, 1))
@@ -266,16 +246,3 @@ def rtl(isa: Isa, output: Output, set: Set = None, json: Json = None) -> None:  
     summary = {"machine": machine.name, "top": TOP, "lines": text.count("\n"), "bytes": len(text.encode())}
     if report(summary, json, output):
         print_table(f"{output}", ("machine", "top module", "lines", "bytes"), [tuple(summary.values())])
-
-
-def _load(path: Path, isa: str | None, overrides: list[str] | None, settings: list[str] | None) -> Program:
-    from tilewright.api import Program
-    from tilewright.isa.files.loader import load_machine
-    from tilewright.isa.program.budgets import parse_budgets
-
-    budgets = parse_budgets(settings or ())
-    if isa is not None:
-        return Program.load(path, load_machine(isa, tuple(overrides or ())), budgets)
-    if overrides:
-        raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
-    return Program.load(path, budgets=budgets)

@@ -24,10 +24,10 @@ from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState
+from tilewright.profiles.report import print_profile
 from tilewright.rtl.run import run_rtl
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import PreparedProgram
-from tilewright.tables import print_engines, print_layers
 
 DIGITS = Path(__file__).resolve().parent.parent / "programs" / "digits"
 MODEL = DIGITS / "digits_int8.onnx"
@@ -142,9 +142,7 @@ def share_equal(a: NDArray[Any], b: NDArray[Any]) -> str:
 
 def show_cycles(program: Program) -> None:
     print()
-    print_layers(program.profile())
-    print()
-    print_engines(program.profile())
+    print_profile(program.profile())
     print()
 
 

@@ -18,10 +18,10 @@ from tilewright.isa.program.state import MachineState, RunCounters
 
 @dataclass(frozen=True)
 class Outcome:
-    """The machine after a run, and the run's profile if the executor has a clock."""
+    """The machine after a run, and the run's counters if the executor has a clock."""
 
     state: MachineState
-    profile: Mapping[str, Any] | None
+    counters: RunCounters | None
 
 
 class Executor(Protocol):
@@ -29,7 +29,7 @@ class Executor(Protocol):
 
     def run(self, image: NDArray[np.uint8]) -> Outcome: ...
 
-    def profile(self) -> Mapping[str, Any] | None: ...
+    def counters(self) -> RunCounters | None: ...
 
 
 def executor(name: str, program: Program) -> Executor:
@@ -48,12 +48,12 @@ class SimulatorExecutor:
 
     def run(self, image: NDArray[np.uint8]) -> Outcome:
         state = self._prepared.run(image)
-        return Outcome(state, self._profile)
+        return Outcome(state, self._counters)
 
-    def profile(self) -> Mapping[str, Any]:
+    def counters(self) -> RunCounters:
         if self._prepared.fault is not None:
             raise MachineFault(self._prepared.fault)
-        return self._profile
+        return self._counters
 
     @cached_property
     def _prepared(self) -> Any:
@@ -62,11 +62,11 @@ class SimulatorExecutor:
         return PreparedProgram(self._program, self._bases)
 
     @cached_property
-    def _profile(self) -> Mapping[str, Any]:
+    def _counters(self) -> RunCounters:
         """Cycles do not depend on data, so one simulation serves every run."""
         from tilewright.simulator.cycles import simulate_cycles
 
-        return profile_of(self._program, simulate_cycles(self._program, self._bases))
+        return simulate_cycles(self._program, self._bases)
 
 
 class RtlExecutor:
@@ -82,14 +82,14 @@ class RtlExecutor:
         state, counters = run_rtl(self._program, image, self._bases)
         if counters.fault is not None:
             raise MachineFault(counters.fault)
-        return Outcome(state, profile_of(self._program, counters))
+        return Outcome(state, counters)
 
-    def profile(self) -> Mapping[str, Any] | None:
+    def counters(self) -> RunCounters | None:
         image = np.zeros(dram_bytes(self._program.limits), np.uint8)
         for region, content in (("program", self._program.text), ("weights", self._program.weights)):
             start = self._bases[region]
             image[start : start + len(content)] = np.frombuffer(content, np.uint8)
-        return self.run(image).profile
+        return self.run(image).counters
 
 
 class InterpreterExecutor:
@@ -103,7 +103,7 @@ class InterpreterExecutor:
 
         return Outcome(interpret(self._program, image, place_regions(self._program.limits)), None)
 
-    def profile(self) -> None:
+    def counters(self) -> None:
         return None
 
 

@@ -134,3 +134,20 @@ def read_text(path: Path) -> str:
         return path.read_text()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file: byte {error.start} is not UTF-8") from error
+
+
+def load_program(path: Path, isa: str | None, overrides: list[str] | None, settings: list[str] | None) -> Program:
+    """A compiled program from its file, within the budgets of `settings`; `isa` with `overrides` must be its machine.
+
+    Raises IsaError, InputError, OverBudget, and BadParameter for overrides without a machine.
+    """
+    from tilewright.api import Program
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.isa.program.budgets import parse_budgets
+
+    budgets = parse_budgets(settings or ())
+    if isa is not None:
+        return Program.load(path, load_machine(isa, tuple(overrides or ())), budgets)
+    if overrides:
+        raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
+    return Program.load(path, budgets=budgets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,23 @@ from numpy.typing import NDArray
 
 from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
-from tilewright.execute import Executor, executor
+from tilewright.execute import Executor, executor, profile_of
 from tilewright.host import dram_image, host_dtype, read_outputs, require_forms
 from tilewright.host_model import HostModel
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program as Binary
+from tilewright.isa.program.state import RunCounters
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """A program, and the counters and times of one run of it."""
+
+    program: Binary
+    counters: RunCounters
 
 
 class Segments:
@@ -63,19 +72,26 @@ class Segments:
                 continue
             given = _of(tensors, segment.inputs) if isinstance(self._binary, Partitioned) else tensors
             outcome = self._executor(on, position, segment).run(dram_image(segment.program, given))
-            profiles.append(outcome.profile)
+            profiles.append(None if outcome.counters is None else profile_of(segment.program, outcome.counters))
             tensors |= read_outputs(segment.program, outcome.state.dram)
         return _of(tensors, [of.name for of in self._binary.outputs]), self._sum(profiles)
 
-    def profile(self, on: str) -> Mapping[str, Any] | None:
-        """What a run costs on the machine; None if the executor has no clock."""
-        return self._sum(
-            [
-                self._executor(on, position, segment).profile()
-                for position, segment in enumerate(self._segments)
-                if isinstance(segment, NpuSegment)
-            ]
-        )
+    def runs(self, on: str) -> list[ProgramRun] | None:
+        """Each program with what its run took, in order; None if the executor has no clock."""
+        found = []
+        for position, segment in enumerate(self._segments):
+            if isinstance(segment, NpuSegment):
+                counters = self._executor(on, position, segment).counters()
+                if counters is None:
+                    return None
+                found.append(ProgramRun(segment.program, counters))
+        return found
+
+    def profile(self, runs: Sequence[ProgramRun]) -> Mapping[str, Any]:
+        """One profile of these runs of all programs."""
+        profile = self._sum([profile_of(run.program, run.counters) for run in runs])
+        assert profile is not None
+        return profile
 
     def _executor(self, on: str, position: int, segment: NpuSegment) -> Executor:
         if (on, position) not in self._executors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -37,8 +37,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     console = Console(highlight=False)
     console.print(Text(title, style="bold"))
     with console.capture() as captured:
-        console.print(table, width=console.width if console.is_terminal else max(NARROW, console.width))
+        console.print(table, width=terminal_width())
     console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def terminal_width() -> int:
+    """The columns of standard output: of the terminal, or those that output to a file is formatted for."""
+    console = Console()
+    return console.width if console.is_terminal else max(NARROW, console.width)
 
 
 def _is_number(value: Any) -> bool:
@@ -66,58 +72,3 @@ PERCENT = re.compile(r"-?[\d.]+ %")
 
 def percent(part: float) -> str:
     return f"{100 * part:.1f} %"
-
-
-# -- the tables --------------------------------------------------------------------------------------------------------
-
-
-def print_profile(profile: Mapping[str, Any]) -> None:
-    """The profile by layer and by engine."""
-    print_layers(profile)
-    print()
-    print_engines(profile)
-
-
-def print_layers(profile: Mapping[str, Any]) -> None:
-    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
-    rows = [
-        (
-            layer["name"],
-            layer["cycles"],
-            layer["macs"],
-            percent(layer["utilisation"]),
-            _total(layer["dram_bytes"]),
-            str(layer["bound"]),
-        )
-        for layer in profile["layers"]
-    ]
-    total = ("total", profile["cycles"], profile["macs"], percent(profile["utilisation"]), read + written, "")
-    print_table(
-        f"Layers on {profile['isa']}", ("layer", "cycles", "MACs", "utilisation", "DRAM bytes", "bound"), [*rows, total]
-    )
-
-
-def _total(dram_bytes: Mapping[str, int] | int) -> int:
-    return dram_bytes if isinstance(dram_bytes, int) else sum(dram_bytes.values())
-
-
-def print_engines(profile: Mapping[str, Any]) -> None:
-    """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
-    engines = profile["engines"]
-    uses = {
-        name: {
-            "busy": of["busy"],
-            **_prefixed("wait", of["wait"]),
-            **_prefixed("stall", of["stall"]),
-            "idle": of["idle"],
-        }
-        for name, of in engines.items()
-    }
-    labels = dict.fromkeys(label for counts in uses.values() for label in counts)
-    rows = [(label, *(of.get(label, 0) for of in uses.values())) for label in labels]
-    total = ("total", *(sum(of.values()) for of in uses.values()))
-    print_table("Engines, in cycles", ("cycles", *engines), [*rows, total])
-
-
-def _prefixed(kind: str, counts: Mapping[str, int]) -> dict[str, int]:
-    return {f"{kind} {cause}": count for cause, count in counts.items()}

@@ -1,0 +1,201 @@
+"""What `tilewright profile` shows: the lines on top, tables whose sums are the run's, one layer, two profiles."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compiler.models import conv_model
+from tests.tilewright.command_line import Command, make_command
+from tilewright.api import Program, compile
+from tilewright.errors import InputError
+from tilewright.profiles.against import by_cause, by_layer
+from tilewright.profiles.causes import CAUSES, largest_loss, losses
+from tilewright.profiles.report import View, headline, layer_named, time_of
+
+
+@pytest.fixture
+def tilewright(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("COLUMNS", "80")
+    return make_command(capsys, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile("programs/digits/digits_int8.onnx", "base16")
+
+
+@pytest.fixture(scope="module")
+def saved(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("profile") / "net.npu"
+    program.save(path)
+    return path
+
+
+def layer(name: str, cycles: int, **loss: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "nodes": [name],
+        "cycles": cycles,
+        "macs": 0,
+        "utilisation": 0.0,
+        "dram_bytes": {"read": 0, "written": 0},
+        "bound_cycles": {"compute": 1},
+        "bound": "compute",
+        "loss": {cause: loss.get(cause, 0.0) for cause in CAUSES},
+    }
+
+
+def made(*layers: dict[str, Any]) -> dict[str, Any]:
+    cycles = sum(one["cycles"] for one in layers)
+    return {"isa": "made", "cycles": cycles, "utilisation": 0.25, "layers": list(layers)}
+
+
+def test_says_what_costs_most_and_why() -> None:
+    lines = headline(made(layer("a", 100, edge=10.0), layer("b", 300, load=200.0)), View(clock_mhz=100.0))
+    assert lines[0].startswith("400 cycles (4 µs at 100 MHz) on made; 25.0 %")
+    assert lines[1] == "Most cycles: b 75.0 %, a 25.0 %."
+    assert lines[2] == f"Largest loss: 50.0 %, {CAUSES['load'].meaning}."
+    assert lines[3] == f"What may help: {CAUSES['load'].remedy}."
+
+
+def test_a_run_without_losses_has_no_largest_one() -> None:
+    assert largest_loss({"edge": 0.0, "array": -3.0}) is None
+    assert len(headline(made(layer("a", 100)))) == 1
+
+
+def test_a_network_that_runs_on_the_host_has_no_cycles() -> None:
+    assert headline(made()) == ("No cycles: nothing runs on the machine.",)
+
+
+@pytest.mark.parametrize(
+    ("cycles", "clock", "text"),
+    [(1000, None, ""), (2_500_000, 500.0, " (5 ms at 500 MHz)"), (1000, 100.0, " (10 µs at 100 MHz)")],
+)
+def test_time_is_cycles_at_a_clock(cycles: int, clock: float | None, text: str) -> None:
+    assert time_of(cycles, clock) == text
+
+
+def test_layers_come_in_the_order_that_is_asked_for() -> None:
+    profile = made(layer("a", 10, edge=1.0), layer("b", 30), layer("c", 20, load=5.0))
+    assert [one["name"] for one in View().layers(profile)] == ["a", "b", "c"]
+    assert [one["name"] for one in View("cycles").layers(profile)] == ["b", "c", "a"]
+    assert [one["name"] for one in View("loss", top=2).layers(profile)] == ["c", "a"]
+
+
+def test_a_layer_is_found_by_a_part_of_its_name() -> None:
+    profile = made(layer("conv1", 1), layer("conv10", 1), layer("dense", 1))
+    assert layer_named(profile, "conv1")["name"] == "conv1"
+    assert layer_named(profile, "den")["name"] == "dense"
+    with pytest.raises(InputError, match=r"^2 layers are called like 'conv'; there are: conv1, conv10$"):
+        layer_named(profile, "conv")
+    with pytest.raises(InputError, match=r"^no layer 'pool'; there are: conv1, conv10, dense$"):
+        layer_named(profile, "pool")
+
+
+def test_the_causes_on_the_terminal_are_all_cycles(tilewright: Command, saved: Path, program: Program) -> None:
+    out = tilewright("profile", saved).out
+    table = out.split("Where the cycles went\n")[1].split("\n\n")[0]
+    shown = [int(number.replace(",", "")) for number in re.findall(r"^\w+ +(-?[\d,]+) ", table, re.MULTILINE)]
+    assert sum(shown) == pytest.approx(program.profile()["cycles"], abs=len(shown))
+    assert all(len(line) <= 80 for line in table.splitlines())
+
+
+def test_a_wide_terminal_has_a_column_for_each_cause(
+    tilewright: Command, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    out = tilewright("profile", saved).out
+    assert all(f"lost to {cause}" in out for cause in CAUSES)
+
+
+def test_shows_a_part_of_the_layers_and_the_rest_in_one_row(tilewright: Command, saved: Path, program: Program) -> None:
+    out = tilewright("profile", saved, "--sort", "cycles", "--top", 2).out
+    rest = sorted((one["cycles"] for one in program.profile()["layers"]), reverse=True)[2:]
+    assert re.search(rf"^{len(rest)} others +{sum(rest):,} ", out, re.MULTILINE)
+
+
+def test_shows_the_instructions_of_a_layer(tilewright: Command, saved: Path, program: Program) -> None:
+    out = tilewright("profile", saved, "--layer", "conv2", "--top", 1000).out
+    position = [one.name for one in program.layers].index("conv2")
+    own = [i for i, serves in enumerate(program.binary.provenance) if serves == position]
+    listed = out.split("In program order\n")[1]
+    assert [int(number) for number in re.findall(r"^ *(\d+) +[\d,]+ +[\d,]+ ", listed, re.MULTILINE)] == own
+
+
+def test_writes_comma_separated_values(tilewright: Command, saved: Path, program: Program, tmp_path: Path) -> None:
+    ended = tilewright("profile", saved, "--csv", tmp_path / "layers.csv")
+    assert ended.code == 0 and "Layers on" in ended.out
+    rows = list(csv.DictReader((tmp_path / "layers.csv").open()))
+    assert [int(row["cycles"]) for row in rows] == [one["cycles"] for one in program.profile()["layers"]]
+    assert [float(row["loss.edge"]) for row in rows] == [one["loss"]["edge"] for one in program.profile()["layers"]]
+    assert tilewright("profile", saved, "--csv", "-").out == (tmp_path / "layers.csv").read_text()
+
+
+# -- two profiles ------------------------------------------------------------------------------------------------------
+
+
+def test_what_changed_adds_up() -> None:
+    one = made(layer("a", 100, edge=60.0), layer("b", 50, load=20.0), layer("new", 5))
+    two = made(layer("a", 80, edge=40.0), layer("b", 90, load=60.0), layer("old", 7))
+    assert by_cause(one, two)[-1] == ("total", 155, 177, "-22")
+    assert by_layer(one, two) == [
+        ("b", 50, 90, "-40", "load -40"),
+        ("a", 100, 80, "+20", "edge +20"),
+        ("old", "", 7, "-7", "only there"),
+        ("new", 5, "", "+5", "only there"),
+    ]
+
+
+def test_layers_of_one_name_are_compared_in_turn() -> None:
+    one, two = made(layer("a", 1), layer("a", 2)), made(layer("a", 1), layer("a", 5))
+    assert [row[:4] for row in by_layer(one, two)] == [("a (2)", 2, 5, "-3"), ("a", 1, 1, "0")]
+
+
+def test_compares_two_programs(tilewright: Command, saved: Path, tmp_path: Path, program: Program) -> None:
+    other = compile("programs/digits/digits_int8.onnx", "base16", ["dram.bus_bytes=4"])
+    other.save(tmp_path / "narrow.npu")
+    out = tilewright("profile", saved, "--against", tmp_path / "narrow.npu").out
+    cycles, narrow = program.profile()["cycles"], other.profile()["cycles"]
+    assert re.search(rf"^total +{cycles:,} +{narrow:,} +{cycles - narrow:+,}$", out, re.MULTILINE)
+    changes = {cause: losses(program.profile())[cause] - losses(other.profile())[cause] for cause in CAUSES}
+    assert max(changes, key=lambda cause: abs(changes[cause])) in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--sort", "size"), "error: no order 'size'; --sort takes: program, cycles, loss"),
+        (("--clock", "0"), "error: a clock of 0 MHz; --clock takes a number above 0"),
+        (("--layer", "nothing"), "error: no layer 'nothing'; there are: conv1, "),
+        (("--against", "missing.npu"), "error: "),
+        (("--trace", "/no/folder/t"), "error: "),
+    ],
+)
+def test_refuses(tilewright: Command, saved: Path, words: tuple[str, ...], message: str) -> None:
+    ended = tilewright("profile", saved, *words)
+    assert (ended.code, ended.err.startswith(message)) == (1, True), ended.err
+
+
+def test_standard_output_takes_one_file(tilewright: Command, saved: Path) -> None:
+    ended = tilewright("profile", saved, "--csv", "-", "--json", "-")
+    assert ended.code == 2 and "only one of" in ended.err
+
+
+def test_json_is_as_before(tilewright: Command, saved: Path, program: Program) -> None:
+    assert json.loads(tilewright("profile", saved, "--json", "-").out) == json.loads(json.dumps(program.profile()))
+
+
+def test_a_program_of_one_layer(tilewright: Command, tmp_path: Path) -> None:
+    compile(conv_model(np.random.default_rng(0)), "tiny8").save(tmp_path / "one.npu")
+    assert "Most cycles" not in tilewright("profile", tmp_path / "one.npu").out

@@ -1,0 +1,1 @@
+"""What a profile shows a person: tables, a comparison of two runs, a time line, a page."""

@@ -1,0 +1,51 @@
+"""The causes of lost cycles in the words of a reader: what each is, and what may help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One key of a profile's `loss` (docs/profile.md), in words."""
+
+    meaning: str
+    remedy: str
+
+
+PRODUCTS = "products"
+"""The cycles that a full array would need: not lost. Together with the losses they are the cycles of the run."""
+
+CAUSES: Mapping[str, Cause] = {
+    "edge": Cause(
+        "rows and columns of the array that the layers leave empty",
+        "a smaller array, or an instruction for such layers",
+    ),
+    "array": Cause(
+        "the array fills, drains, or waits for weights or a memory port",
+        "longer runs for each tile of weights: more accumulators; more banks",
+    ),
+    "vector": Cause(
+        "only the vector engine works, or it and transfers",
+        "more lanes, or one instruction for several steps",
+    ),
+    "load": Cause(
+        "nothing but loads is in flight",
+        "a wider bus, shorter latency, or memory for what is loaded again",
+    ),
+    "store": Cause("nothing but stores is in flight", "a wider bus, or memory for what is stored and loaded again"),
+    "idle": Cause("nothing is in flight: instructions are fetched", "fewer instructions, or shorter ones"),
+}
+
+
+def losses(profile: Mapping[str, Any]) -> dict[str, float]:
+    """The lost cycles of all layers by cause, in the order of CAUSES."""
+    return {cause: sum(layer["loss"][cause] for layer in profile["layers"]) for cause in CAUSES}
+
+
+def largest_loss(loss: Mapping[str, float]) -> str | None:
+    """The cause of most lost cycles; None if none are lost."""
+    cause = max(loss, key=lambda name: loss[name], default=None)
+    return cause if cause is not None and loss[cause] > 0 else None

@@ -1,0 +1,118 @@
+"""`tilewright profile`: where the cycles of a program go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.errors import InputError
+from tilewright.options import (
+    ON_TERMINAL,
+    Budget,
+    Json,
+    OptionalIsa,
+    ProgramFile,
+    Set,
+    Unchecked,
+    load_program,
+    report,
+    write_output,
+)
+from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
+
+if TYPE_CHECKING:
+    from tilewright.segments import ProgramRun
+
+
+def profile_command(
+    program: ProgramFile,
+    on: Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")] = "sim",
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="ORDER", help="The order of layers: program, cycles or loss.")
+    ] = "program",
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many layers (instructions of one).")
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option("--layer", metavar="NAME", help="Only this layer, with its instructions.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="PROGRAM", help="Compare with another compiled program.")
+    ] = None,
+    clock: Annotated[
+        float | None, typer.Option("--clock", metavar="MHZ", help="The machine's clock, to print time beside cycles.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")
+    ] = None,
+    isa: OptionalIsa = None,
+    set: Set = None,  # noqa: A002
+    unchecked: Unchecked = False,
+    budget: Budget = None,
+    json: Json = None,
+) -> None:
+    """Show where the cycles go: by layer, by cause and by engine."""
+    from tilewright.compile_report import print_host_nodes
+    from tilewright.profiles.against import print_against
+    from tilewright.profiles.csv import layers_csv
+    from tilewright.progress import progress
+
+    if [csv, json, trace].count(ON_TERMINAL) > 1:
+        raise typer.BadParameter("only one of --csv, --json and --trace can be standard output: give the others files")
+    view = View(_order(sort), top, _clock(clock))
+    loaded = load_program(program, isa, set, budget)
+    with progress(f"running {program.name} on {on}"):
+        runs = loaded.runs(on, unchecked)
+    found = loaded.profile_of(runs)
+    position = None if layer is None else list(found["layers"]).index(layer_named(found, layer))
+    if trace is not None:
+        _write_trace(trace, runs, position)
+    if csv is not None:
+        write_output(csv, layers_csv(found))
+    is_free = report(found, json)
+    if not is_free or ON_TERMINAL in (csv, trace):
+        return
+    if against is not None:
+        other = load_program(against, isa, set, budget)
+        with progress(f"running {against.name} on {on}"):
+            compared = other.profile(on, unchecked)
+        print_against(found, compared, *_names(program, against))
+    elif position is not None:
+        from tilewright.profiles.one_layer import print_layer, run_of_layer, timed_instructions
+
+        timed = timed_instructions(runs, position)
+        print_layer(found["layers"][position], run_of_layer(runs, position)[0].program, timed, top)
+    else:
+        print_profile(found, view)
+        print_host_nodes(found["host_nodes"])
+
+
+def _order(sort: str) -> Order:
+    for order in ORDERS:
+        if order == sort:
+            return order
+    raise InputError(f"no order {sort!r}; --sort takes: {', '.join(ORDERS)}")
+
+
+def _clock(clock: float | None) -> float | None:
+    if clock is not None and not 0 < clock < float("inf"):
+        raise InputError(f"a clock of {clock:g} MHz; --clock takes a number above 0")
+    return clock
+
+
+def _write_trace(path: Path, runs: Sequence[ProgramRun], layer: int | None) -> None:
+    from tilewright.profiles.trace import trace_bytes
+
+    write_output(path, trace_bytes(runs, layer))
+
+
+def _names(program: Path, against: Path) -> tuple[str, str]:
+    """The files' names; their paths where the names are equal."""
+    return (program.name, against.name) if program.name != against.name else (str(program), str(against))

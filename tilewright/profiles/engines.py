@@ -1,0 +1,30 @@
+"""The table of the engines: what each did in every cycle of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.tables import print_table
+
+
+def print_engines(profile: Mapping[str, Any]) -> None:
+    """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
+    engines = profile["engines"]
+    uses = {
+        name: {
+            "busy": of["busy"],
+            **_prefixed("wait", of["wait"]),
+            **_prefixed("stall", of["stall"]),
+            "idle": of["idle"],
+        }
+        for name, of in engines.items()
+    }
+    labels = dict.fromkeys(label for counts in uses.values() for label in counts)
+    rows = [(label, *(of.get(label, 0) for of in uses.values())) for label in labels]
+    total = ("total", *(sum(of.values()) for of in uses.values()))
+    print_table("Engines, in cycles", ("cycles", *engines), [*rows, total])
+
+
+def _prefixed(kind: str, counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"{kind} {cause}": count for cause, count in counts.items()}

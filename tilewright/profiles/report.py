@@ -1,0 +1,148 @@
+"""The profile on a terminal: what matters in three lines, then tables that fit in 80 columns and use 200."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilewright.errors import InputError
+from tilewright.profiles.causes import CAUSES, PRODUCTS, largest_loss, losses
+from tilewright.profiles.engines import print_engines
+from tilewright.tables import percent, print_table, terminal_width
+
+WIDE_COLUMNS = 140
+"""From this width on, the table of layers has the multiply-accumulates, and a column for each cause of loss."""
+
+DEAREST = 3
+"""As many layers are named in the lines above the tables."""
+
+SHORT_MILLISECONDS = 0.1
+
+Order = Literal["program", "cycles", "loss"]
+ORDERS: tuple[Order, ...] = ("program", "cycles", "loss")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which layers are shown, and in which order; `clock_mhz` turns cycles into time."""
+
+    order: Order = "program"
+    top: int | None = None
+    clock_mhz: float | None = None
+
+    def layers(self, profile: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The layers in this order, as many as are shown."""
+        layers = list(profile["layers"])
+        if self.order == "cycles":
+            layers.sort(key=lambda layer: -layer["cycles"])
+        elif self.order == "loss":
+            layers.sort(key=lambda layer: -sum(layer["loss"].values()))
+        return layers if self.top is None else layers[: self.top]
+
+
+def print_profile(profile: Mapping[str, Any], view: View = View()) -> None:  # noqa: B008
+    """Four lines, the layers, where the cycles went, and what each engine did."""
+    for line in headline(profile, view):
+        print(line)
+    print()
+    print_layers(profile, view)
+    print()
+    print_causes(profile)
+    print()
+    print_engines(profile)
+
+
+def headline(profile: Mapping[str, Any], view: View = View()) -> tuple[str, ...]:  # noqa: B008
+    """The run, the layers that cost most, and the largest cause of loss with what may help."""
+    cycles = profile["cycles"]
+    if not cycles:
+        return ("No cycles: nothing runs on the machine.",)
+    used = f"{percent(profile['utilisation'])} of the array's multiply-accumulates are used"
+    lines = [f"{cycles:,} cycles{time_of(cycles, view.clock_mhz)} on {profile['isa']}; {used}."]
+    dearest = View("cycles", DEAREST).layers(profile)
+    if len(profile["layers"]) > 1:
+        named = ", ".join(f"{layer['name']} {percent(layer['cycles'] / cycles)}" for layer in dearest)
+        lines.append(f"Most cycles: {named}.")
+    loss = losses(profile)
+    cause = largest_loss(loss)
+    if cause is not None:
+        what = CAUSES[cause]
+        lines.append(f"Largest loss: {percent(loss[cause] / cycles)}, {what.meaning}.")
+        lines.append(f"What may help: {what.remedy}.")
+    return tuple(lines)
+
+
+def time_of(cycles: int, clock_mhz: float | None) -> str:
+    """` (1.25 ms at 200 MHz)`, or nothing without a clock."""
+    if clock_mhz is None:
+        return ""
+    milliseconds = cycles / (1000 * clock_mhz)
+    time = f"{1000 * milliseconds:.3g} µs" if milliseconds < SHORT_MILLISECONDS else f"{milliseconds:,.3g} ms"
+    return f" ({time} at {clock_mhz:g} MHz)"
+
+
+def print_layers(profile: Mapping[str, Any], view: View = View()) -> None:  # noqa: B008
+    """A row a layer; on a wide terminal with all causes of loss, in cycles."""
+    is_wide = terminal_width() >= WIDE_COLUMNS
+    shown = view.layers(profile)
+    columns = ["layer", "cycles", "utilisation", "DRAM bytes", "bound", "most lost to"]
+    rows = [_row(layer, is_wide) for layer in shown]
+    if len(shown) < len(profile["layers"]):
+        others = [layer for layer in profile["layers"] if not any(layer is one for one in shown)]
+        rows.append(_others(others, is_wide))
+    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
+    cause = _most_lost(losses(profile), profile["cycles"])
+    total = ["total", profile["cycles"], percent(profile["utilisation"]), read + written, "", cause]
+    if is_wide:
+        columns += ["MACs", *(f"lost to {name}" for name in CAUSES)]
+        total += [profile["macs"], *(round(value) for value in losses(profile).values())]
+    print_table(f"Layers on {profile['isa']}", columns, [*rows, total])
+
+
+def _row(layer: Mapping[str, Any], is_wide: bool) -> list[Any]:
+    dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
+    cause = _most_lost(layer["loss"], layer["cycles"])
+    row = [layer["name"], layer["cycles"], percent(layer["utilisation"]), dram, layer["bound"], cause]
+    return [*row, layer["macs"], *(round(layer["loss"][name]) for name in CAUSES)] if is_wide else row
+
+
+def _others(layers: Sequence[Mapping[str, Any]], is_wide: bool) -> list[Any]:
+    dram = sum(layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"] for layer in layers)
+    cycles, macs = sum(layer["cycles"] for layer in layers), sum(layer["macs"] for layer in layers)
+    row = [f"{len(layers)} others", cycles, "", dram, "", ""]
+    loss = [round(sum(layer["loss"][name] for layer in layers)) for name in CAUSES]
+    return [*row, macs, *loss] if is_wide else row
+
+
+def _most_lost(loss: Mapping[str, float], cycles: int) -> str:
+    cause = largest_loss(loss)
+    return "" if cause is None or not cycles else f"{cause} {100 * loss[cause] / cycles:.0f} %"
+
+
+def print_causes(profile: Mapping[str, Any]) -> None:
+    """Every cycle of the run once: what a full array would need, and the rest by cause."""
+    cycles = profile["cycles"]
+    if not cycles:
+        return
+    loss = losses(profile)
+    needed = cycles - sum(loss.values())
+    rows = [(PRODUCTS, round(needed), percent(needed / cycles), "what a full array would need for the products")]
+    rows += [
+        (cause, round(lost), percent(lost / cycles), CAUSES[cause].meaning)
+        for cause, lost in sorted(loss.items(), key=lambda entry: -entry[1])
+        if round(lost)
+    ]
+    print_table("Where the cycles went", ("cause", "cycles", "share", ""), rows)
+
+
+def layer_named(profile: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The layer of this name, or the only one whose name contains it. Raises InputError."""
+    layers: Sequence[Mapping[str, Any]] = profile["layers"]
+    found = [layer for layer in layers if layer["name"] == name] or [layer for layer in layers if name in layer["name"]]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(layer["name"] for layer in (found or layers)[:12])
+    more = ", …" if len(found or layers) > 12 else ""
+    fault = f"{len(found)} layers are called like {name!r}" if found else f"no layer {name!r}"
+    raise InputError(f"{fault}; there are: {known}{more}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,6 +49,9 @@ def profile_command(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")
     ] = None,
@@ -64,8 +67,10 @@ def profile_command(
     from tilewright.profiles.csv import layers_csv
     from tilewright.progress import progress
 
-    if [csv, json, trace].count(ON_TERMINAL) > 1:
-        raise typer.BadParameter("only one of --csv, --json and --trace can be standard output: give the others files")
+    if [csv, json, trace, html].count(ON_TERMINAL) > 1:
+        raise typer.BadParameter(
+            "only one of --csv, --html, --json and --trace can be standard output: give the others files"
+        )
     view = View(_order(sort), top, _clock(clock))
     loaded = load_program(program, isa, set, budget)
     with progress(f"running {program.name} on {on}"):
@@ -74,10 +79,12 @@ def profile_command(
     position = None if layer is None else list(found["layers"]).index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
+    if html is not None:
+        _write_page(html, program.name, found, runs, view)
     if csv is not None:
         write_output(csv, layers_csv(found))
     is_free = report(found, json)
-    if not is_free or ON_TERMINAL in (csv, trace):
+    if not is_free or ON_TERMINAL in (csv, trace, html):
         return
     if against is not None:
         other = load_program(against, isa, set, budget)
@@ -111,6 +118,12 @@ def _write_trace(path: Path, runs: Sequence[ProgramRun], layer: int | None) -> N
     from tilewright.profiles.trace import trace_bytes
 
     write_output(path, trace_bytes(runs, layer))
+
+
+def _write_page(path: Path, name: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], view: View) -> None:
+    from tilewright.profiles.page.page import page
+
+    write_output(path, page(f"{name} on {profile['isa']}", profile, runs, view))
 
 
 def _names(program: Path, against: Path) -> tuple[str, str]:

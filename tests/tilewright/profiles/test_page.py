@@ -1,0 +1,144 @@
+"""The page: one file without a network, the same bytes each time, and right in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tilewright.command_line import Command, make_command
+from tilewright.api import Program, compile
+from tilewright.profiles.page.lives import lives
+from tilewright.profiles.page.page import page
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+
+QUESTIONS = """
+<script>
+const faults = [];
+window.addEventListener("error", (event) => faults.push(String(event.message)));
+const complain = console.error;
+console.error = (...words) => { faults.push(words.join(" ")); complain(...words); };
+function answer() {
+  const time = Bokeh.documents.map((page) => page.get_model_by_name("time")).find((figure) => figure);
+  const link = document.querySelector("a[data-first]:not([data-first='0'])");
+  const before = [time.x_range.start, time.x_range.end];
+  link.click();
+  const table = document.querySelector("table.sortable");
+  const cycles = () => Array.from(table.tBodies[0].rows, (row) => Number(row.cells[1].dataset.value));
+  const unsorted = cycles();
+  table.querySelectorAll("th button")[1].click();
+  const answers = {
+    faults, before, after: [time.x_range.start, time.x_range.end],
+    link: [Number(link.dataset.first), Number(link.dataset.last)],
+    unsorted, sorted: cycles(),
+    charts: document.querySelectorAll("[data-root-id]").length,
+    drawn: time.renderers[0].data_source.get_length(),
+    fits: document.documentElement.scrollWidth <= window.innerWidth,
+  };
+  const place = document.createElement("pre");
+  place.id = "answers";
+  place.textContent = JSON.stringify(answers);
+  document.body.append(place);
+}
+window.addEventListener("load", () => setTimeout(answer, 3000));
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compile("programs/digits/digits_int8.onnx", "base16")
+
+
+@pytest.fixture(scope="module")
+def text(program: Program) -> str:
+    return page("digits", program.profile(), program.runs())
+
+
+def test_needs_no_network(text: str) -> None:
+    own = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # Bokeh's script names its own home page
+    assert re.findall(r"https?://|<link|\bsrc=|@import|url\(", own) == []
+    assert len(text) < 5_000_000
+
+
+def test_the_same_profile_gives_the_same_bytes(program: Program, text: str) -> None:
+    assert page("digits", program.profile(), program.runs()) == text
+
+
+def test_figures_are_those_of_the_profile(program: Program, text: str) -> None:
+    profile = program.profile()
+    body = text[text.index('<table class="sortable">') :]
+    rows = re.findall(r"<tr><td><a [^>]*>(.*?)</a></td>(.*?)</tr>", body)
+    assert [html.unescape(name) for name, _ in rows] == [layer["name"] for layer in profile["layers"]]
+    for (_, cells), layer in zip(rows, profile["layers"], strict=True):
+        values = [float(value) for value in re.findall(r'data-value="([^"]*)"', cells)]
+        dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
+        assert values[:4] == [layer["cycles"], layer["utilisation"], layer["macs"], dram]
+        assert values[4:] == [round(lost) for lost in layer["loss"].values()]
+
+
+def test_names_are_text_and_never_part_of_the_page(program: Program) -> None:
+    profile: dict[str, Any] = json.loads(json.dumps(program.profile()))
+    profile["layers"][0]["name"] = "<script>alert(1)</script>"
+    made = page("<b>title</b>", profile, program.runs())
+    assert "<b>title" not in made and "<script>alert" not in made
+
+
+def test_every_life_is_inside_its_memory_and_the_run(program: Program) -> None:
+    (run,) = program.runs()
+    found = lives(run)
+    assert set(found) == set(run.program.machine.memories)
+    for name, own in found.items():
+        depth = run.program.machine.memories[name].depth
+        assert all(0 <= life.first < life.end <= depth for life in own)
+        assert all(0 <= life.born < life.dead <= run.counters.cycles for life in own)
+    assert sum(map(len, found.values())) > 0
+
+
+def test_a_network_on_the_host_alone_has_a_page(program: Program) -> None:
+    profile = {**program.profile(), "cycles": 0, "layers": []}
+    assert "nothing runs on the machine" in page("nothing", profile, ())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+def test_works_in_a_browser(program: Program, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(text.replace("<head>", f"<head>{QUESTIONS}", 1))
+    flags = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=15000",
+        f"--user-data-dir={tmp_path}/c",
+    )
+    ended = subprocess.run(
+        [str(BROWSER), *flags, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=240, check=True
+    )
+    found = re.search(r'<pre id="answers">(.*?)</pre>', ended.stdout, re.DOTALL)
+    assert found is not None, ended.stderr[-2000:]
+    answers = json.loads(html.unescape(found[1]))
+    assert answers["faults"] == []
+    assert answers["before"] == [0, program.profile()["cycles"]]
+    first, last = answers["link"]
+    assert answers["after"][0] <= first < last <= answers["after"][1] < 1.1 * last + 10
+    assert answers["sorted"] == sorted(answers["unsorted"], reverse=True) != answers["unsorted"]
+    assert answers["drawn"] == len(program.binary.instructions)
+    assert answers["charts"] >= 4 and answers["fits"]
+
+
+def test_the_command_writes_it(
+    program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tilewright: Command = make_command(capsys, monkeypatch)
+    program.save(tmp_path / "net.npu")
+    ended = tilewright("profile", tmp_path / "net.npu", "--html", tmp_path / "net.html")
+    assert ended.code == 0 and "Layers on" in ended.out
+    assert (tmp_path / "net.html").read_text() == page("net.npu on base16", program.profile(), program.runs())

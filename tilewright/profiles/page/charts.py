@@ -1,0 +1,215 @@
+"""The charts of a profile's page. Colours and lines are readable on light and on dark paper alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
+
+from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.profiles.causes import CAUSES, PRODUCTS
+from tilewright.profiles.page.lives import Life, lives
+from tilewright.segments import ProgramRun
+from tilewright.simulator.profile import layers_of
+
+INK = "#7b8494"
+"""Text and axes: in the middle between both papers."""
+
+COLOURS = {
+    PRODUCTS: "#3f9b5b",
+    "edge": "#d9a521",
+    "array": "#8c6bb1",
+    "vector": "#3c7dc4",
+    "load": "#c8553d",
+    "store": "#b5739d",
+    "idle": "#98a2b3",
+}
+"""Of causes; engines have those of the loss that they cause."""
+
+ENGINE_COLOURS = {
+    "load": COLOURS["load"],
+    "mma": COLOURS[PRODUCTS],
+    "vec": COLOURS["vector"],
+    "store": COLOURS["store"],
+}
+
+LAYER_COLOURS = ("#3c7dc4", "#d9a521", "#3f9b5b", "#c8553d", "#8c6bb1", "#4fa8a3", "#b5739d", "#98a2b3")
+
+TOOLS = "xwheel_zoom,xpan,xbox_zoom,reset,save"
+
+LEFT_BORDER = 75
+
+ROW_HEIGHT = 18
+SMALLEST_HEIGHT = 120
+
+
+def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
+    """Each layer by its products for a byte of DRAM, and its products a cycle; the lines are what is possible."""
+    layers = [one for one in profile["layers"] if one["macs"] and one["cycles"] and _bytes(one)]
+    peak, bus = machine.rows * machine.cols, machine.dram.bus_bytes
+    intensity = [one["macs"] / _bytes(one) for one in layers]
+    low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
+    rates = [one["macs"] / one["cycles"] for one in layers]
+    chart = _chart(
+        "roofline", 320, x_axis_type="log", y_axis_type="log", x_range=(low, high),
+        y_range=(min([*rates, peak]) / 2, peak * 2), tools="pan,wheel_zoom,reset,save",
+    )  # fmt: skip
+    chart.xaxis.axis_label, chart.yaxis.axis_label = "products for a byte of DRAM", "products a cycle"
+    chart.line([low, peak / bus, high], [low * bus, peak, peak], color=INK, line_width=2)
+    source = ColumnDataSource(
+        {
+            "x": intensity,
+            "y": rates,
+            "name": [one["name"] for one in layers],
+            "size": [6 + 24 * (one["cycles"] / max(1, profile["cycles"])) ** 0.5 for one in layers],
+            "color": [COLOURS["edge"] if one["bound"] == "compute" else COLOURS["load"] for one in layers],
+            "bound": [one["bound"] for one in layers],
+            "cycles": [one["cycles"] for one in layers],
+        }
+    )
+    dots = chart.scatter("x", "y", size="size", color="color", fill_alpha=0.6, source=source)
+    tips = [("layer", "@name"), ("cycles", "@cycles{0,0}"), ("products a cycle", "@y{0.0}"), ("bound", "@bound")]
+    chart.add_tools(HoverTool(renderers=[dots], tooltips=tips))
+    return chart
+
+
+def _bytes(layer: Mapping[str, Any]) -> int:
+    return int(layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"])
+
+
+def causes(profile: Mapping[str, Any]) -> Any:
+    """A bar a layer, in order from the top: its cycles by cause. What would be negative is left out."""
+    layers = profile["layers"]
+    names = _distinct([one["name"] for one in layers])
+    chart = _chart(
+        "causes",
+        max(SMALLEST_HEIGHT, 60 + ROW_HEIGHT * len(layers)),
+        y_range=names[::-1],
+        tools="xpan,xwheel_zoom,reset,save",
+    )
+    data: dict[str, Any] = {"layer": names, "cycles": [one["cycles"] for one in layers]}
+    data[PRODUCTS] = [one["cycles"] - sum(one["loss"].values()) for one in layers]
+    data |= {cause: [max(0.0, one["loss"][cause]) for one in layers] for cause in CAUSES}
+    parts = [PRODUCTS, *CAUSES]
+    bars = chart.hbar_stack(
+        parts, y="layer", height=0.8, color=[COLOURS[part] for part in parts], source=ColumnDataSource(data),
+        legend_label=parts,
+    )  # fmt: skip
+    for part, bar in zip(parts, bars, strict=True):
+        meaning = CAUSES[part].meaning if part in CAUSES else "what a full array would need"
+        tips = [("layer", "@layer"), (part, f"@{{{part}}}{{0,0}} of @cycles{{0,0}} cycles"), ("", meaning)]
+        chart.add_tools(HoverTool(renderers=[bar], tooltips=tips))
+    chart.x_range.start = 0
+    chart.legend.orientation = "horizontal"
+    chart.add_layout(chart.legend[0], "above")
+    chart.legend.label_text_color, chart.legend.background_fill_alpha = INK, 0
+    chart.legend.border_line_alpha = 0
+    return chart
+
+
+def time_line(runs: Sequence[ProgramRun], first_cycles: Sequence[int], end: int) -> Any:
+    """A row an engine: every instruction from its start to its end. Zooms and pans along time."""
+    rows: dict[str, list[Any]] = {
+        key: [] for key in ("left", "right", "top", "bottom", "color", "name", "layer", "number")
+    }
+    engines = list(reversed(ENGINES))
+    for run, start in zip(runs, first_cycles, strict=True):
+        layers = layers_of(run.program)
+        serves = run.program.provenance or (0,) * len(run.program.instructions)
+        for index, instruction in enumerate(run.program.instructions):
+            place = engines.index(instruction.engine)
+            rows["left"].append(start + int(run.counters.started[index]))
+            rows["right"].append(start + int(run.counters.retired[index]))
+            rows["bottom"].append(place + 0.1 + 0.4 * (index % 2))
+            rows["top"].append(place + 0.5 + 0.4 * (index % 2))
+            rows["color"].append(ENGINE_COLOURS.get(instruction.engine, INK))
+            rows["name"].append(instruction.mnemonic)
+            rows["layer"].append(layers[serves[index]].name)
+            rows["number"].append(index)
+    chart = _time_chart("time", 40 + 45 * len(engines), Range1d(start=0, end=end))
+    chart.y_range = Range1d(start=0, end=len(engines))
+    chart.yaxis.ticker = [place + 0.5 for place in range(len(engines))]
+    chart.yaxis.major_label_overrides = {place + 0.5: engine for place, engine in enumerate(engines)}
+    boxes = chart.quad("left", "right", "top", "bottom", color="color", line_color=None, source=_packed(rows))
+    tips = [("instruction", "@number @name"), ("layer", "@layer"), ("cycles", "@left{0,0} to @right{0,0}")]
+    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips))
+    return chart
+
+
+def memory_maps(runs: Sequence[ProgramRun], first_cycles: Sequence[int], time: Any) -> list[Any]:
+    """A chart for each memory in use, along the time line: which words hold what is still to be read, and whose."""
+    found: dict[str, list[tuple[Life, int, str]]] = {}
+    for run, start in zip(runs, first_cycles, strict=True):
+        layers = layers_of(run.program)
+        for name, own in lives(run).items():
+            found.setdefault(name, []).extend((life, start, layers[life.layer].name) for life in own)
+    machine = runs[0].program.machine
+    used = {name: entries for name, entries in found.items() if entries}
+    return [_memory_map(name, machine.memories[name].depth, entries, time) for name, entries in used.items()]
+
+
+def _memory_map(name: str, words: int, entries: Sequence[tuple[Life, int, str]], time: Any) -> Any:
+    layers = {layer: number for number, layer in enumerate(dict.fromkeys(layer for _, _, layer in entries))}
+    rows: dict[str, list[Any]] = {
+        "left": [start + life.born for life, start, _ in entries],
+        "right": [start + life.dead for life, start, _ in entries],
+        "bottom": [life.first for life, _, _ in entries],
+        "top": [life.end for life, _, _ in entries],
+        "color": [LAYER_COLOURS[layers[layer] % len(LAYER_COLOURS)] for _, _, layer in entries],
+        "layer": [layer for _, _, layer in entries],
+    }
+    chart = _time_chart(f"memory {name}", 150, time.x_range)
+    chart.y_range = Range1d(start=0, end=words)
+    chart.yaxis.axis_label = f"{name}, words"
+    boxes = chart.quad(
+        "left", "right", "top", "bottom", color="color", fill_alpha=0.7, line_color=None, source=_packed(rows)
+    )
+    tips = [("written by", "@layer"), ("words", "@bottom{0,0} to @top{0,0}"), ("cycles", "@left{0,0} to @right{0,0}")]
+    chart.add_tools(HoverTool(renderers=[boxes], tooltips=tips))
+    return chart
+
+
+def _packed(rows: Mapping[str, list[Any]]) -> ColumnDataSource:
+    """Numbers as arrays of 32 bits, which a page holds in far less room than as text."""
+    return ColumnDataSource(
+        {
+            key: np.array(values, np.float32 if any(isinstance(v, float) for v in values[:1]) else np.int32)
+            if values and not isinstance(values[0], str)
+            else values
+            for key, values in rows.items()
+        }
+    )
+
+
+def _time_chart(name: str, height: int, cycles: Range1d) -> Any:
+    chart = _chart(name, height, x_range=cycles, tools=TOOLS, active_scroll="xwheel_zoom", active_drag="xpan")
+    chart.xaxis.axis_label = "cycle"
+    chart.min_border_left = LEFT_BORDER  # so that the cycles of all charts stand below each other
+    return chart
+
+
+def _chart(name: str, height: int, **options: Any) -> Any:
+    chart = figure(name=name, height=height, sizing_mode="stretch_width", **options)
+    chart.background_fill_alpha = chart.border_fill_alpha = 0
+    chart.outline_line_color = None
+    chart.grid.grid_line_color, chart.grid.grid_line_alpha = INK, 0.25
+    chart.axis.axis_label_text_color = chart.axis.major_label_text_color = INK
+    chart.axis.axis_line_color = chart.axis.major_tick_line_color = INK
+    chart.axis.minor_tick_line_color = None
+    chart.toolbar.logo = None
+    if options.get("x_axis_type") != "log":
+        chart.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    return chart
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names; of equal ones all but the first with a number."""
+    count: dict[str, int] = {}
+    found = []
+    for name in names:
+        count[name] = count.get(name, 0) + 1
+        found.append(name if count[name] == 1 else f"{name} ({count[name]})")
+    return found

@@ -1,0 +1,174 @@
+"""The page: text and tables around the charts, in one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bokeh.embed import components
+from bokeh.resources import INLINE
+from bokeh.settings import settings
+
+from tilewright.isa.pages.show import Table, tables
+from tilewright.profiles.causes import CAUSES, PRODUCTS, losses
+from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
+from tilewright.profiles.report import View, headline
+from tilewright.segments import ProgramRun
+from tilewright.simulator.profile import layer_ends
+from tilewright.tables import format_value, percent
+
+FOLDER = Path(__file__).parent
+
+Cell = str | int | float
+
+NUMBER = ' class="number"'
+
+IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
+"""What Bokeh draws by chance for each chart."""
+
+
+def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], view: View = View()) -> str:  # noqa: B008
+    """One HTML file with everything in it. The same profile gives the same text."""
+    machine = runs[0].program.machine if runs else None
+    lines = headline(profile, view)
+    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines), _figures(profile)]
+    script = ""
+    if machine is not None and profile["cycles"]:
+        with _unique_identifiers():
+            starts = _first_cycles(runs)
+            time = time_line(runs, starts, profile["cycles"])
+            charts = [causes(profile), roofline(profile, machine), time, *memory_maps(runs, starts, time)]
+            script, drawn = _components(charts)
+        parts += _sections(profile, runs, drawn)
+    if machine is not None:
+        parts += ['<h2 id="machine">The machine</h2>', *(_machine_table(table) for table in tables(machine))]
+    return _document(title, "\n".join(parts), script)
+
+
+@contextmanager
+def _unique_identifiers() -> Iterator[None]:
+    """Bokeh counts the parts of all charts of a process otherwise, and `p1003` may be the name of a layer, too."""
+    settings.simple_ids = False
+    try:
+        yield
+    finally:
+        settings.simple_ids.unset_value()
+
+
+def _components(charts: Sequence[Any]) -> tuple[str, Sequence[str]]:
+    """Bokeh's script and its places; the identifiers that it draws by chance are counted instead."""
+    script, places = components(charts, wrap_script=False)
+    numbers: dict[str, str] = {}
+
+    def counted(text: str) -> str:
+        return IDENTIFIER.sub(lambda found: numbers.setdefault(found[0], f"chart-{len(numbers)}"), text)
+
+    return counted(script), [counted(place) for place in places]
+
+
+def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
+    starts = [0]
+    for run in runs:
+        starts.append(starts[-1] + run.counters.cycles)
+    return starts[:-1]
+
+
+def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], drawn: Sequence[str]) -> Iterator[str]:
+    bars, roof, time, *memories = drawn
+    yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#time">Time line</a>'
+    yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a><a href="#machine">Machine</a></nav>'
+    yield '<h2 id="causes">Where each layer’s cycles went</h2>'
+    meanings = "; ".join(f"<b>{cause}</b>: {escape(what.meaning)}" for cause, what in CAUSES.items())
+    yield f'<p class="quiet"><b>{PRODUCTS}</b>: what a full array would need; {meanings}.</p>{bars}'
+    yield '<h2 id="layers">Layers</h2><p class="quiet">A name shows its layer in the time line.</p>'
+    yield _layer_table(profile, runs)
+    yield '<h2 id="time">Time line</h2>'
+    yield '<p class="quiet">Every instruction, by engine. Turn the wheel to zoom, drag to move.</p>' + time
+    yield '<h2 id="memories">What lies where, and when</h2>'
+    yield '<p class="quiet">Words from when they are written until they are last read, coloured by layer.</p>'
+    yield from memories
+    yield '<h2 id="roofline">Roofline</h2>'
+    yield '<p class="quiet">What the bus and the array allow, and where the layers are; large dots cost most.</p>'
+    yield roof
+
+
+def _figures(profile: Mapping[str, Any]) -> str:
+    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
+    lost = losses(profile)
+    shown = {
+        "cycles": f"{profile['cycles']:,}",
+        "of the array used": percent(profile["utilisation"]),
+        "multiply-accumulates": f"{profile['macs']:,}",
+        "bytes read from DRAM": f"{read:,}",
+        "bytes written to DRAM": f"{written:,}",
+        "cycles lost": f"{round(sum(lost.values())):,}",
+    }
+    boxes = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for name, value in shown.items())
+    return f'<div class="figures">{boxes}</div>'
+
+
+def _layer_table(profile: Mapping[str, Any], runs: Sequence[ProgramRun]) -> str:
+    starts, spans = _first_cycles(runs), []
+    for run, start in zip(runs, starts, strict=True):
+        ends = [start, *(start + end for end in layer_ends(run.program, run.counters))]
+        spans += list(pairwise(ends))
+    rows = []
+    for layer, (first, last) in zip(profile["layers"], spans, strict=True):
+        link = f'<a href="#time" data-first="{first}" data-last="{last}">{escape(layer["name"])}</a>'
+        dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
+        cells: list[Cell] = [layer["cycles"], layer["utilisation"], layer["macs"], dram]
+        cells += [round(layer["loss"][cause]) for cause in CAUSES]
+        rows.append([f"<td>{link}</td>", *(_cell(cell) for cell in cells), _cell(layer["bound"])])
+    lost = [f"lost to {cause}" for cause in CAUSES]
+    heads = ["layer", "cycles", "utilisation", "MACs", "DRAM bytes", *lost, "bound"]
+    numbers = range(1, len(heads) - 1)
+    buttons = [
+        f'<th scope="col"{NUMBER * (at in numbers)}><button type="button">{head}</button></th>'
+        for at, head in enumerate(heads)
+    ]
+    return _table("sortable", buttons, rows)
+
+
+def _cell(value: Cell) -> str:
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    text = percent(value) if isinstance(value, float) else f"{value:,}"
+    return f'<td{NUMBER} data-value="{value}">{text}</td>'
+
+
+def _machine_table(table: Table) -> str:
+    heads = [f'<th scope="col">{escape(column)}</th>' for column in table.columns]
+    rows = [[f"<td>{escape(format_value(cell))}</td>" for cell in row] for row in table.rows]
+    return f"<h3>{escape(table.title)}</h3>{_table('plain', heads, rows)}"
+
+
+def _table(kind: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    head = f"<thead><tr>{''.join(heads)}</tr></thead>"
+    return f'<div class="wide"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
+
+
+def _document(title: str, body: str, script: str) -> str:
+    style, own = ((FOLDER / name).read_text() for name in ("style.css", "page.js"))
+    library = "\n".join(f"<script>{text}</script>" for text in INLINE.js_raw[:1]) if script else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{style}</style>
+{library}
+</head>
+<body>
+{body}
+<script>{script}</script>
+<script>{own}</script>
+</body>
+</html>
+"""

@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.importers.preconditions import elements, moves, windows
+from tilewright.compiler.importers.preconditions import elements, moves, quantizers, windows
 from tilewright.compiler.importers.preconditions.node import Node, Shape, node_of
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -43,6 +43,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     "PRelu": elements.prelu,
     "Gelu": elements.gelu,
     "Resize": elements.resize,
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), quantizers.scales),
 }
 """Operator of ONNX's own domain → what raises DamagedModel for a node that breaks its preconditions."""
 

@@ -40,7 +40,9 @@ def try_fold(operation: Operation) -> bool:
 
 
 def _shape(values: Values, operation: Operation) -> NDArray[Any]:
-    operation.ignore("out_type")  # the result's own type says it
+    kind, result = operation.element_type("out_type"), operation.tensor(operation.output).dtype.name
+    if kind.lower() != result:
+        raise operation.error(f"out_type = {kind}", operation.output, expected=f"{result.upper()}, the result's type")
     return values[0]
 
 
@@ -95,7 +97,8 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Values, Operat
 
 
 def _cast(values: Values, operation: Operation) -> NDArray[Any]:
-    operation.ignore("in_data_type", "out_data_type")  # the tensors' own types say them
+    for name in ("in_data_type", "out_data_type"):
+        operation.element_type(name)  # converters differ in what they write there; the tensors' own types count
     return values[0]
 
 

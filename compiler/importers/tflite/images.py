@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.compiler.importers.tflite.layout import Layout
-from tilewright.compiler.importers.tflite.moves import require_result
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 
 
@@ -52,7 +51,7 @@ def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str
     size = writer.integers(operation.input(1), "the size")
     if len(size) != 2 or min(size) < 1:
         raise operation.error(f"its size is {list(size)}", expected="height and width")
-    require_result(operation, (batch, *size, channels))
+    operation.require_result((batch, *size, channels))
     value = writer.node(
         "Resize",
         writer.real(image, Layout.FIRST),

@@ -21,7 +21,7 @@ def reshape(operation: Operation) -> None:
     listed = operation.list_of_integers("new_shape")
     if operation.optional(1) is not None:
         listed = operation.writer.integers(operation.input(1), "a shape")
-    if listed and not _fits(listed, result):
+    if not _fits(listed, result):
         raise operation.error(f"wants the shape {list(listed)}; its result is {list(result)}")
     _reshape(operation)
 
@@ -31,7 +31,7 @@ def squeeze(operation: Operation) -> None:
     axes = {operation.axis(axis, len(shape)) for axis in operation.list_of_integers("squeeze_dims")}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
     expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    require_result(operation, expected)
+    operation.require_result(expected)
     _reshape(operation)
 
 
@@ -41,7 +41,7 @@ def expand_dims(operation: Operation) -> None:
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
     axis = operation.axis(axes[0], len(shape) + 1)
-    require_result(operation, (*shape[:axis], 1, *shape[axis:]))
+    operation.require_result((*shape[:axis], 1, *shape[axis:]))
     _reshape(operation)
 
 
@@ -82,14 +82,10 @@ def transpose(operation: Operation) -> None:
 
 
 def _fits(listed: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether a wanted shape, which may have a -1, is this one; the empty one of a scalar is not listed."""
-    return len(listed) == len(shape) and all(a in (-1, b) for a, b in zip(listed, shape, strict=True))
-
-
-def require_result(operation: Operation, expected: tuple[int, ...]) -> None:
-    result = operation.shape(operation.output)
-    if result != expected:
-        raise operation.error(f"gives {list(expected)}; its result is {list(result)} in the file")
+    """Whether a wanted shape, which may have one -1, is this one."""
+    if len(listed) != len(shape) or listed.count(-1) > 1:
+        return False
+    return all(wanted in (-1, size) for wanted, size in zip(listed, shape, strict=True))
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -143,7 +139,7 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
     writer, source, gone = operation.writer, operation.input(0), gone or set()
     rank = len(ranges)
     expected = tuple(len(indices) for axis, indices in enumerate(ranges) if axis not in gone)
-    require_result(operation, expected)
+    operation.require_result(expected)
     layout = writer.layout_of(source) if not gone & {0, rank - 1} else Layout.LAST
     value = writer.real(source, layout)
     shape = operation.shape(source)
@@ -165,36 +161,50 @@ def _slice(operation: Operation, ranges: Sequence[range], gone: set[int] | None 
 def split(operation: Operation) -> None:
     """Inputs: an axis, elements. Equal pieces."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
-    axis, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
+    axes, source = operation.writer.integers(operation.input(0), "the axis"), operation.input(1)
     if count != len(outputs):
         raise operation.error(f"num_splits = {count}, but it has {len(outputs)} outputs")
-    _split(operation, source, axis)
+    size = _size_along(operation, source, axes)
+    if size % count:
+        raise operation.error(f"num_splits = {count} of {size} elements", expected="a number that divides them")
+    _split(operation, source, axes, (size // count,) * count)
 
 
 def split_v(operation: Operation) -> None:
-    """Inputs: elements, the sizes of the pieces, an axis."""
+    """Inputs: elements, the sizes of the pieces, an axis. One size may be -1: what the others leave."""
     count, outputs = operation.positive("num_splits"), operation.operator.outputs
-    sizes = operation.writer.integers(operation.input(1), "the sizes")
+    source, sizes = operation.input(0), operation.writer.integers(operation.input(1), "the sizes")
     if not count == len(outputs) == len(sizes):
         raise operation.error(f"num_splits = {count}, but it has {len(outputs)} outputs and {len(sizes)} sizes")
-    _split(operation, operation.input(0), operation.writer.integers(operation.input(2), "the axis"))
+    axes = operation.writer.integers(operation.input(2), "the axis")
+    size = _size_along(operation, source, axes)
+    left = size - (sum(sizes) + 1) if sizes.count(-1) == 1 else -1
+    pieces = tuple(left if piece == -1 else piece for piece in sizes)
+    if min(pieces) < 1 or sum(pieces) != size:
+        raise operation.error(f"splits {size} elements into {list(sizes)}")
+    _split(operation, source, axes, pieces)
 
 
-def _split(operation: Operation, source: int, axes: tuple[int, ...]) -> None:
-    writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
+def _size_along(operation: Operation, source: int, axes: tuple[int, ...]) -> int:
+    """The size of the one dimension that is split."""
     if len(axes) != 1:
         raise operation.error(f"names {len(axes)} axes", expected="1")
+    shape = operation.shape(source)
+    return shape[operation.axis(axes[0], len(shape))]
+
+
+def _split(operation: Operation, source: int, axes: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    writer, shape, outputs = operation.writer, operation.shape(source), operation.operator.outputs
     axis = operation.axis(axes[0], len(shape))
-    shapes = [operation.shape(output) for output in outputs]
-    if any(len(piece) != len(shape) for piece in shapes) or sum(piece[axis] for piece in shapes) != shape[axis]:
-        raise operation.error(
-            f"splits {list(shape)} along axis {axis} into {', '.join(str(list(piece)) for piece in shapes)}"
-        )
+    for output, size in zip(outputs, sizes, strict=True):
+        piece = (*shape[:axis], size, *shape[axis + 1 :])
+        if operation.shape(output) != piece:
+            raise operation.error(f"is {list(operation.shape(output))}", output, expected=f"{list(piece)}, the piece")
     layout = writer.layout_of(source)
     stored_axis = to_file(len(shape), layout)[axis]
-    sizes = writer.int64([piece[axis] for piece in shapes])
-    base = operation.tensor(source).name
-    values = writer.nodes_outputs("Split", (writer.real(source, layout), sizes), len(outputs), base, axis=stored_axis)
+    listed, base = writer.int64(sizes), operation.tensor(source).name
+    real = writer.real(source, layout)
+    values = writer.nodes_outputs("Split", (real, listed), len(outputs), base, axis=stored_axis)
     for output, value in zip(outputs, values, strict=True):
         writer.write(output, value, layout)
 

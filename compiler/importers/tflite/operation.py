@@ -100,6 +100,12 @@ class Operation:
             raise self.error(f"is {list(shape)}", index, expected=f"{rank} dimensions")
         return shape
 
+    def require_result(self, expected: tuple[int, ...]) -> None:
+        """The one output has this shape; raises CompileError where the file says another."""
+        result = self.shape(self.output)
+        if result != expected:
+            raise self.error(f"gives {list(expected)}; its result is {list(result)} in the file")
+
     def axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front; raises CompileError for one that is not there."""
         if not -rank <= axis < rank:
@@ -140,6 +146,10 @@ class Operation:
         value = self._left.pop(name, allowed[0])
         if value not in allowed:
             raise self.error(f"{name} = {value} has no lowering", expected=" or ".join(map(str, allowed)))
+
+    def element_type(self, name: str) -> str:
+        """An option that is an element type of the schema; raises CompileError for an unknown one."""
+        return self.name_of(name, "TensorType")
 
     def ignore(self, *names: str) -> None:
         """Options that do not change what the operator computes on 8-bit tensors."""

@@ -115,7 +115,7 @@ def transpose_conv(operation: Operation) -> None:
 
 
 def fully_connected(operation: Operation) -> None:
-    """Inputs: rows of elements (all dimensions but the last together), weights [O, I], bias."""
+    """Inputs: elements as rows of I, weights [O, I], bias. The result is [rows, O]; keep_num_dims keeps what leads."""
     source, kernel = operation.input(0), operation.input(1)
     outputs, inputs = operation.require_rank(kernel, 2)
     operation.only("quantized_bias_type", *BIAS_TYPES)
@@ -126,11 +126,14 @@ def fully_connected(operation: Operation) -> None:
     shape = operation.shape(source)
     if prod(shape) % inputs:
         raise operation.error(f"is {list(shape)}", source, expected=f"rows of {inputs} elements")
-    if operation.flag("keep_num_dims") and (not shape or shape[-1] != inputs):
+    keeps = operation.flag("keep_num_dims")
+    if keeps and (not shape or shape[-1] != inputs):
         raise operation.error(f"is {list(shape)}", source, expected=f"a last dimension of {inputs}")
-    writer, result = operation.writer, operation.shape(operation.output)
-    rows = writer.real(source, Layout.LAST)
     matrix = (prod(shape) // inputs, inputs)
+    result = (*shape[:-1], outputs) if keeps else (matrix[0], outputs)
+    operation.require_result(result)
+    writer = operation.writer
+    rows = writer.real(source, Layout.LAST)
     if shape != matrix:
         rows = writer.reshape(rows, matrix, operation.tensor(source).name)
     if kernel in writer.constants:

@@ -128,6 +128,23 @@ WRONG = [
         model("DepthToSpace", (1, 6, 2, 2), blocksize=2),
         "blocks of 2 from [1, 6, 2, 2]; expected [N, C, H, W], C a multiple of 4",
     ),
+    (
+        model("QuantizeLinear", (5, 6), weights(1, 1)),
+        "scales [1, 1] for [5, 6]; expected one number, or a list of 6",
+    ),
+    (
+        model("QuantizeLinear", (5, 6), weights(5), axis=1),
+        "scales [5] for [5, 6]; expected one number, or a list of 6",
+    ),
+    (
+        model("QuantizeLinear", (5, 6), weights(5, 3), block_size=4),
+        "scales [5, 3] for blocks of 4 in [5, 6]; expected [5, 2]",
+    ),
+    (
+        model("QuantizeLinear", (5, 6), weights(6), np.zeros(1, np.int8)),
+        "scales [6] and zero points [1]; expected the same shape of both",
+    ),
+    (model("QuantizeLinear", (5, 6), weights(6), axis=2), "axis = 2; expected -2 to 1"),
 ]
 
 

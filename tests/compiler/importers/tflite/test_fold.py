@@ -45,7 +45,7 @@ def test_products_of_sizes() -> None:
     file = TfliteFile()
     x = file.input("x", (2, 3, 4, 5))
     shape, area, sizes = computed(file, (4,)), computed(file, (1,)), computed(file, (2,))
-    file.operator("SHAPE", [x], shape, "ShapeOptions")
+    file.operator("SHAPE", [x], shape, "ShapeOptions", OutType=2)
     file.operator("SLICE", [shape, integers(file, [1]), integers(file, [2])], sizes, "SliceOptions")
     file.operator("REDUCE_PROD", [sizes, integers(file, [0])], area, "ReducerOptions", KeepDims=True)
     batch, channels, doubled = computed(file, (1,)), computed(file, (1,)), computed(file, (1,))
@@ -82,10 +82,28 @@ def test_refuses_the_same_on_what_is_computed_at_run_time() -> None:
 def test_refuses_what_does_not_fit_the_file() -> None:
     file = TfliteFile()
     x, shape, y = file.input("x", (2, 3)), computed(file, (3,)), file.tensor("y", (3, 2))
-    file.operator("SHAPE", [x], shape, "ShapeOptions")
+    file.operator("SHAPE", [x], shape, "ShapeOptions", OutType=2)
     file.operator("RESHAPE", [x, shape], y, "ReshapeOptions")
     with pytest.raises(CompileError) as error:
         translate(file, y)
     assert str(error.value) == (
         "net: operator 0 (SHAPE): tensor 1 'computed_1': is [3] in the file, but [2] is computed"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (4, "tensor 1 'computed_1': out_type = INT64; expected INT32, the result's type"),
+        (0, "tensor 1 'computed_1': out_type = FLOAT32; expected INT32, the result's type"),
+        (125, "out_type = 125; expected FLOAT32 or FLOAT16 or INT32"),
+    ],
+)
+def test_refuses_a_shape_of_another_element_type(kind: int, message: str) -> None:
+    file = TfliteFile()
+    x, shape, y = file.input("x", (2, 3)), computed(file, (2,)), file.tensor("y", (2, 3))
+    file.operator("SHAPE", [x], shape, "ShapeOptions", OutType=kind)
+    file.operator("RESHAPE", [x, shape], y, "ReshapeOptions")
+    with pytest.raises(CompileError) as error:
+        translate(file, y)
+    assert str(error.value).startswith(f"net: operator 0 (SHAPE): {message}")

@@ -151,11 +151,12 @@ def test_split(axis: int, count: int) -> None:
         require_close(output, came[output.name], part)
 
 
-def test_split_v() -> None:
+@pytest.mark.parametrize("sizes", [[3, 1, 4], [3, -1, 4]])
+def test_split_v(sizes: list[int]) -> None:
     moved = Moved()
     parts = np.split(moved.real, [3, 4], 3)
     outputs = [moved.result(part.shape, f"y{i}") for i, part in enumerate(parts)]
-    inputs = [moved.x, moved.integers("sizes", [3, 1, 4]), moved.integers("axis", 3)]
+    inputs = [moved.x, moved.integers("sizes", sizes), moved.integers("axis", 3)]
     moved.file.operator("SPLIT_V", inputs, outputs, "SplitVOptions", NumSplits=3)
     came = run(translate(moved.file, *outputs), moved.inputs)
     for output, part in zip(outputs, parts, strict=True):
@@ -260,6 +261,50 @@ def test_refuses_a_reshape_to_another_shape_than_its_result() -> None:
     y = moved.result((3, 4))
     moved.file.operator("RESHAPE", [moved.x], y, "ReshapeOptions", NewShape=[4, 3])
     assert moved.refused(y) == "net: operator 0 (RESHAPE): wants the shape [4, 3]; its result is [3, 4]"
+
+
+@pytest.mark.parametrize("wanted", [[], [-1, -1]])
+def test_refuses_a_reshape_to_no_shape_and_to_several_free_sizes(wanted: list[int]) -> None:
+    moved = Moved((2, 6))
+    y = moved.result((3, 4))
+    moved.file.operator("RESHAPE", [moved.x], y, "ReshapeOptions", NewShape=wanted)
+    refusal = f"net: operator 0 (RESHAPE): wants the shape {wanted}; its result is [3, 4]"
+    assert moved.refused(y) == refusal
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes", "message"),
+    [
+        (3, (3, 3, 2), "operator 1 (SPLIT): num_splits = 3 of 8 elements; expected a number that divides them"),
+        (2, (3, 5), "operator 1 (SPLIT): tensor 2 'y0': is [1, 4, 6, 3]; expected [1, 4, 6, 4], the piece"),
+    ],
+)
+def test_refuses_a_split_in_pieces_that_differ(count: int, sizes: tuple[int, ...], message: str) -> None:
+    moved = Moved()
+    outputs = [moved.result((1, 4, 6, size), f"y{i}") for i, size in enumerate(sizes)]
+    moved.file.operator("SPLIT", [moved.integers("axis", 3), moved.x], outputs, "SplitOptions", NumSplits=count)
+    with pytest.raises(CompileError) as error:
+        translate(moved.file, *outputs)
+    assert str(error.value) == f"net: {message}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([5, 3], "tensor 2 'y0': is [1, 4, 6, 3]; expected [1, 4, 6, 5], the piece"),
+        ([3, 6], "splits 8 elements into [3, 6]"),
+        ([-1, -1], "splits 8 elements into [-1, -1]"),
+        ([-1, 9], "splits 8 elements into [-1, 9]"),
+    ],
+)
+def test_refuses_a_split_of_other_sizes_than_the_file_says(sizes: list[int], message: str) -> None:
+    moved = Moved()
+    outputs = [moved.result((1, 4, 6, 3), "y0"), moved.result((1, 4, 6, 5), "y1")]
+    inputs = [moved.x, moved.integers("sizes", sizes), moved.integers("axis", 3)]
+    moved.file.operator("SPLIT_V", inputs, outputs, "SplitVOptions", NumSplits=2)
+    with pytest.raises(CompileError) as error:
+        translate(moved.file, *outputs)
+    assert str(error.value) == f"net: operator 1 (SPLIT_V): {message}"
 
 
 def test_refuses_a_shape_computed_at_run_time() -> None:

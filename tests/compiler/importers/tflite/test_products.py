@@ -193,6 +193,21 @@ def test_fully_connected(dtype: Any, shape: Any, result: Any, keeps: bool) -> No
     require_close(y, run(translate(file, y), inputs)["y"], np.maximum(expected, 0).reshape(result))
 
 
+@pytest.mark.parametrize(("keeps", "result"), [(False, (2, 5, 7)), (False, (1, 10, 7)), (True, (10, 7))])
+def test_refuses_a_fully_connected_of_another_result(keeps: bool, result: tuple[int, ...]) -> None:
+    file = TfliteFile()
+    x = file.input("x", (2, 5, 20), SCALE)
+    w = weights(file, (7, 20), 0, np.random.default_rng(0))
+    y = file.tensor("y", result, 0.05)
+    file.operator("FULLY_CONNECTED", [x, w, None], y, "FullyConnectedOptions", KeepNumDims=keeps)
+    with pytest.raises(CompileError) as error:
+        translate(file, y)
+    gives = [2, 5, 7] if keeps else [10, 7]
+    assert str(error.value) == (
+        f"net: operator 0 (FULLY_CONNECTED): gives {gives}; its result is {list(result)} in the file"
+    )
+
+
 def test_fully_connected_of_an_image_takes_its_elements_channels_last() -> None:
     rng = np.random.default_rng(5)
     file = TfliteFile()

@@ -1,0 +1,43 @@
+"""Preconditions of QuantizeLinear and DequantizeLinear: how many scales there are, and along what."""
+
+from __future__ import annotations
+
+from tilewright.compiler.importers.preconditions.node import Node, Shape
+
+
+def scales(node: Node) -> None:
+    """One scale, one for each index of `axis`, or one for each block of it; the zero points stand as the scales do."""
+    x, scale, zero = node.shape(0), node.shape(1), node.shape(2)
+    if x is None or scale is None:
+        return
+    block = int(node.attributes.get("block_size", 0))
+    node.require(block >= 0, f"block_size = {block}", "0 or more")
+    if block:
+        _blocks(node, x, scale, block)
+    elif not _is_one(scale):
+        _along_axis(node, x, scale)
+    is_alike = zero in (None, scale) or (_is_one(scale) and _is_one(zero))
+    node.require(is_alike, f"scales {list(scale)} and zero points {list(zero or ())}", "the same shape of both")
+
+
+def _is_one(shape: Shape) -> bool:
+    """One number for the whole tensor: a scalar, or a list of one."""
+    return shape in ((), (1,))
+
+
+def _along_axis(node: Node, x: Shape, scale: Shape) -> None:
+    size = x[_axis(node, x)]
+    fits = scale == (size,)
+    node.require(fits, f"scales {list(scale)} for {list(x)}", f"one number, or a list of {size}")
+
+
+def _blocks(node: Node, x: Shape, scale: Shape, block: int) -> None:
+    axis = _axis(node, x)
+    expected = (*x[:axis], -(-x[axis] // block), *x[axis + 1 :])
+    node.require(scale == expected, f"scales {list(scale)} for blocks of {block} in {list(x)}", str(list(expected)))
+
+
+def _axis(node: Node, x: Shape) -> int:
+    axis, rank = int(node.attributes["axis"]), len(x)
+    node.require(-rank <= axis < rank, f"axis = {axis}", f"{-rank} to {rank - 1}")
+    return axis % rank

@@ -21,18 +21,20 @@ def first_that_fits(
     options: Options,
     tile: Callable[[Options], Tiles],
     place: Callable[[Tiles, Options], Placed],
+    loads_ahead: Callable[[Tiles, Options], int | None] = lambda tiles, options: options.loads_ahead,
 ) -> Placed:
     """What `place` gives with the wanted options or, if it raises DoesNotFit, with the first others that fit.
 
-    The others keep nothing on chip, then cut smaller tiles as well; each with the wanted loads ahead, then with none.
+    The others keep nothing on chip, then cut smaller tiles as well; each with the loads ahead that are wanted for the
+    tiles, then with none.
     Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
     """
     closest: DoesNotFit | None = None
     for tiling in (options.tiling, *_frugal(options.tiling)):
         tiles = tile(replace(options, tiling=tiling))
-        for loads_ahead in (options.loads_ahead, 0):
+        for count in (loads_ahead(tiles, replace(options, tiling=tiling)), 0):
             try:
-                return place(tiles, replace(options, tiling=tiling, loads_ahead=loads_ahead))
+                return place(tiles, replace(options, tiling=tiling, loads_ahead=count))
             except DoesNotFit as error:
                 if closest is None or error.needed - error.available < closest.needed - closest.available:
                     closest = error
@@ -41,7 +43,10 @@ def first_that_fits(
 
 
 def _frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
-    """Options that keep nothing on chip between layers: first with tiles of the wanted size, then of half that size."""
+    """Options that keep nothing on chip between layers: first with tiles of the wanted size, then of half that size.
+
+    What a search has decided for single nests is forgotten.
+    """
     budgets = (wanted.budget_fraction, wanted.budget_fraction / 2)
     return tuple(TilingOptions(budget_fraction=budget, residency="none") for budget in budgets)
 

@@ -13,9 +13,10 @@ class Options:
     """Choices of the compiler.
 
     `loads_ahead`: how many loads may move past an operation; None: what the queue holds. `shapes`: sizes of inputs
-    that the model leaves open.
+    that the model leaves open. `effort`: how hard to search for a faster program, a row of `search.effort.EFFORTS`.
     """
 
     tiling: TilingOptions = TilingOptions()
     loads_ahead: int | None = None
+    effort: int = 1
     shapes: Shapes = field(default_factory=dict)

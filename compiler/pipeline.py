@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -35,7 +36,9 @@ from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
+from tilewright.compiler.search.search import Finish, search_loads_ahead, search_tiling
 from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.plain_sums import sum_without_weights
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
@@ -123,7 +126,8 @@ def _compile(first: int, value: Any, machine: Machine, options: Options, dump: D
     except TooSmall as error:
         if first > _position(SIZED_FROM):  # the text of a later pass is for one machine
             raise
-        raise with_tried_remedy(error, machine, lambda larger: _fit(sized, sizeless, larger, options, None)) from error
+        least = replace(options, effort=0)
+        raise with_tried_remedy(error, machine, lambda larger: _fit(sized, sizeless, larger, least, None)) from error
     program: Program = _run(PASSES[placed:], value, machine, options, dump)
     require_valid(program)
     return program
@@ -135,6 +139,9 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump 
         max(first, position) for position in (_position(TILED_BY), _position(TILED_BY) + 1, _position(PLACED_BY) + 1)
     )
     covered = _run(PASSES[first:tiled], value, machine, options, dump)
+    finish = partial(_finished, machine=machine)
+    if options.effort and isinstance(covered, Selection):
+        options = replace(options, tiling=search_tiling(covered, options, finish))
     texts: dict[str, str] = {}  # those of an attempt replace those of the attempt before
     keep = None if dump is None else texts.__setitem__
     result = first_that_fits(
@@ -142,11 +149,25 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump 
         options,
         lambda attempt: _run(PASSES[tiled:scheduled], covered, machine, attempt, keep),
         lambda tiles, attempt: _run(PASSES[scheduled:placed], tiles, machine, attempt, keep),
+        lambda tiles, attempt: _loads_ahead(scheduled, tiles, attempt, finish),
     )
     for name, text in texts.items():
         assert dump is not None
         dump(name, text)
     return result
+
+
+def _loads_ahead(first: int, tiles: Any, options: Options, finish: Finish) -> int | None:
+    """How many loads may move ahead in tiles, if the pass that moves them is still to run."""
+    if options.effort == 0 or first > _position(TILED_BY) + 1:
+        return options.loads_ahead
+    return search_loads_ahead(tiles, options, finish)
+
+
+def _finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
+    """The program of tiles; raises CompileError if it does not fit."""
+    program: Program = _run(PASSES[_position(TILED_BY) + 1 :], tiles, machine, options, None)
+    return program
 
 
 def _run(passes: Sequence[Pass[Any, Any]], value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
@@ -192,9 +213,7 @@ def _order(placed: PlacedTiles, machine: Machine, options: Options) -> OrderedTi
 
 
 def _emit(ordered: OrderedTiles, machine: Machine, options: Options) -> Program:
-    return emit(
-        ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name}
-    )
+    return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})
 
 
 _ROWS = (  # a tuple of its own, so that the type checker compares each row with its levels

@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks; default: all")
     parser.add_argument("--isa", action="append", choices=machines, help="machines; default: all")
     parser.add_argument("--texts", action="store_true", help="the text after each pass, too")
+    parser.add_argument("--effort", type=int, default=1, help="how hard the compiler searches; default: 1")
     parser.add_argument("--models", type=Path, help="a folder that keeps the ONNX files from run to run")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(networks):
@@ -40,21 +41,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.models or Path(temporary)
         folder.mkdir(exist_ok=True)
-        jobs = [(name, arguments.isa or machines, folder, arguments.texts) for name in arguments.names or networks]
+        jobs = [
+            (name, arguments.isa or machines, folder, arguments.texts, arguments.effort)
+            for name in arguments.names or networks
+        ]
         with ProcessPoolExecutor(os.cpu_count()) as pool:
             for lines in pool.map(_fingerprints, jobs):
                 print("\n".join(lines), flush=True)
 
 
-def _fingerprints(job: tuple[str, Sequence[str], Path, bool]) -> list[str]:
+def _fingerprints(job: tuple[str, Sequence[str], Path, bool, int]) -> list[str]:
     """The lines of one network on some machines."""
-    name, machines, folder, texts = job
+    name, machines, folder, texts, effort = job
     model = _model(name, folder)
-    return [line for machine in machines for line in _of_machine(name, model, machine, texts)]
+    return [line for machine in machines for line in _of_machine(name, model, machine, texts, effort)]
 
 
-def _of_machine(name: str, model: Path, machine: str, texts: bool) -> Iterator[str]:
+def _of_machine(name: str, model: Path, machine: str, texts: bool, effort: int) -> Iterator[str]:
     from tilewright.compiler.errors import CompileError
+    from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
     from tilewright.isa.binary.partitioned_elf import save_any
     from tilewright.isa.errors import IsaError
@@ -68,7 +73,8 @@ def _of_machine(name: str, model: Path, machine: str, texts: bool) -> Iterator[s
     with tempfile.TemporaryDirectory() as temporary:
         elf = Path(temporary) / "network.npu"
         try:
-            save_any(compile_partitioned(model, load_machine(machine), dump=dump if texts else None), elf)
+            options, keep = Options(effort=effort), dump if texts else None
+            save_any(compile_partitioned(model, load_machine(machine), options, keep), elf)
         except (CompileError, IsaError) as error:
             yield _line(name, machine, ERRORS, str(error).encode())
             return

@@ -15,6 +15,7 @@ from tilewright.quantize_command import hurting_line, print_warnings, quantize_s
 if TYPE_CHECKING:
     from tilewright.api import Program
     from tilewright.compiler.importers.input_shapes import Shapes
+    from tilewright.compiler.options import Options
     from tilewright.compiler.pipeline import Dump
     from tilewright.isa.machine.machine import Machine
     from tilewright.quantization.quantize import QuantizedModel
@@ -36,6 +37,12 @@ ResumeFrom = Annotated[
 ReportFolder = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="Like --dump-dir, and also write the profile as JSON.")
 ]
+Effort = Annotated[
+    int,
+    typer.Option(
+        "--effort", min=0, max=2, help="How hard to search for a faster program: 0 measures nothing, 2 takes minutes."
+    ),
+]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -52,11 +59,13 @@ def compile_command(
     resume_from: ResumeFrom = None,
     report_folder: ReportFolder = None,
     no_host: NoHost = False,
+    effort: Effort = 1,
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
     from tilewright.compile_report import compile_summary, print_compile_summary, write_report
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.compiler.options import Options
     from tilewright.dumps import Dumps, dump_files, require_folder, with_head, write_folder
     from tilewright.isa.files.loader import load_machine
 
@@ -66,19 +75,19 @@ def compile_command(
     folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
     if output is None and not wanted and not folders:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
-    shapes = parse_shapes(shape or ())
+    options = Options(shapes=parse_shapes(shape or ()), effort=effort)
     machine = load_machine(isa, tuple(set or ()))
     for folder in folders:
         require_folder(folder)
-    quantized = None if calibration is None or model is None else _quantize(model, calibration, shapes, seed)
+    quantized = None if calibration is None or model is None else _quantize(model, calibration, options.shapes, seed)
     dumps = Dumps()
     dump = dumps.add if wanted or folders else None
     start = perf_counter()
     if resume_from is not None:
-        program = _resume(resume_from, machine, wanted, dump)
+        program = _resume(resume_from, machine, options, wanted, dump)
     else:
         assert model is not None
-        program = _compile(model, quantized, machine, shapes, no_host, dump)
+        program = _compile(model, quantized, machine, options, no_host, dump)
     seconds = perf_counter() - start
     for name, text in (each for texts in dumps.programs for each in texts if each[0] in wanted):
         typer.echo(with_head(name, text, machine), nl=False, err=is_taken(output, json))
@@ -127,10 +136,9 @@ def _require_source(
 
 
 def _compile(
-    model: Path, quantized: QuantizedModel | None, machine: Machine, shapes: Shapes, no_host: bool, dump: Dump | None
+    model: Path, quantized: QuantizedModel | None, machine: Machine, options: Options, no_host: bool, dump: Dump | None
 ) -> Program:
     from tilewright.api import Program
-    from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
     from tilewright.compiler.pipeline import compile_model
     from tilewright.progress import progress
@@ -138,12 +146,12 @@ def _compile(
     compile_ = compile_model if no_host else compile_partitioned
     with progress(f"compiling {model.name}"):
         content = model if quantized is None else quantized.content
-        program = Program(compile_(content, machine, Options(shapes=shapes), dump))
+        program = Program(compile_(content, machine, options, dump))
         program.require_host()
     return program
 
 
-def _resume(path: Path, machine: Machine, wanted: list[str], dump: Dump | None) -> Program:
+def _resume(path: Path, machine: Machine, options: Options, wanted: list[str], dump: Dump | None) -> Program:
     """Continue from a file; raises InputError for --dump-after a pass that has already run."""
     from tilewright.api import Program
     from tilewright.compiler.pipeline import pass_names, resume
@@ -155,7 +163,7 @@ def _resume(path: Path, machine: Machine, wanted: list[str], dump: Dump | None) 
         if pass_names().index(name) <= pass_names().index(after):
             raise InputError(f"{path}: has the result of {after}, and {name} is not run after that; see --dump-after")
     with progress(f"going on after {after}"):
-        return Program(resume(after, text, machine, dump=dump))
+        return Program(resume(after, text, machine, options, dump))
 
 
 def _quantize(model: Path, calibration: str, shapes: Shapes, seed: int) -> QuantizedModel:

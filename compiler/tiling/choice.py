@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.tiling.cost import expected_cycles
-from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
 from tilewright.compiler.tiling.words import tile_words
@@ -30,12 +30,83 @@ class TileChoice:
     words: Mapping[str, int]  # by memory
     cycles: int  # what the model expects
 
+    @property
+    def as_wanted(self) -> TileSizes:
+        """What `TilingOptions.tiles` takes to get this choice again."""
+        return TileSizes(self.sizes, self.points_outer)
+
 
 def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> TileChoice:
-    """The cheapest tile that fits the room in each memory.
+    """The tile that the options want, if it fits the room in each memory, or else the cheapest that does.
 
     Raises TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
     """
+    fitting = _fitting(shape, machine, room, options)
+    wanted = options.tiles.get(shape.cover.nest.name)
+    if wanted is not None:
+        found = np.flatnonzero(fitting.is_possible & fitting.are(wanted))
+        if found.size:
+            return fitting.choice(int(found[0]))
+    return fitting.choice(int(np.argmin(fitting.costs)))
+
+
+def ranked_tiles(
+    shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions, most: int
+) -> list[TileChoice]:
+    """The cheapest tile of each kind, cheapest first, at most so many.
+
+    Tiles are of a kind if they have the same loop order and, to a factor of two, as many tiles over pixels, over
+    channels and over partial sums. Raises TooSmall as `choose_tile` does.
+    """
+    fitting = _fitting(shape, machine, room, options)
+    kinds = fitting.kinds(extents(shape))
+    ranked: dict[tuple[int, ...], int] = {}
+    for index in np.argsort(fitting.costs, kind="stable")[: int(fitting.is_possible.sum())]:
+        ranked.setdefault(tuple(kinds[index].tolist()), int(index))
+        if len(ranked) == most:
+            break
+    return [fitting.choice(index) for index in ranked.values()]
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """All candidates, which of them fit, and what the model expects of each."""
+
+    sizes: Mapping[str, Sizes]
+    points_outer: NDArray[np.bool_]
+    is_double: NDArray[np.bool_]
+    is_possible: NDArray[np.bool_]
+    words: Mapping[str, Sizes]
+    cycles: NDArray[np.float64]
+
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        """The cycles of those that fit, infinity for the others."""
+        return np.where(self.is_possible, self.cycles, np.inf)
+
+    def are(self, wanted: TileSizes) -> NDArray[np.bool_]:
+        """Which candidates are cut as wanted."""
+        if wanted.sizes.keys() != self.sizes.keys():
+            return np.zeros_like(self.is_possible)
+        same = [self.sizes[loop] == size for loop, size in wanted.sizes.items()]
+        return np.logical_and.reduce([*same, self.points_outer == wanted.points_outer])
+
+    def kinds(self, extent: Mapping[str, int]) -> NDArray[np.int64]:
+        """A row for each candidate that is the same for tiles of the same kind."""
+        counts = [np.log2(-(-extent[loop] // size)).round() for loop, size in self.sizes.items() if loop != NO_LOOP]
+        return np.stack([*counts, self.points_outer, self.is_double], axis=1).astype(np.int64)
+
+    def choice(self, index: int) -> TileChoice:
+        return TileChoice(
+            {loop: int(size[index]) for loop, size in self.sizes.items()},
+            bool(self.points_outer[index]),
+            bool(self.is_double[index]),
+            {memory: int(needed[index]) for memory, needed in self.words.items()},
+            int(self.cycles[index]),
+        )
+
+
+def _fitting(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> _Fitting:
     for cut_from in (WIDE_WINDOW, 2):
         sizes, points_outer = _candidates(shape, cut_from)
         words = tile_words(shape, machine, sizes)
@@ -50,14 +121,7 @@ def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], op
         raise too_small(shape, machine, room, words)
     is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
     cycles = expected_cycles(shape, machine, sizes, points_outer, is_double)
-    best = int(np.argmin(np.where(is_possible, cycles, np.inf)))
-    return TileChoice(
-        {loop: int(size[best]) for loop, size in sizes.items()},
-        bool(points_outer[best]),
-        bool(is_double[best]),
-        {memory: int(needed[best]) for memory, needed in words.items()},
-        int(cycles[best]),
-    )
+    return _Fitting(sizes, points_outer, is_double, is_possible, words, cycles)
 
 
 def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
@@ -10,7 +11,7 @@ from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
-from tilewright.compiler.tiling.choice import TileChoice, choose_tile
+from tilewright.compiler.tiling.choice import TileChoice, choose_tile, ranked_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
 from tilewright.compiler.tiling.room import Room, longest_buffer
@@ -18,6 +19,8 @@ from tilewright.compiler.tiling.shape import NestShape
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
 
     Raises CompileError when a nest finds none with nothing on chip.
     """
-    return _Planner(selection, options).plan()
+    return Planner(selection, options).plan()
 
 
 def memory_read(cover: Cover, otherwise: str) -> str:
@@ -47,7 +50,7 @@ def memory_read(cover: Cover, otherwise: str) -> str:
     return otherwise
 
 
-class _Planner:
+class Planner:
     """Makes the decisions for one program."""
 
     def __init__(self, selection: Selection, options: TilingOptions) -> None:
@@ -60,6 +63,13 @@ class _Planner:
         self._weights = [self._cut_weights(cover) for cover in self._covers]
         self._live = lives(self._nests)
         self._memory = self._memory_on_chip()
+        self._memories = _limited(self._machine, options)
+
+    def under(self, options: TilingOptions) -> Planner:
+        """The same planner with other options; what depends on the network alone is shared."""
+        other = copy(self)
+        other._options, other._memories = options, _limited(self._machine, options)
+        return other
 
     def plan(self) -> Plan:
         residency = Residency({}, (0,) * len(self._covers))
@@ -80,6 +90,20 @@ class _Planner:
         shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
         return Plan(self._memory, residency, shapes, tuple(choices))
 
+    def likeness(self, shape: NestShape) -> str:
+        """A text that is the same for nests that are alike: only the names and values of their tensors may differ."""
+        nest, numbers = shape.cover.nest, dict[str, int]()
+        accesses = []
+        for name, access in (*nest.reads.items(), ("", nest.result)):
+            constant = self._nests.constants.get(access.tensor)
+            size = self._nests.buffers[access.tensor].shape if constant is None else constant.shape
+            number = numbers.setdefault(access.tensor, len(numbers))
+            accesses.append((name, number, tuple(size), access.index, access.outside is None, constant is None))
+        steps = [(step.format.mnemonic, sorted(step.inputs.items()), step.words) for step in shape.cover.steps]
+        boxes = None if shape.weights is None else shape.weights.boxes
+        places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
+        return repr((nest.loops, accesses, steps, boxes, places))
+
     # -- what stays on chip --------------------------------------------------------------------------------------------
 
     def _memory_on_chip(self) -> str:
@@ -98,8 +122,8 @@ class _Planner:
         """
         matrices = {cover.nest.reads[read].tensor for cover in self._covers for read in cover.matrices}
         for tensor, layout in list(residency.layouts.items()):
-            memory = self._machine.memories[self._home(tensor)]
-            is_elsewhere = memory.name != self._memory or tensor in matrices
+            memory = self._memories[self._home(tensor)]
+            is_elsewhere = memory.name != self._memory or tensor in matrices or tensor in self._options.off_chip
             if is_elsewhere or layout.words > longest_buffer(memory, layout.group):
                 residency = residency.without(tensor, self._live)
         return residency
@@ -107,13 +131,22 @@ class _Planner:
     # -- how a nest is cut ---------------------------------------------------------------------------------------------
 
     def _choose(self, position: int, residency: Residency) -> TileChoice:
+        shape, room = self._shape_and_room(position, residency)
+        return choose_tile(shape, self._machine, room, self._options)
+
+    def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
+        """The tiles of a nest that the model finds best, each of another kind, at most so many."""
+        shape, room = self._shape_and_room(position, residency)
+        return ranked_tiles(shape, self._machine, room, self._options, most)
+
+    def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory
         shape = self._shape(position, residency)
         room = self._room(shape, residency.words[position])
         if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
-            if room[memory].free < self._machine.memories[memory].depth // 2:
+            if room[memory].free < self._memories[memory].depth // 2:
                 raise CompileError(describe(nest), f"tensors on chip leave less than half of {memory} to tiles")
-        return choose_tile(shape, self._machine, room, self._options)
+        return shape, room
 
     def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
         """What each memory has for tiles beside `taken` words of tensors on chip."""
@@ -123,7 +156,7 @@ class _Planner:
             into = cover.dot.format.destination
             alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
         room = {}
-        for memory in self._machine.memories.values():
+        for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
             free = memory.depth - (taken if memory.name == self._memory else 0)
             room[memory.name] = Room(free, longest_buffer(memory, alignment), alignment)
@@ -169,3 +202,13 @@ class _Planner:
         weights = cover.nest.reads[matrix.read]
         taps = tuple(loop for loop in cover.space.reduce if loop != summed)
         return cut_weights(self._nests.constants[weights.tensor], weights, trips, lane, summed, taps, rows, cols)
+
+
+def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:
+    """The memories to plan with: of at most so many words as the options say, in as many banks."""
+    memories = dict(machine.memories)
+    for name, words in options.limits.items():
+        memory = memories[name]
+        if words < memory.depth:
+            memories[name] = replace(memory, depth=max(1, words // memory.banks) * memory.banks)
+    return memories

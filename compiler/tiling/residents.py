@@ -49,6 +49,7 @@ class Residents:
         self._fills = fills
         self._builder = builder
         self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
+        self._assumed: set[str] = set()
 
     def may_hold(self, tensor: str) -> bool:
         """Whether a tensor stays on chip."""
@@ -60,6 +61,11 @@ class Residents:
         held = Whole(self._builder.buffer(tensor, self._memory, layout.words, layout.group), layout)
         self.tensors[tensor] = held
         return held
+
+    def assume(self, tensor: str) -> None:
+        """A buffer for a tensor that nests which are not lowered have brought, with whatever padding is wanted."""
+        self.add(tensor)
+        self._assumed.add(tensor)
 
     def set_border(self, tensor: str, position: int) -> None:
         """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
@@ -74,6 +80,8 @@ class Residents:
         """Refill the padding of tensors where it still holds the value for another reader."""
         for access in nest.reads.values():
             if not isinstance(homes.get(access.tensor), Whole) or access.outside is None:
+                continue
+            if access.tensor in self._assumed:
                 continue
             if self._reaches_out(nest, access.tensor) and self._border_value[access.tensor] != access.outside:
                 self._fill_border(nest, access.tensor, access.outside)

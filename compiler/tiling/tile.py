@@ -29,7 +29,12 @@ from tilewright.isa.program.program import Layer
 
 def tile(selection: Selection, options: TilingOptions | None = None) -> TileProgram:
     """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do."""
-    return _Lowering(selection, plan_tiles(selection, options or TilingOptions())).program()
+    return _Lowering(selection, plan_tiles(selection, options or TilingOptions())).program(range(len(selection.covers)))
+
+
+def tile_part(selection: Selection, plan: Plan, positions: range) -> TileProgram:
+    """Some of the nests alone, cut as a plan says. It cannot run: what other nests leave on chip is taken as there."""
+    return _Lowering(selection, plan).program(positions)
 
 
 class _Lowering:
@@ -47,12 +52,15 @@ class _Lowering:
         self._dram = DramTensors(self._machine, self._nests, self._builder)
         self._residents = Residents(self._nests, plan.residency, plan.memory, self._fills, self._builder)
 
-    def program(self) -> TileProgram:
-        stages = [list(self._nest_stages(position)) for position in range(len(self._covers))]
+    def program(self, positions: range) -> TileProgram:
+        for tensor in self._plan.residency.layouts:
+            if self._live[tensor].start < positions.start < self._live[tensor].stop:
+                self._residents.assume(tensor)
+        stages = {position: list(self._nest_stages(position)) for position in positions}
         operations = [
             operation
-            for staged, choice in zip(stages, self._plan.choices, strict=True)
-            for operation in (pipelined(staged) if choice.is_double else one_by_one(staged))
+            for position, staged in stages.items()
+            for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
         layers = tuple(Layer(nest.name, 0, nest.nodes, nest.macs) for nest in self._nests.nests)
         return TileProgram(

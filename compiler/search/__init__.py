@@ -1,0 +1,1 @@
+"""Decides between schedules with the exact cycle model."""

@@ -1,0 +1,94 @@
+"""Changes of a plan that a search tries: what stays on chip, memories to plan with, the tiles of a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.isa.machine.machine import Machine
+
+HALVINGS = 4
+"""How often the memory to plan with is halved."""
+
+
+@dataclass(frozen=True)
+class OffChip:
+    """A tensor goes through DRAM: its first tile is there before the others, and its words are free for tiles."""
+
+    tensor: str
+
+    def apply(self, options: TilingOptions) -> TilingOptions:
+        return replace(options, off_chip=options.off_chip | {self.tensor})
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A plan as for a memory of so many words: a program for less memory is a program for more."""
+
+    memory: str
+    words: int
+
+    def apply(self, options: TilingOptions) -> TilingOptions:
+        return replace(options, limits={**options.limits, self.memory: self.words})
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Nests get tiles of another kind; several if they are alike."""
+
+    nests: tuple[str, ...]
+    sizes: TileSizes
+
+    def apply(self, options: TilingOptions) -> TilingOptions:
+        return replace(options, tiles={**options.tiles, **dict.fromkeys(self.nests, self.sizes)})
+
+
+Change = OffChip | Limit | Cut
+
+
+def inputs_off_chip(nests: NestProgram, plan: Plan) -> list[OffChip]:
+    """The program's inputs that are brought on chip whole, each brought tile by tile instead."""
+    return [OffChip(tensor.name) for tensor in nests.inputs if tensor.name in plan.residency.layouts]
+
+
+def others_off_chip(nests: NestProgram, plan: Plan) -> list[OffChip]:
+    """Every other tensor that stays on chip, the largest first."""
+    inputs = {tensor.name for tensor in nests.inputs}
+    layouts = plan.residency.layouts
+    names = sorted(layouts.keys() - inputs, key=lambda name: (-layouts[name].words, name))
+    return [OffChip(name) for name in names]
+
+
+def smaller_memories(machine: Machine, plan: Plan) -> list[Limit]:
+    """Each memory that tiles need, as if it had the next powers of two below its size.
+
+    The sizes are powers of two on every machine, so that a larger one tries what a smaller one tries.
+    """
+    used = {name for choice in plan.choices for name, words in choice.words.items() if words}
+    changes: list[Limit] = []
+    for halving in range(1, HALVINGS + 1):
+        for memory in machine.memories.values():
+            words = (1 << (memory.depth - 1).bit_length()) >> halving
+            if memory.name in used and words >= memory.banks:
+                changes.append(Limit(memory.name, words))
+    return changes
+
+
+def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, Cut]]:
+    """(position, change) for the best tiles of each kind, nests that are expected to take longest first.
+
+    Nests that are alike are changed together: the position is that of their first.
+    """
+    alike: dict[str, list[int]] = {}
+    for position, shape in enumerate(plan.shapes):
+        alike.setdefault(planner.likeness(shape), []).append(position)
+    longest = sorted(alike.values(), key=lambda found: (-sum(plan.choices[p].cycles for p in found), found[0]))
+    for positions in longest:
+        first = positions[0]
+        names = tuple(plan.shapes[position].cover.nest.name for position in positions)
+        for choice in planner.ranked(first, plan.residency, kinds + 1):
+            if choice.as_wanted != plan.choices[first].as_wanted:
+                yield first, Cut(names, choice.as_wanted)

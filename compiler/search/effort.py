@@ -1,0 +1,56 @@
+"""How much work a search may do: counted in what it does and never in time, so that its result is always the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CYCLES_PER_UNIT = 1200
+"""Cycles that are simulated in the time in which one instruction is scheduled, placed and emitted."""
+
+CYCLES_PER_INSTRUCTION = 200
+"""About how many cycles an instruction takes, to tell the work on a program before it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to search. The unit of work is one instruction, from tiles to cycles: about a quarter of a millisecond.
+
+    `most`: units that a search may take; `times`: at most so many times the work on the program itself, and `least`
+    units even if that is less. `kinds`: how many kinds of tiles are tried for each nest. `rounds`: how often all
+    changes are tried.
+    """
+
+    most: int
+    times: int
+    least: int
+    kinds: int
+    rounds: int
+
+
+EFFORTS = (
+    Effort(0, 0, 0, 0, 0),
+    Effort(2_400, 8, 400, 2, 1),
+    Effort(240_000, 400, 10_000, 7, 3),
+)
+"""By number, as `--effort` takes it. 0 takes what the analytic model finds best and measures nothing."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The units of work that are left."""
+
+    left: int
+
+    def allows(self, cycles: float) -> bool:
+        """Whether there is enough for a program that is expected to take so many cycles."""
+        return self.left >= cycles / CYCLES_PER_INSTRUCTION + cycles / CYCLES_PER_UNIT
+
+    def spend(self, instructions: int, cycles: int) -> None:
+        """Take off the work on a program."""
+        self.left -= instructions + cycles // CYCLES_PER_UNIT
+
+
+def budget(effort: Effort, cycles: float) -> Budget:
+    """What may be spent on a program that is expected to take so many cycles."""
+    own = cycles / CYCLES_PER_INSTRUCTION + cycles / CYCLES_PER_UNIT
+    return Budget(int(min(effort.most, max(effort.least, effort.times * own))))

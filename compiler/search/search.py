@@ -1,0 +1,186 @@
+"""Tries changes of a plan and keeps those with which the program takes fewer cycles, by the exact cycle model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.options import Options
+from tilewright.compiler.search.changes import (
+    Change,
+    inputs_off_chip,
+    other_cuts,
+    others_off_chip,
+    smaller_memories,
+)
+from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, budget
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.residency import lives
+from tilewright.compiler.tiling.tile import tile_part
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.cycles import simulate_cycles
+
+Finish = Callable[[TileProgram, Options], Program]
+"""Makes the program of tiles; raises CompileError when they do not fit."""
+
+WHOLE_SHARE = 3
+"""Changes are judged by the whole program if so many programs can be measured, otherwise by the layers around them."""
+
+WORTH = 0.002
+"""The least share of their cycles that layers must save for a change that is judged by them alone."""
+
+LOADS_AHEAD = (5, 3, 2, 6, 1)
+"""How many loads may pass an operation, besides as many as the queue holds: in the order in which they are tried."""
+
+LOADS_SHARE = 3
+"""One part of so many of the work is left for the order of loads."""
+
+
+def search_tiling(selection: Selection, options: Options, finish: Finish) -> TilingOptions:
+    """The tiling, of those that the effort allows to try, with which the program takes the fewest cycles.
+
+    Deterministic. The options' own if nothing better is found, or if the program fits in none of the first plans.
+    """
+    try:
+        search = _Search(selection, options, finish)
+    except CompileError:
+        return options.tiling
+    return search.best()
+
+
+def search_loads_ahead(tiles: TileProgram, options: Options, finish: Finish) -> int | None:
+    """How many loads may pass an operation so that tiles take the fewest cycles; the options' own if that is set.
+
+    It follows from the tiles and the effort alone.
+    """
+    expected = len(tiles.operations) * CYCLES_PER_INSTRUCTION
+    work = budget(EFFORTS[options.effort], expected)
+    work.left //= LOADS_SHARE
+    if options.loads_ahead is not None or not work.allows(2 * expected):
+        return options.loads_ahead
+    found: dict[int | None, int] = {}
+    for loads_ahead in (None, *LOADS_AHEAD):
+        if not work.allows(expected):
+            break
+        cycles = _cycles(tiles, replace(options, loads_ahead=loads_ahead), work, finish)
+        if cycles is not None:
+            found[loads_ahead] = cycles
+    return min(found, key=found.__getitem__, default=None)
+
+
+def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> int | None:
+    """The exact cycles of tiles; None if they do not fit."""
+    try:
+        program = finish(tiles, options)
+    except CompileError:
+        work.spend(len(tiles.operations), 0)
+        return None
+    cycles = simulate_cycles(program, place_regions(program.limits)).cycles
+    work.spend(len(program.instructions), cycles)
+    return cycles
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A plan and what it takes; `cycles` of the nests in question, None if they do not fit."""
+
+    tiling: TilingOptions
+    plan: Plan
+    cycles: int | None
+
+
+class _Search:
+    """One search: the planner, the work that is left, and the best plan so far."""
+
+    def __init__(self, selection: Selection, options: Options, finish: Finish) -> None:
+        self._selection = selection
+        self._options = options
+        self._finish = finish
+        self._effort = EFFORTS[options.effort]
+        self._planner = Planner(selection, options.tiling)
+        self._live = lives(selection.program)
+        self._tiling, self._plan = options.tiling, self._planner.plan()
+        self._expected = float(sum(choice.cycles for choice in self._plan.choices))
+        self._work = budget(self._effort, self._expected)
+        self._work.left -= self._work.left // LOADS_SHARE
+
+    def best(self) -> TilingOptions:
+        """Try all changes, round after round."""
+        for _ in range(self._effort.rounds):
+            before = self._tiling
+            if self._work.left >= WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION:
+                self._by_program()
+            else:
+                self._by_layers()
+            if self._tiling == before:
+                break
+        return self._tiling
+
+    # -- judged by the whole program -----------------------------------------------------------------------------------
+
+    def _by_program(self) -> None:
+        everything = range(len(self._plan.choices))
+        best = self._measure(self._plan, everything)
+        for change in self._changes():
+            if not self._work.allows(best or self._expected):
+                break
+            tried = self._try(change, everything)
+            if tried is not None and tried.cycles is not None and (best is None or tried.cycles < best):
+                best, self._tiling, self._plan = tried.cycles, tried.tiling, tried.plan
+
+    def _changes(self) -> Iterator[Change]:
+        nests, plan = self._selection.program, self._plan
+        yield from inputs_off_chip(nests, plan)
+        yield from smaller_memories(self._selection.machine, plan)
+        yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds))
+        yield from others_off_chip(nests, plan)
+
+    # -- judged by the layers around a change --------------------------------------------------------------------------
+
+    def _by_layers(self) -> None:
+        for change, positions in self._local_changes():
+            here = range(max(0, positions.start - 1), min(len(self._plan.choices), positions.stop + 1))
+            expected = sum(self._plan.choices[position].cycles for position in here)
+            if not self._work.allows(2 * expected):
+                continue
+            before = self._measure(self._plan, here)
+            tried = self._try(change, here)
+            if before is None or tried is None or tried.cycles is None:
+                continue
+            if tried.cycles < before * (1 - WORTH):
+                self._tiling, self._plan = tried.tiling, tried.plan
+
+    def _local_changes(self) -> Iterable[tuple[Change, range]]:
+        nests, plan = self._selection.program, self._plan
+        for change in inputs_off_chip(nests, plan):
+            yield change, self._live[change.tensor]
+        for position, cut in other_cuts(self._planner, plan, self._effort.kinds):
+            yield cut, range(position, position + 1)
+        for change in others_off_chip(nests, plan):
+            yield change, self._live[change.tensor]
+
+    # -- measuring -----------------------------------------------------------------------------------------------------
+
+    def _try(self, change: Change, positions: range) -> _Tried | None:
+        """A change of the best plan so far, and what some nests take with it; None where no plan fits."""
+        tiling = change.apply(self._tiling)
+        try:
+            plan = self._planner.under(tiling).plan()
+        except CompileError:
+            return None
+        if (plan.residency, plan.choices) == (self._plan.residency, self._plan.choices):
+            return None
+        return _Tried(tiling, plan, self._measure(plan, positions))
+
+    def _measure(self, plan: Plan, positions: range) -> int | None:
+        """The cycles of some nests, alone and from the start; None if they do not fit."""
+        tiles = tile_part(self._selection, plan, positions)
+        for loads_ahead in dict.fromkeys((self._options.loads_ahead, 0)):
+            cycles = _cycles(tiles, replace(self._options, loads_ahead=loads_ahead), self._work, self._finish)
+            if cycles is not None:
+                return cycles
+        return None

@@ -1,0 +1,166 @@
+"""The search: never slower than what it begins with, the same every time, and no bit of a result is its doing."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.compiler.machines import machine
+from tests.compiler.nests import network_for
+from tests.compiler.pipelines import simulated
+from tests.digits import MODEL, images
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.search.changes import (
+    Cut,
+    Limit,
+    OffChip,
+    inputs_off_chip,
+    other_cuts,
+    others_off_chip,
+    smaller_memories,
+)
+from tilewright.compiler.search.effort import EFFORTS, Budget, budget
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.tile import tile, tile_part
+from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.cycles import simulate_cycles
+
+
+def cycles(program: Program) -> int:
+    return simulate_cycles(program, place_regions(program.limits)).cycles
+
+
+def digits(of: str, effort: int) -> Program:
+    return compile_model(onnx.load(MODEL), machine(of), Options(effort=effort))
+
+
+def two_convolutions() -> Selection:
+    """Two convolutions that are alike, and one with another window, on tensors of 16 channels."""
+    of = machine("base16")
+    network = network_for(of, 0)
+    first = network.conv(network.input(1, 16, 12, 12), 16, (3, 3), pad=1)
+    second = network.conv(first, 16, (3, 3), pad=1)
+    return select(network.program(network.conv(second, 16, (1, 1))), of)
+
+
+# -- the whole compiler ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["tiny8", "base16", "rect", "small memories"])
+def test_more_effort_is_never_slower(of: str) -> None:
+    assert cycles(digits(of, 1)) <= cycles(digits(of, 0))
+
+
+def test_finds_a_faster_program_where_there_is_one() -> None:
+    assert cycles(digits("small memories", 1)) < cycles(digits("small memories", 0))
+
+
+def test_finds_the_same_every_time() -> None:
+    assert to_bytes(digits("tiny8", 1)) == to_bytes(digits("tiny8", 1))
+
+
+@pytest.mark.parametrize("effort", [1, 2])
+def test_bits_do_not_change_with_the_effort(effort: int) -> None:
+    inputs = {"image": images()[:1]}
+    plain, searched = digits("small memories", 0), digits("small memories", effort)
+    assert to_bytes(plain) != to_bytes(searched)
+    np.testing.assert_equal(simulated(searched, inputs), simulated(plain, inputs))
+
+
+def test_loads_move_ahead_as_the_caller_says() -> None:
+    none = Options(loads_ahead=0)
+    assert to_bytes(compile_model(onnx.load(MODEL), machine("tiny8"), none)) != to_bytes(digits("tiny8", 1))
+
+
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+
+def test_more_effort_allows_more_work() -> None:
+    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 2_400, 233_333]
+
+
+def test_work_is_allowed_while_there_is_some_left() -> None:
+    work = Budget(1_000)
+    assert (work.allows(170_000), work.allows(175_000)) == (True, False)  # 850 + 141.7 units, 875 + 145.8
+    work.spend(400, 120_000)
+    assert work.left == 500
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_input_is_streamed_and_the_others_stay() -> None:
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    (change,) = inputs_off_chip(selection.program, plan)
+    others = others_off_chip(selection.program, plan)
+    tiling = change.apply(TilingOptions())
+    assert plan.residency.layouts.keys() - Planner(selection, tiling).plan().residency.layouts.keys() == {change.tensor}
+    assert {change.tensor, *(other.tensor for other in others)} == plan.residency.layouts.keys()
+
+
+def test_memories_are_halved_in_powers_of_two() -> None:
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    of_wgt = [change for change in smaller_memories(machine("base16"), plan) if change.memory == "wgt"]
+    assert of_wgt == [Limit("wgt", 4096), Limit("wgt", 2048), Limit("wgt", 1024), Limit("wgt", 512)]
+
+
+def test_a_plan_for_less_memory_needs_less() -> None:
+    selection = two_convolutions()
+    tiling = Limit("wgt", 64).apply(TilingOptions())
+    choices = Planner(selection, tiling).plan().choices
+    assert max(choice.words["wgt"] for choice in choices) <= 64
+    assert max(choice.words["wgt"] for choice in Planner(selection, TilingOptions()).plan().choices) > 64
+
+
+def test_nests_that_are_alike_are_asked_once() -> None:
+    selection = two_convolutions()
+    planner = Planner(selection, OffChip("no tensor").apply(TilingOptions()))
+    first, second, other = planner.plan().shapes
+    assert planner.likeness(second) != planner.likeness(other)
+    streamed = TilingOptions(residency="none")
+    first, second, other = Planner(selection, streamed).plan().shapes
+    assert planner.likeness(first) == planner.likeness(second) != planner.likeness(other)
+
+
+def test_a_nest_gets_the_tiles_that_are_wanted() -> None:
+    selection = two_convolutions()
+    planner = Planner(selection, TilingOptions())
+    plan = planner.plan()
+    for position, cut in other_cuts(planner, plan, 4):
+        choices = planner.under(cut.apply(TilingOptions())).plan().choices
+        assert choices[position].as_wanted == cut.sizes != plan.choices[position].as_wanted
+
+
+def test_tiles_that_do_not_fit_are_forgotten() -> None:
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    nest = selection.program.nests[0].name
+    wrong = Cut((nest,), TileSizes({"x": 7}, False)).apply(TilingOptions())
+    assert Planner(selection, wrong).plan().choices == plan.choices
+
+
+# -- parts of a program ------------------------------------------------------------------------------------------------
+
+
+def test_all_nests_are_the_program() -> None:
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    assert tile_part(selection, plan, range(3)) == tile(selection)
+
+
+def test_a_part_has_only_the_operations_of_its_nests() -> None:
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    part = tile_part(selection, plan, range(1, 2))
+    whole = tile(selection)
+    assert {operation.layer for operation in part.operations} == {1}
+    products = [[o.mnemonic for o in p.operations if o.layer == 1].count("mma") for p in (part, whole)]
+    assert products[0] == products[1] > 0

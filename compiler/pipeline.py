@@ -12,10 +12,9 @@ from typing import Any, Generic, TypeVar
 import onnx
 
 from tilewright.compiler.attempts import first_that_fits
-from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
-from tilewright.compiler.emission.schedule import LOAD, schedule
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
+from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
@@ -201,11 +200,11 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options) -> G
 
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
-    return schedule(tiles, machine.engines[LOAD].queue_depth if options.loads_ahead is None else options.loads_ahead)
+    return schedule(tiles, options.loads_ahead)
 
 
 def _allocate(tiles: TileProgram, machine: Machine, options: Options) -> PlacedTiles:
-    return PlacedTiles(tiles, allocate(tiles))
+    return place(tiles)
 
 
 def _order(placed: PlacedTiles, machine: Machine, options: Options) -> OrderedTiles:

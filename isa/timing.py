@@ -43,6 +43,15 @@ STORE_READ = 2
 STORE_CONTEXTS = 4
 """Store instructions that may be started and not yet completed."""
 
+DMA_STAGES = 6
+"""From the start of a load to its first word on chip, without DRAM: address, bus, buffer, window, writer, write."""
+
+
+def dma_round_trip(machine: Machine) -> int:
+    """From the start of a load to its first word on chip, when nothing else is under way on the bus."""
+    return machine.dram.latency_cycles + DMA_STAGES
+
+
 # -- the systolic array ------------------------------------------------------------------------------------------------
 
 MMA_WEIGHT_LEAD = 2

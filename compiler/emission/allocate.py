@@ -1,13 +1,14 @@
 """Chooses an address for each buffer of a tile program, from the buffers' lifetimes.
 
 Two buffers may share words when one's last operation comes before the other's first. On chip, buffers are placed as in
-a ring. Where the ring leaves gaps that are too small, and always in DRAM, they are packed for size.
+a ring; where a gap is missing, those in the way are placed again. A memory in which that does not end, and DRAM, are
+packed for size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.compiler.emission.banks import BankedMemory, legal_address
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, live_lower_bound
@@ -16,13 +17,17 @@ from tilewright.compiler.emission.ring import place_in_ring
 from tilewright.compiler.errors import DoesNotFit
 from tilewright.compiler.tile.program import WORKSPACE, TileProgram
 
+PACKED = "its buffers are packed for size; engines may wait for each other's words, and a larger memory would be faster"
+"""The remark about a memory that is nearly full all the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`addresses` by buffer name: words on chip, bytes in a region."""
+    """`addresses` by buffer name: words on chip, bytes in a region. `remarks`: what a user should know, by subject."""
 
     addresses: Mapping[str, int]
     workspace_bytes: int
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 def allocate(program: TileProgram) -> Placement:
@@ -33,18 +38,32 @@ def allocate(program: TileProgram) -> Placement:
     """
     lifetimes = buffer_lifetimes(program)
     addresses = {b.name: b.offset for b in program.buffers.values() if b.offset is not None}
+    remarks: dict[str, str] = {}
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
         banked = BankedMemory(memory.name, memory.bank_depth, memory.banks)
-        placed = place_in_ring(banked, items)
-        if placed is None:
-            placed = pack(items, banked.bank_words)
-            _require_fit(program, banked, items, placed)
-        addresses.update(placed)
+        ring = place_in_ring(banked, items)
+        if ring is None:
+            packed = pack(items, banked.bank_words)
+            _require_fit(program, banked, items, packed)
+            remarks[f"room in {memory.name}"] = PACKED
+        elif ring.moved:
+            remarks[f"room in {memory.name}"] = _moved_remark(program, items, ring.moved)
+        addresses.update(packed if ring is None else ring.addresses)
     workspace = _waiting_in(WORKSPACE, lifetimes)
-    placed = pack(workspace)
-    addresses.update(placed)
-    return Placement(addresses, height(workspace, placed))
+    packed = pack(workspace)
+    addresses.update(packed)
+    return Placement(addresses, height(workspace, packed), remarks)
+
+
+def _moved_remark(program: TileProgram, items: Sequence[Lifetime], moved: Collection[str]) -> str:
+    """How many buffers are not where they were placed first, and in which layers."""
+    layers = dict.fromkeys(
+        program.layers[program.operations[item.first].layer].name for item in items if item.buffer.name in moved
+    )
+    first, *others = layers
+    where = f"{first} and {len(others)} other layers" if len(others) > 1 else " and ".join(layers)
+    return f"{len(moved)} of {len(items)} buffers made room for others, in {where}; engines may wait for their words"
 
 
 def _waiting_in(place: str, lifetimes: Sequence[Lifetime]) -> list[Lifetime]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
-from tilewright.compiler.emission.schedule import LOAD
+from tilewright.compiler.emission.load_plan import LOAD
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.program import TileOperation, TileProgram

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.allocate import Placement, allocate
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.tile.program import TileProgram
 
@@ -15,6 +15,13 @@ class PlacedTiles:
 
     tiles: TileProgram
     placement: Placement
+
+
+def place(tiles: TileProgram) -> PlacedTiles:
+    """The program with the addresses that `allocate` chooses, and with its remarks; raises DoesNotFit as it does."""
+    placement = allocate(tiles)
+    remarks = {**tiles.remarks, **placement.remarks}
+    return PlacedTiles(replace(tiles, remarks=remarks), replace(placement, remarks={}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ tile's compute.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from heapq import nlargest
+from heapq import heappop, heappush, nlargest
 
 import numpy as np
 
@@ -26,44 +27,126 @@ LOOKAHEAD = 8
 NEAR = 16
 """Operations over which engines are expected to overlap."""
 
+MOST_MOVES = 4
+"""How often one buffer may give its place to another."""
 
-def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime]) -> dict[str, int] | None:
-    """Addresses that avoid recently used words and banks that other engines use; None when a gap is missing.
+NOWHERE = -1
+"""The address of a buffer that has no place."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingPlaces:
+    """Addresses by name, and the buffers that gave their first place to another, in the order of their lifetimes."""
+
+    addresses: Mapping[str, int]
+    moved: tuple[str, ...]
+
+
+def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime]) -> RingPlaces | None:
+    """Addresses that avoid recently used words and banks that other engines use.
 
     An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
+    Where a gap is missing nevertheless, the buffers in the way are placed again, and all others stay. None when that
+    does not end soon.
     """
-    freed_at = np.full(memory.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
-    live: list[tuple[int, Lifetime]] = []
-    near: list[tuple[int, Lifetime]] = []
-    addresses: dict[str, int] = {}
-    pointer = 0
-    bank_pointers = [bank * memory.bank_words for bank in range(memory.banks)]  # behind the newest buffer of each bank
-    for position, item in enumerate(items):
-        live = [(address, other) for address, other in live if other.last >= item.first]
-        near = [(address, other) for address, other in near if other.last >= item.first - NEAR]
-        candidates = _candidates(memory, item.buffer, sorted((a, a + o.buffer.size) for a, o in live), bank_pointers)
+    ring = _Ring(memory, items)
+    waiting = list(range(len(items)))  # a heap: a buffer that is placed again comes before those that begin later
+    while waiting:
+        position = heappop(waiting)
+        address = ring.best_address(position)
+        if address is None:
+            in_the_way = ring.make_room(position)
+            if in_the_way is None:
+                return None
+            for other in in_the_way:
+                heappush(waiting, other)
+        else:
+            ring.place(position, address)
+    addresses = {item.buffer.name: int(address) for item, address in zip(items, ring.addresses, strict=True)}
+    return RingPlaces(addresses, tuple(items[position].buffer.name for position in sorted(ring.moves)))
+
+
+class _Ring:
+    """A memory with the buffers that have a place so far."""
+
+    def __init__(self, memory: BankedMemory, items: Sequence[Lifetime]) -> None:
+        self._memory = memory
+        self._items = items
+        self.addresses = np.full(len(items), NOWHERE, np.int64)
+        self.moves: dict[int, int] = {}  # how often a buffer had to give its place to another
+        self._first = np.array([item.first for item in items], np.int64)
+        self._last = np.array([item.last for item in items], np.int64)
+        self._freed_at = np.full(memory.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
+        self._pointer = 0
+        self._bank_pointers = [bank * memory.bank_words for bank in range(memory.banks)]  # behind each bank's newest
+
+    def place(self, position: int, address: int) -> None:
+        item = self._items[position]
+        end = address + item.buffer.size
+        self.addresses[position] = address
+        self._pointer = end
+        self._bank_pointers[(end - 1) // self._memory.bank_words] = end
+        self._freed_at[address:end] = item.last
+
+    def best_address(self, position: int) -> int | None:
+        """The best of the addresses where a buffer meets no other; None if there is none."""
+        memory, item = self._memory, self._items[position]
+        live = self._placed_between(item.first, item.last)
+        taken = sorted((address, address + other.buffer.size) for address, other in live)
+        candidates = _candidates(memory, item.buffer, taken, self._bank_pointers)
         if not candidates:
             return None
-        contention = _contention(memory, item, near)
+        contention = _contention(memory, item, self._placed_between(item.first - NEAR, item.last))
         costs = {
             address: (
-                _reuse(item, int(freed_at[address : address + item.buffer.size].max())),
+                _reuse(item, int(self._freed_at[address : address + item.buffer.size].max())),
                 sum(contention[bank] for bank in _banks(memory, address, item.buffer.size)),
-                (address - pointer) % memory.words,
+                (address - self._pointer) % memory.words,
             )
             for address in candidates
         }
-        coming = _largest_to_come(items, position)
+        coming = _largest_to_come(self._items, position)
         ranked = sorted(candidates, key=costs.__getitem__)
         roomy = (address for address in ranked if _leaves_room(memory, [*live, (address, item)], coming))
-        best = next(roomy, ranked[0])
-        addresses[item.buffer.name] = best
-        live.append((best, item))
-        near.append((best, item))
-        pointer = best + item.buffer.size
-        bank_pointers[(pointer - 1) // memory.bank_words] = pointer
-        freed_at[best:pointer] = item.last
-    return addresses
+        return next(roomy, ranked[0])
+
+    def make_room(self, position: int) -> list[int] | None:
+        """Place a buffer where the smallest buffers are in the way, and take those away.
+
+        The more often a buffer has moved, the larger it counts, so that no two take each other's place for ever. None
+        when one has moved too often, or no address is legal.
+        """
+        memory, item = self._memory, self._items[position]
+        live = self._positions_between(item.first, item.last)
+        sizes = {at: self._items[at].buffer.size for at in live}
+        starts = {0, *(int(self.addresses[at]) for at in live), *(int(self.addresses[at]) + sizes[at] for at in live)}
+        found: tuple[int, int, list[int]] | None = None
+        for start in sorted(starts):
+            address = legal_address(item.buffer, start, memory.bank_words)
+            if address is None or address + item.buffer.size > memory.words:
+                continue
+            end = address + item.buffer.size
+            in_the_way = [at for at in live if self.addresses[at] < end and self.addresses[at] + sizes[at] > address]
+            cost = sum(sizes[at] << self.moves.get(at, 0) for at in in_the_way)
+            if found is None or (cost, address) < found[:2]:
+                found = cost, address, in_the_way
+        if found is None or any(self.moves.get(at, 0) >= MOST_MOVES for at in found[2]):
+            return None
+        _, address, in_the_way = found
+        for at in in_the_way:
+            self.addresses[at] = NOWHERE
+            self.moves[at] = self.moves.get(at, 0) + 1
+        self.place(position, address)
+        return in_the_way
+
+    def _placed_between(self, first: int, last: int) -> list[tuple[int, Lifetime]]:
+        return [(int(self.addresses[at]), self._items[at]) for at in self._positions_between(first, last)]
+
+    def _positions_between(self, first: int, last: int) -> list[int]:
+        """The buffers that have a place and are in use at any of these operations."""
+        is_met = (self.addresses >= 0) & (self._first <= last) & (self._last >= first)
+        found: list[int] = np.flatnonzero(is_met).tolist()
+        return found
 
 
 def _candidates(

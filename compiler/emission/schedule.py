@@ -1,155 +1,142 @@
-"""The order of operations: loads move ahead of the work that does not need them, so that DMA and compute overlap.
+"""The order of operations: each load comes just in time, and every engine finds its next operation in its queue.
 
-Engines run their queues in order and the dispatcher runs ahead only as far as the queues reach: a load that stands late
-in the program starts late even if its engine is idle. But where more loads stand ahead of an operation than the queue
-holds, the operation waits for their start. So each operation is passed by a bounded number of loads.
+The machine is stepped through in time, operation by operation: how long each takes (durations), what must have
+completed before it (dependences), how many words are free (room), and when each load should start (load plan).
+Operations of the array, the vector engine and the store engine keep their order. The program's order is that of the
+starts: whatever stands before an operation starts no later than it, so no full queue keeps it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
-import numpy as np
-from numpy.typing import NDArray
+from tilewright.compiler.emission.dependences import dependences
+from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
+from tilewright.compiler.emission.room import Room
+from tilewright.compiler.tile.program import TileBuffer, TileProgram
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.timing import LOAD_CONTEXTS, STORE_CONTEXTS, dma_round_trip
 
-from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes
-from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
-from tilewright.compiler.tile.program import TileProgram
+CONTEXTS = {LOAD: LOAD_CONTEXTS, "store": STORE_CONTEXTS}
+"""How many operations of an engine may have started and not yet completed; of the others, any number."""
 
-LOAD = "load"
-"""The engine whose operations may move ahead."""
+NONE_AHEAD = "no load comes earlier than its tile, because the memories are too full; engines may wait for DRAM"
+"""The remark about a program whose order stays as it is."""
+
+LOADS_COMPARED = 32
+"""How many of the loads that are needed next may be chosen from, when the first of them cannot start yet."""
 
 
-def schedule(program: TileProgram, loads_ahead: int) -> TileProgram:
-    """The same operations with loads earlier, at most `loads_ahead` of them past any other operation.
+def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgram:
+    """The same operations in the order in which they can start; deterministic.
 
-    The sequential meaning is kept: a load never passes an operation that touches a word that it touches (unless both
-    only read), and never another load; it moves only where its buffer fits beside those that are alive there. All
-    other operations keep their order.
+    The sequential meaning is kept: operations that touch a common word keep their order, unless both only read it. At
+    no place more words are in use than a memory has. `loads_ahead`: at most so many loads may come before operations
+    that stood before them; None for as many as there is room for. With 0 the order stays, and a remark says so.
     """
-    if loads_ahead <= 0:
-        return program
-    ready = _ready_positions(program)
-    passed = np.zeros(len(program.operations), np.int64)  # loads that have moved past each operation
-    room = _Room(program)
-    keys = []
-    previous = 0
-    for index, operation in enumerate(program.operations):
-        if program.machine.format(operation.mnemonic).engine != LOAD:
-            keys.append((index, 1, index))
-            continue
-        earliest = max(ready[index], previous)
-        full = np.flatnonzero(passed[earliest:index] >= loads_ahead)
-        target = room.claim(index, earliest + int(full[-1]) + 1 if len(full) else earliest)
-        passed[target:index] += 1
-        previous = target
-        keys.append((target, 0, index))
-    order = [index for _, _, index in sorted(keys)]
+    if loads_ahead is not None and loads_ahead <= 0:
+        return replace(program, remarks={**program.remarks, "order": NONE_AHEAD})
+    order = _Scheduler(program, loads_ahead).order()
     return replace(program, operations=tuple(program.operations[index] for index in order))
 
 
-# -- what a load must stay behind --------------------------------------------------------------------------------------
+class _Scheduler:
+    """The state of the machine while operations start one after the other."""
+
+    def __init__(self, program: TileProgram, loads_ahead: int | None) -> None:
+        count = len(program.operations)
+        self._engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+        self._durations = durations(program)
+        self._room = Room(program)
+        self._loads_ahead = count if loads_ahead is None else loads_ahead
+        self._early: set[int] = set()  # loads that started before their turn
+        before = dependences(program)
+        self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
+        self._after_end = _inverse(before.completed)
+        self._after_start = _inverse(before.started)
+        self._ready = [0] * count  # when what an operation comes after lets it start
+        self._free = dict.fromkeys(ENGINES, 0)
+        self._ends = {engine: deque([0] * contexts) for engine, contexts in CONTEXTS.items()}
+        self._plan = plan_loads(self._engines, self._durations, before, dma_round_trip(program.machine))
+        self._late = 0  # cycles by which the last operation of another engine came later than planned
+        self._waiting = {e: deque(i for i, engine in enumerate(self._engines) if engine == e) for e in ENGINES}
+        self._waiting[LOAD] = deque(self._plan.loads)
+
+    def order(self) -> list[int]:
+        """All operations, by the cycle of their start."""
+        found: list[int] = []
+        while len(found) < len(self._engines):
+            start, index = min(self._next(engine) for engine in ENGINES)
+            assert start < NEVER, "the operation whose turn it is can always start"
+            self._start(index, start)
+            found.append(index)
+        return found
+
+    def _next(self, engine: str) -> tuple[int, int]:
+        """(cycle, operation) of an engine's next start, as far as it is known; NEVER if it is not."""
+        if engine == LOAD:
+            return self._next_load()
+        if not self._waiting[engine]:
+            return NEVER, -1
+        index = self._waiting[engine][0]
+        return (NEVER if self._open[index] else self._earliest(index, self._room.fresh(index), {})), index
+
+    def _next_load(self) -> tuple[int, int]:
+        """The next load in the planned order; one that must wait is passed, but its words are left free."""
+        best = NEVER, -1
+        reserved: dict[str, int] = {}
+        for index in self._candidates():
+            fresh, is_its_turn = self._room.fresh(index), index == self._room.turn
+            if not self._open[index] and (is_its_turn or len(self._early) < self._loads_ahead):
+                can_start = self._earliest(index, fresh, {} if is_its_turn else reserved)
+                wanted = max(can_start, self._plan.from_cycle[index] + self._late)
+                best = min(best, (wanted, index))
+                if can_start <= max(self._free[LOAD], self._plan.from_cycle[index] + self._late):
+                    return best
+            for buffer in fresh:
+                reserved[buffer.place] = reserved.get(buffer.place, 0) + buffer.size
+        return best
+
+    def _candidates(self) -> Iterator[int]:
+        """The load whose turn it is comes last, where it stands too far back: it can always start."""
+        turn, is_among = self._room.turn, False
+        for index in islice(self._waiting[LOAD], LOADS_COMPARED):
+            is_among = is_among or index == turn
+            yield index
+        if not is_among and turn < len(self._engines) and self._engines[turn] == LOAD:
+            yield turn
+
+    def _earliest(self, index: int, fresh: Sequence[TileBuffer], reserved: Mapping[str, int]) -> int:
+        room = self._room.ready(index, fresh, reserved) if fresh else 0
+        return NEVER if room is None else max(self._free[self._engines[index]], self._ready[index], room)
+
+    def _start(self, index: int, start: int) -> None:
+        engine, duration = self._engines[index], self._durations[index]
+        end = start + duration.complete
+        self._waiting[engine].remove(index)
+        self._free[engine] = start + duration.busy
+        if engine in CONTEXTS:
+            self._ends[engine].append(end)
+            self._free[engine] = max(self._free[engine], self._ends[engine].popleft())
+        self._room.take(index, start, end)
+        if engine == LOAD:
+            self._early = {early for early in (*self._early, index) if early > self._room.turn}
+        else:
+            self._late = start - self._plan.starts[index]
+        for after, cycle in ((self._after_end, end), (self._after_start, start)):
+            for later in after[index]:
+                self._open[later] -= 1
+                self._ready[later] = max(self._ready[later], cycle)
 
 
-def _ready_positions(program: TileProgram) -> list[int]:
-    """Per operation: one more than the last earlier operation that touches its words, 0 if there is none."""
-    history: dict[str, _History] = {}
-    sizes = _space_sizes(program)
-    all_footprints = program_footprints(program)
-    written = {_span(program, f)[0] for footprints in all_footprints for f in footprints if f.is_write}
-    last_use = {_span(program, f)[0]: i for i, footprints in enumerate(all_footprints) for f in footprints}
-    ready = []
-    for index, footprints in enumerate(all_footprints):
-        spans = [(*_span(program, footprint), footprint) for footprint in footprints]
-        spans = [span for span in spans if span[0] in written]  # what nobody writes orders nothing
-        position = 0
-        for space, first, footprint in spans:
-            known = history.setdefault(space, _History(sizes[space]))
-            position = max(position, known.last_conflict(first, footprint))
-        for space, first, footprint in spans:
-            history[space].record(index, first, footprint)
-        for space in {space for space, _, _ in spans if last_use[space] == index}:
-            del history[space]  # it has eight bytes for each byte of a tensor in DRAM
-        ready.append(position)
-    return ready
-
-
-class _History:
-    """Per word, one more than the last operation that wrote it, and that read it."""
-
-    def __init__(self, words: int) -> None:
-        self.written: NDArray[np.int32] | None = None
-        self.read: NDArray[np.int32] | None = None
-        self.words = words
-
-    def last_conflict(self, first: int, footprint: Footprint) -> int:
-        span = slice(first, first + len(footprint.mask))
-        last = 0
-        if self.written is not None:
-            last = int(self.written[span].max(where=footprint.mask, initial=0))
-        if footprint.is_write and self.read is not None:
-            last = max(last, int(self.read[span].max(where=footprint.mask, initial=0)))
-        return last
-
-    def record(self, index: int, first: int, footprint: Footprint) -> None:
-        span = slice(first, first + len(footprint.mask))
-        if footprint.is_write:
-            if self.written is None:
-                self.written = np.zeros(self.words, np.int32)
-            self.written[span][footprint.mask] = index + 1
-        if footprint.is_read:
-            if self.read is None:
-                self.read = np.zeros(self.words, np.int32)
-            self.read[span][footprint.mask] = index + 1
-
-
-def _span(program: TileProgram, footprint: Footprint) -> tuple[str, int]:
-    space, offset = dense_region(program.buffers[footprint.buffer])
-    return space, offset + footprint.first
-
-
-def _space_sizes(program: TileProgram) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for buffer in program.buffers.values():
-        space, offset = dense_region(buffer)
-        sizes[space] = max(sizes.get(space, 0), offset + buffer.size)
-    return sizes
-
-
-# -- where a load's buffer fits ----------------------------------------------------------------------------------------
-
-
-class _Room:
-    """Words of each memory that are alive at each operation, as loads move."""
-
-    def __init__(self, program: TileProgram) -> None:
-        self.program = program
-        self.lifetimes = {life.buffer.name: life for life in buffer_lifetimes(program)}
-        self.depths = {memory.name: memory.depth for memory in program.machine.memories.values()}
-        self.live = {name: np.zeros(len(program.operations) + 1, np.int64) for name in self.depths}
-        for life in self.lifetimes.values():
-            if life.buffer.place in self.live:
-                self.live[life.buffer.place][life.first : life.last + 1] += life.buffer.size
-
-    def claim(self, index: int, earliest: int) -> int:
-        """The first position from `earliest` on where every buffer that starts with this load fits; marks it alive."""
-        starting = self._starting_with(index)
-        target = earliest
-        for life in starting:
-            live = self.live[life.buffer.place][target:index]
-            full = np.flatnonzero(live + life.buffer.size > self.depths[life.buffer.place])
-            if len(full):
-                target += int(full[-1]) + 1
-        for life in starting:
-            self.live[life.buffer.place][target:index] += life.buffer.size
-        return target
-
-    def _starting_with(self, index: int) -> Sequence[Lifetime]:
-        bases = self.program.operations[index].bases.values()
-        names = dict.fromkeys(base.buffer for base in bases)
-        return [
-            self.lifetimes[name]
-            for name in names
-            if self.lifetimes[name].buffer.place in self.live and self.lifetimes[name].first == index
-        ]
+def _inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each operation, those that name it."""
+    after: list[list[int]] = [[] for _ in before]
+    for index, earlier in enumerate(before):
+        for each in earlier:
+            after[each].append(index)
+    return after

@@ -2,45 +2,86 @@
 
 from __future__ import annotations
 
-from tests.compiler.emission.lives import life
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from tests.compiler.emission.lives import life, overlaps
 from tilewright.compiler.emission.banks import BankedMemory
-from tilewright.compiler.emission.lifetimes import Lifetime
+from tilewright.compiler.emission.lifetimes import Lifetime, live_lower_bound
 from tilewright.compiler.emission.ring import place_in_ring
 from tilewright.compiler.tile.program import TileBuffer
+
+
+def placed(memory: BankedMemory, items: Sequence[Lifetime]) -> Mapping[str, int]:
+    """The addresses, where nothing has to move."""
+    found = place_in_ring(memory, items)
+    assert found is not None
+    assert found.moved == ()
+    return found.addresses
 
 
 def test_successive_tiles_land_in_different_places() -> None:
     memory = BankedMemory("act", 32, 2)
     items = [life(f"tile{i}", 8, 2 * i, 2 * i + 1) for i in range(8)]
-    addresses = place_in_ring(memory, items)
-    assert addresses is not None
+    addresses = placed(memory, items)
     assert len({addresses[f"tile{i}"] for i in range(8)}) == 8
 
 
 def test_the_ring_keeps_a_buffer_through_its_last_operation() -> None:
     memory = BankedMemory("act", 8, 1)
     assert place_in_ring(memory, [life("a", 8, 0, 3), life("b", 8, 3, 5)]) is None
-    assert place_in_ring(memory, [life("a", 8, 0, 3), life("b", 8, 4, 5)]) == {"a": 0, "b": 0}
+    assert placed(memory, [life("a", 8, 0, 3), life("b", 8, 4, 5)]) == {"a": 0, "b": 0}
 
 
 def test_concurrent_engines_get_different_banks() -> None:
     memory = BankedMemory("act", 32, 2)
     a = Lifetime(TileBuffer("a", "act", 8), 0, 9, frozenset({("mma", False)}))
     b = Lifetime(TileBuffer("b", "act", 8), 1, 9, frozenset({("vec", False)}))
-    addresses = place_in_ring(memory, [a, b])
-    assert addresses is not None
+    addresses = placed(memory, [a, b])
     assert addresses["a"] // 32 != addresses["b"] // 32
 
 
 def test_what_an_operation_reads_together_is_in_different_banks() -> None:
     a = Lifetime(TileBuffer("a", "act", 8), 0, 9, frozenset({("vec", False)}), frozenset({"b"}))
     b = Lifetime(TileBuffer("b", "act", 8), 1, 9, frozenset({("vec", False)}), frozenset({"a"}))
-    addresses = place_in_ring(BankedMemory("act", 32, 2), [a, b])
-    assert addresses is not None
+    addresses = placed(BankedMemory("act", 32, 2), [a, b])
     assert addresses["a"] // 32 != addresses["b"] // 32
 
 
 def test_the_ring_leaves_a_gap_for_a_large_buffer_to_come() -> None:
     # Words 0 to 3 were used last, so `c` would go to 4: gaps of 4 and 2 words would remain for the 6 of `d`.
     items = [life("a", 2, 0, 0), life("b", 2, 1, 1), life("c", 4, 2, 5), life("d", 6, 5, 7)]
-    assert place_in_ring(BankedMemory("act", 10, 1), items) == {"a": 0, "b": 2, "c": 0, "d": 4}
+    assert placed(BankedMemory("act", 10, 1), items) == {"a": 0, "b": 2, "c": 0, "d": 4}
+
+
+def test_only_the_buffers_in_the_way_are_placed_again() -> None:
+    # From operation 4 on, `b` and `e` leave two gaps of two words on both sides of `c`, and `d` needs four.
+    items = [life("a", 2, 0, 9), life("b", 2, 0, 3), life("c", 2, 1, 9), life("e", 2, 1, 3), life("d", 4, 4, 9)]
+    before = placed(BankedMemory("act", 8, 1), items[:4])
+    assert before == {"a": 0, "b": 2, "c": 4, "e": 6}
+    found = place_in_ring(BankedMemory("act", 8, 1), items)
+    assert found is not None
+    assert found.moved == ("a", "c", "e")
+    assert found.addresses["b"] == before["b"]
+    assert overlaps(items, dict(found.addresses)) == []
+
+
+def test_a_memory_that_is_too_small_is_given_up() -> None:
+    items = [life(f"b{index}", 3, 0, 9) for index in range(3)]
+    assert place_in_ring(BankedMemory("act", 8, 1), items) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_full_memory_is_placed_without_overlaps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = []
+    for index in range(200):
+        size = int(rng.integers(1, 20))
+        items.append(life(f"b{index}", size, index, index + int(rng.integers(0, 8))))
+    words = live_lower_bound(items) + 12
+    found = place_in_ring(BankedMemory("act", words, 1), items)
+    assert found is not None
+    assert overlaps(items, dict(found.addresses)) == []
+    assert max(found.addresses[item.buffer.name] + item.buffer.size for item in items) <= words

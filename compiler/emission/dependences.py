@@ -1,0 +1,156 @@
+"""Which earlier operations each operation of a tile program must come after, because they touch the same words.
+
+Two operations on a common word keep their order unless both only read it. This holds before addresses are chosen: two
+buffers without a fixed offset have no word in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
+from tilewright.compiler.tile.program import TileProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Dependences:
+    """For each operation, earlier ones by index; what follows from others may be missing.
+
+    `completed`: they must have completed before it starts. `started`: they must only have started before it, since
+    their engine is its own and keeps the order of what they do.
+    """
+
+    completed: tuple[tuple[int, ...], ...]
+    started: tuple[tuple[int, ...], ...]
+
+
+def dependences(program: TileProgram) -> Dependences:
+    """The dependences of all operations, from the words that they touch."""
+    engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+    footprints = program_footprints(program)
+    written = {dense_region(program.buffers[f.buffer])[0] for each in footprints for f in each if f.is_write}
+    masks = _Masks()
+    spaces: dict[str, _Space] = {}
+    completed: list[tuple[int, ...]] = []
+    started: list[tuple[int, ...]] = []
+    for index, each in enumerate(footprints):
+        found = [(dense_region(program.buffers[f.buffer]), f) for f in each]
+        # What nobody writes orders nothing.
+        accesses = [
+            (spaces.setdefault(name, _Space(masks)), masks.access(at, f)) for (name, at), f in found if name in written
+        ]
+        to_complete: set[int] = set()
+        to_start: set[int] = set()
+        for space, access in accesses:
+            for earlier, is_write in space.conflicts(access):
+                is_kept = engines[earlier] == engines[index] and (access.is_write or not is_write)
+                (to_start if is_kept else to_complete).add(earlier)
+        for space, access in accesses:
+            space.record(index, access)
+        completed.append(tuple(sorted(to_complete)))
+        started.append(tuple(sorted(to_start - to_complete)))
+    return Dependences(tuple(completed), tuple(started))
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Words of a space; `mask` is None when it has every word from `first` to before `stop`."""
+
+    first: int
+    stop: int
+    mask: NDArray[np.bool_] | None
+    is_write: bool
+
+
+class _Masks:
+    """What is known of masks and of pairs of them; equal ones are one object (`affine_mask`), so that little is new."""
+
+    def __init__(self) -> None:
+        self._is_whole: dict[int, bool] = {}
+        self._have_common: dict[tuple[int, int, int], bool] = {}
+        self._kept: list[NDArray[np.bool_]] = []  # so that no identity is used again
+
+    def access(self, offset: int, footprint: Footprint) -> _Access:
+        """A footprint in a buffer at an offset of its space."""
+        mask = footprint.mask
+        if id(mask) not in self._is_whole:
+            self._is_whole[id(mask)] = bool(mask.all())
+            self._kept.append(mask)
+        first = offset + footprint.first
+        whole = self._is_whole[id(mask)]
+        return _Access(first, first + len(mask), None if whole else mask, footprint.is_write)
+
+    def have_common(self, one: _Access, other: _Access) -> bool:
+        """Whether two accesses whose bounds overlap have a word in common."""
+        if one.mask is None and other.mask is None:
+            return True
+        if one.mask is None or other.mask is None:
+            partial, whole = (one, other) if other.mask is None else (other, one)
+            assert partial.mask is not None
+            return bool(partial.mask[max(0, whole.first - partial.first) : whole.stop - partial.first].any())
+        key = id(one.mask), id(other.mask), other.first - one.first
+        if key not in self._have_common:
+            start, stop = max(one.first, other.first), min(one.stop, other.stop)
+            mine = one.mask[start - one.first : stop - one.first]
+            self._have_common[key] = bool((mine & other.mask[start - other.first : stop - other.first]).any())
+        return self._have_common[key]
+
+
+class _Accesses:
+    """The reads or the writes of one space so far, as (operation, access)."""
+
+    def __init__(self, masks: _Masks) -> None:
+        self._masks = masks
+        self._found: list[tuple[int, _Access]] = []
+        self._bounds = np.zeros((8, 2), np.int64)  # first and stop of each
+
+    def meeting(self, access: _Access) -> list[int]:
+        """The operations that touch a word of a new access."""
+        bounds = self._bounds[: len(self._found)]
+        near = np.flatnonzero((bounds[:, 0] < access.stop) & (bounds[:, 1] > access.first)).tolist()
+        return [self._found[at][0] for at in near if self._masks.have_common(self._found[at][1], access)]
+
+    def add(self, operation: int, access: _Access) -> None:
+        count = len(self._found)
+        if count == len(self._bounds):
+            self._bounds = np.concatenate([self._bounds, np.zeros_like(self._bounds)])
+        self._bounds[count] = access.first, access.stop
+        self._found.append((operation, access))
+
+    def drop_covered(self, by: _Access) -> None:
+        """Forget accesses whose words a new write has all: whatever meets them later meets the write too."""
+        keep = [at for at, (_, access) in enumerate(self._found) if not _is_covered(access, by)]
+        if len(keep) < len(self._found):
+            self._bounds[: len(keep)] = self._bounds[keep]
+            self._found = [self._found[at] for at in keep]
+
+
+def _is_covered(access: _Access, by: _Access) -> bool:
+    if by.mask is None:
+        return access.first >= by.first and access.stop <= by.stop
+    return access.first == by.first and access.mask is by.mask
+
+
+class _Space:
+    """What touched the words of one buffer, or of one region with fixed offsets."""
+
+    def __init__(self, masks: _Masks) -> None:
+        self._reads, self._writes = _Accesses(masks), _Accesses(masks)
+
+    def conflicts(self, access: _Access) -> list[tuple[int, bool]]:
+        """(operation, whether it writes) of the accesses that must come before a new one."""
+        found = [(operation, True) for operation in self._writes.meeting(access)]
+        if access.is_write:
+            found += [(operation, False) for operation in self._reads.meeting(access)]
+        return found
+
+    def record(self, operation: int, access: _Access) -> None:
+        if access.is_write:
+            self._reads.drop_covered(access)
+            self._writes.drop_covered(access)
+            self._writes.add(operation, access)
+        else:
+            self._reads.add(operation, access)

@@ -1,0 +1,95 @@
+"""How long each operation of a tile program takes, from the timing contract, when nothing else is in its way.
+
+An estimate for ordering: ports are free, and DRAM is the reference memory of docs/microarchitecture.md. The cycle model
+of the simulator says how long a program really takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import assert_never
+
+import numpy as np
+
+from tilewright.compiler.tile.footprint import dma_word_bytes
+from tilewright.compiler.tile.program import TileOperation, TileProgram
+from tilewright.isa import timing
+from tilewright.isa.engines.templates import tile_loops
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.machine.memory import DRAM
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Cycles from an operation's start: until its engine can start the next, and until its results are there."""
+
+    busy: int
+    complete: int
+
+
+def durations(program: TileProgram) -> list[Duration]:
+    """The duration of every operation, in program order."""
+    return [_duration(program, operation) for operation in program.operations]
+
+
+def _duration(program: TileProgram, operation: TileOperation) -> Duration:
+    machine = program.machine
+    format = machine.format(operation.mnemonic)
+    trips = tuple(operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops)
+    match machine.engines[format.engine].template:
+        case Template.DMA:
+            return _transfer(program, format, operation, trips)
+        case Template.SYSTOLIC:
+            return _product(machine, format, trips)
+        case Template.VECTOR:
+            return Duration(prod(trips), prod(trips) + timing.vec_write(format))
+        case unknown:
+            assert_never(unknown)
+
+
+def _product(machine: Machine, format: InstructionFormat, trips: Sequence[int]) -> Duration:
+    """Every tile streams its vectors, and takes at least as long as the rows of the next one."""
+    outer = tile_loops(format)
+    tiles, vectors = prod(trips[:outer]), prod(trips[outer:])
+    last = timing.MMA_WEIGHT_LEAD + (tiles - 1) * max(vectors, machine.rows) + vectors
+    return Duration(last, last + timing.mma_write(machine))
+
+
+def _transfer(
+    program: TileProgram, format: InstructionFormat, operation: TileOperation, trips: Sequence[int]
+) -> Duration:
+    """DMA is limited by beats, by words, and by the bursts and beats that may be on their way at a time."""
+    machine = program.machine
+    outside = next(operand for operand in format.operands if operand.memory == DRAM)
+    base = operation.bases[outside.name]
+    offset = base.offset + (program.buffers[base.buffer].offset or 0)
+    strides = tuple(operation.fields.get(f"{outside.name}.{loop.name}", 0) for loop in format.loops)
+    beats, bursts = _beats(
+        machine.dram.bus_bytes, dma_word_bytes(machine, format), offset, tuple(zip(trips, strides, strict=True))
+    )
+    there = timing.dma_round_trip(machine)
+    transfer = max(beats, prod(trips))
+    if format.destination.memory == DRAM:
+        return Duration(transfer, transfer + there)
+    busy = max(transfer, bursts * there // timing.BURST_QUEUE, beats * there // machine.dram.outstanding_beats)
+    return Duration(busy, max(busy, transfer + there))
+
+
+@lru_cache(maxsize=4096)
+def _beats(bus_bytes: int, word_bytes: int, offset: int, loops: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    """(beats, bursts) of a transfer: contiguous words are one run, and each run has bursts of its own."""
+    *outer, (trip, stride) = loops
+    run_bytes = word_bytes * trip if stride == word_bytes else word_bytes
+    if stride != word_bytes:
+        outer.append((trip, stride))
+    starts = np.array([offset], np.int64)
+    for count, step in outer:
+        starts = (starts[:, None] + np.arange(count) * step).ravel()
+    beats = (starts % bus_bytes + run_bytes + bus_bytes - 1) // bus_bytes
+    pages = (starts % timing.BURST_BOUNDARY_BYTES + run_bytes - 1) // timing.BURST_BOUNDARY_BYTES
+    bursts = np.maximum(-(-beats // timing.BURST_BEATS), pages + 1)
+    return int(beats.sum()), int(bursts.sum())

@@ -1,0 +1,72 @@
+"""When each load should start: neither so late that its reader waits, nor so early that it fills the memory.
+
+All other engines are taken to run as fast as they can, with every load at once. That gives the cycle in which each
+load's words are needed. Backwards from there, one load before the other, it gives the latest start of each. Where DMA
+is slower than the rest, the latest starts pile up towards the front, and loads run ahead as far as memory allows.
+
+Example: three loads of 100 cycles, needed in cycles 500, 520 and 900, must start by 320, 420 and 800.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.compiler.emission.dependences import Dependences
+from tilewright.compiler.emission.durations import Duration
+from tilewright.isa.machine.machine import ENGINES
+
+LOAD = "load"
+"""The engine whose operations may change their order."""
+
+EARLY_ROUND_TRIPS = 8
+"""A load starts earlier than it must by so many accesses to DRAM: room for what the plan does not know."""
+
+NEVER = 1 << 62
+"""A cycle later than the last one of any run."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """`loads` as their words are needed; by operation, its planned start, and of a load the first cycle for it."""
+
+    loads: tuple[int, ...]
+    starts: Sequence[int]
+    from_cycle: Sequence[int]
+
+
+def plan_loads(
+    engines: Sequence[str], durations: Sequence[Duration], before: Dependences, round_trip: int
+) -> LoadPlan:  # fmt: skip
+    """The plan for operations in program order; `round_trip` is the time of one access to DRAM."""
+    starts = _starts(engines, durations, before)
+    needed = _needed(engines, starts, before)
+    loads = sorted((i for i, engine in enumerate(engines) if engine == LOAD), key=lambda i: (needed[i], i))
+    from_cycle = [0] * len(engines)
+    latest = NEVER
+    for index in reversed(loads):
+        latest = min(latest, needed[index] - round_trip) - durations[index].busy
+        from_cycle[index] = latest - EARLY_ROUND_TRIPS * round_trip
+    return LoadPlan(tuple(loads), starts, from_cycle)
+
+
+def _starts(engines: Sequence[str], durations: Sequence[Duration], before: Dependences) -> list[int]:
+    """The cycle in which each operation starts if loads take no turns and memories have no end."""
+    free = dict.fromkeys(ENGINES, 0)
+    starts, ends = [0] * len(engines), [0] * len(engines)
+    for index, engine in enumerate(engines):
+        ready = max((ends[earlier] for earlier in before.completed[index]), default=0)
+        starts[index] = ready if engine == LOAD else max(ready, free[engine])
+        free[engine] = starts[index] + durations[index].busy
+        ends[index] = starts[index] + durations[index].complete
+    return starts
+
+
+def _needed(engines: Sequence[str], starts: Sequence[int], before: Dependences) -> list[int]:
+    """The cycle in which an operation's words are first needed by one of another engine, also by way of other loads."""
+    needed = [NEVER if engine == LOAD else start for engine, start in zip(engines, starts, strict=True)]
+    for index in reversed(range(len(engines))):
+        for earlier in (*before.completed[index], *before.started[index]):
+            if engines[earlier] == LOAD:
+                needed[earlier] = min(needed[earlier], needed[index])
+    return needed

@@ -1,0 +1,122 @@
+"""How many words of each memory are in use while operations start in another order than the program's."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.tile.program import TileBuffer, TileProgram
+
+AHEAD = 7, 8
+"""The share of a memory that operations ahead of their turn may fill; the rest leaves the allocator a choice."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Words of a memory: in use now, given back at a cycle, and in use at each position of the program's order."""
+
+    depth: int
+    live: int
+    releases: list[tuple[int, int]]  # (cycle, words), by cycle
+    original: NDArray[np.int64]  # if every operation waits for its turn
+    planned: NDArray[np.int64]  # with what came earlier
+
+
+class Room:
+    """Words that are taken and given back as operations start; a buffer takes its words with its first operation.
+
+    The order can always be completed: an operation ahead of its turn takes words only where they stay free until its
+    turn, if all others followed in the program's own order.
+    """
+
+    def __init__(self, program: TileProgram) -> None:
+        self.turn = 0  # the first operation that has not started
+        self._buffers: list[tuple[TileBuffer, ...]] = []  # those on chip that an operation names
+        self._first: dict[str, int] = {}
+        self._left: dict[str, int] = {}  # operations that are still to name a buffer
+        self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
+        self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
+        self._started = [False] * (len(program.operations) + 1)
+        last: dict[str, int] = {}
+        for index, operation in enumerate(program.operations):
+            names = dict.fromkeys(base.buffer for base in operation.bases.values())
+            buffers = tuple(b for b in map(program.buffers.__getitem__, names) if b.place in program.machine.memories)
+            self._buffers.append(buffers)
+            for buffer in buffers:
+                self._first.setdefault(buffer.name, index)
+                self._left[buffer.name] = self._left.get(buffer.name, 0) + 1
+                last[buffer.name] = index
+        self._memories = {
+            memory.name: _Memory(memory.depth, 0, [], *np.zeros((2, len(program.operations) + 1), np.int64))
+            for memory in program.machine.memories.values()
+        }
+        for name, first in self._first.items():
+            buffer = program.buffers[name]
+            self._memories[buffer.place].original[first : last[name] + 1] += buffer.size
+        for memory in self._memories.values():
+            memory.planned[:] = memory.original
+
+    def fresh(self, index: int) -> list[TileBuffer]:
+        """The buffers that take their words with an operation."""
+        return [buffer for buffer in self._buffers[index] if buffer.name not in self._end]
+
+    def ready(self, index: int, fresh: Collection[TileBuffer], reserved: Mapping[str, int]) -> int | None:
+        """The first cycle in which there are words for an operation's fresh buffers; None if that is not known yet.
+
+        `reserved`: by memory, words to leave for operations that wait.
+        """
+        cycle = 0
+        for buffer in fresh:
+            memory = self._memories[buffer.place]
+            over = memory.live + reserved.get(buffer.place, 0) + buffer.size - self._limit(memory, index)
+            if over <= 0:
+                continue
+            for released, words in memory.releases:
+                over -= words
+                if over <= 0:
+                    cycle = max(cycle, released)
+                    break
+            else:
+                return None
+        return cycle if self._is_safe(index, fresh) else None
+
+    def take(self, index: int, start: int, end: int) -> None:
+        """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""
+        for memory in self._memories.values():
+            while memory.releases and memory.releases[0][0] <= start:
+                memory.live -= memory.releases.pop(0)[1]
+        for buffer in self._buffers[index]:
+            name, memory = buffer.name, self._memories[buffer.place]
+            if name not in self._end:
+                memory.live += buffer.size
+                memory.planned[self.turn : self._first[name]] += buffer.size
+            self._end[name] = max(self._end.get(name, 0), end)
+            self._left[name] -= 1
+            if not self._left[name]:
+                insort(memory.releases, (self._end[name], buffer.size))
+        self._started[index] = True
+        while self._started[self.turn]:
+            self.turn += 1
+
+    def _limit(self, memory: _Memory, index: int) -> int:
+        if index == self.turn:
+            return memory.depth
+        return max(memory.depth * AHEAD[0] // AHEAD[1], int(memory.original[index]))
+
+    def _is_safe(self, index: int, fresh: Collection[TileBuffer]) -> bool:
+        if index <= self.turn or not fresh:
+            return True
+        if self._retry.get(index, 0) > self.turn:
+            return False
+        for buffer in fresh:
+            memory = self._memories[buffer.place]
+            until_its_turn = memory.planned[self.turn : self._first[buffer.name]]
+            full = np.flatnonzero(until_its_turn + buffer.size > self._limit(memory, index))
+            if len(full):
+                self._retry[index] = self.turn + int(full[-1]) + 1
+                return False
+        return True

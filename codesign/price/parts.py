@@ -1,51 +1,25 @@
-"""The parts that a machine repeats, as sums of few modules: a lane, a processing element, a bit of a queue."""
+"""The parts that a machine repeats, as sums of few modules: a lane, a processing element."""
 
 from __future__ import annotations
 
 import dataclasses
 from itertools import groupby
 
-from amaranth.hdl import Const, Module, Shape, Signal, Value, unsigned
+from amaranth.hdl import Const, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.codesign.price.netlist import netlist
+from tilewright.codesign.price.storage import times, whole
 from tilewright.codesign.price.synthesis import Bill
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.delay import delayed
-from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import integer_shape
-from tilewright.rtl.results import ResultQueue
 from tilewright.rtl.systolic import SystolicArray
 
-QUEUE_BITS = (16, 48)
-"""The widths of a queue that are synthesised; the price of a wider one is on the line through them."""
-
 REGISTER_BITS = 8
-
-
-def whole(part: wiring.Component) -> Bill:
-    """A part as it is."""
-    return [(1, module) for module in netlist(part).modules]
-
-
-# -- queues ------------------------------------------------------------------------------------------------------------
-
-
-def queue(kind: type[Fifo] | type[ResultQueue], bits: int, depth: int) -> Bill:
-    """A queue of that depth and width: every bit of an entry costs the same."""
-    few, many = QUEUE_BITS
-    if bits <= many:
-        return whole(kind(unsigned(bits), depth))
-    along = (bits - few) / (many - few)
-    narrow, wide = (whole(kind(unsigned(width), depth)) for width in QUEUE_BITS)
-    return [*times(1 - along, narrow), *times(along, wide)]
-
-
-def times(count: float, bill: Bill) -> Bill:
-    return [(count * each, module) for each, module in bill]
 
 
 # -- lanes -------------------------------------------------------------------------------------------------------------

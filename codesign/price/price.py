@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from amaranth.hdl import Shape
-from amaranth.lib import wiring
-
+from tilewright.codesign.price.known import Logic, known_price
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
-from tilewright.codesign.price.netlist import Netlist, netlist
-from tilewright.codesign.price.parts import array, lanes, queue, whole
 from tilewright.codesign.price.process import Process, load_process
-from tilewright.codesign.price.synthesis import Bill, Synthesis
+from tilewright.codesign.price.storage import StorageOptions
+from tilewright.codesign.price.synthesis import Bill, Cost, Synthesis
+from tilewright.codesign.price.unit import ESTIMATED, SYNTHESISED, Unit
+from tilewright.codesign.price.units import UnitParts, unit_parts
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.memory import Macro
-from tilewright.rtl.npu import Npu
-from tilewright.rtl.results import ResultQueue
-from tilewright.rtl.systolic import SystolicArray
-
-REPEATED = (Fifo, ResultQueue, SystolicArray, VectorDatapath)
-"""Parts that are priced from one of what they repeat, unless the price is exact."""
-
-UNITS: Mapping[str, str] = {
-    "": "run control",
-    "registers": "host registers",
-    "counters": "counters",
-    "fetch": "fetch",
-    "dispatch": "dispatch",
-    "read_channel": "read channel",
-    "load": "load",
-    "mma": "mma control",
-    "mma.array": "array",
-    "vec": "vec control",
-    "vec.datapath": "vec lanes",
-    "store": "store",
-}
-"""What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
-
-
-SYNTHESISED = "synthesised"
-ESTIMATED = "estimated"
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Logic under one name. `basis`: SYNTHESISED as it is, or ESTIMATED from one of the parts that it repeats."""
-
-    name: str
-    area_um2: float
-    flip_flops: int
-    multipliers: int
-    basis: str
 
 
 @dataclass(frozen=True)
@@ -70,6 +29,7 @@ class Price:
     script_hash: str
     units: tuple[Unit, ...]  # largest first
     memories: tuple[MemoryPrice, ...]  # in file order
+    queues: tuple[MemoryPrice, ...]  # those whose entries take less in macros than in flip-flops
 
     @cached_property
     def logic_um2(self) -> float:
@@ -77,7 +37,7 @@ class Price:
 
     @cached_property
     def memories_um2(self) -> float:
-        return sum(memory.area_um2 for memory in self.memories)
+        return sum(memory.area_um2 for memory in (*self.memories, *self.queues))
 
     def gates(self, area_um2: float) -> float:
         """Logic in gate equivalents."""
@@ -100,56 +60,41 @@ def price_machine(machine: Machine, process: Process | None = None, exact: bool 
     process = process or load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
     synthesis = Synthesis(process)
-    bills, bases = _bills(netlist(Npu(machine), Macro, *REPEATED), machine, exact)
-    costs = synthesis.costs_of(bills)
+    units, queues = known_price(machine, synthesis, exact, lambda: _priced(machine, synthesis, exact))
+    return Price(machine, process, exact, synthesis.version, synthesis.script_hash, units, memories, queues)
+
+
+def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
+    """All units, largest first, and the storages in them that macros hold."""
+    parts = unit_parts(machine, synthesis.process, exact)
+    costs = synthesis.costs_of({key: bill for name, unit in parts.items() for key, bill in _bills(name, unit)})
     multipliers = _multipliers(machine)
-    units = [
-        Unit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), bases[name])
-        for name, cost in costs.items()
-        if cost.area_um2 > 0
-    ]
-    units.sort(key=lambda unit: -unit.area_um2)
-    return Price(machine, process, exact, synthesis.version, synthesis.script_hash, tuple(units), memories)
+    units, queues = [], []
+    for name, unit in parts.items():
+        cost = costs[name]
+        for path, storage in unit.storages.items():
+            logic, macros = chosen(storage, costs[f"{path} in flip-flops"], costs[f"{path} in macros"])
+            cost += logic
+            queues += [macros] if macros is not None else []
+        if cost.area_um2 > 0:
+            basis = ESTIMATED if unit.is_estimated else SYNTHESISED
+            units.append(Unit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), basis))
+    return tuple(sorted(units, key=lambda unit: -unit.area_um2)), tuple(queues)
 
 
-def _bills(found: Netlist, machine: Machine, exact: bool) -> tuple[dict[str, Bill], dict[str, str]]:
-    """What each unit consists of, and the basis of its price."""
-    bills: dict[str, Bill] = {}
-    for module in found.modules:
-        bills.setdefault(_unit_name(module.path, machine), []).append((1, module))
-    bases = dict.fromkeys(bills, SYNTHESISED)
-    for path, place in found.places.items():
-        if isinstance(place.part, REPEATED):
-            name = _unit_name(path, machine, is_queue=isinstance(place.part, Fifo | ResultQueue))
-            bills[name] = whole(place.part) if exact else _estimate(place.part, machine)
-            bases[name] = SYNTHESISED if exact else ESTIMATED
-    return bills, bases
+def chosen(storage: StorageOptions, flip_flops: Cost, beside: Cost) -> tuple[Cost, MemoryPrice | None]:
+    """Logic and macros of the option that takes less area; of equals, flip-flops."""
+    if storage.macros is None or storage.macros.area_um2 + beside.area_um2 >= flip_flops.area_um2:
+        return flip_flops, None
+    return beside, storage.macros
 
 
-def _estimate(part: wiring.Component, machine: Machine) -> Bill:
-    match part:
-        case Fifo():
-            return queue(Fifo, Shape.cast(part.shape).width, part.depth)
-        case ResultQueue():
-            return queue(ResultQueue, Shape.cast(part.result.shape()).width, part.capacity)
-        case SystolicArray():
-            return array(part)
-        case VectorDatapath():
-            return lanes(machine)
-        case _:
-            raise AssertionError(part)
-
-
-def _unit_name(path: str, machine: Machine, is_queue: bool = False) -> str:
-    """`top.load.packer.window` is of unit load."""
-    inside = path.removeprefix("top").removeprefix(".")
-    if is_queue:
-        return f"queue {inside}"
-    first = inside.split(".")[0].split("$")[0]
-    if first in machine.memories:
-        return f"arbiters of {first}"
-    two = ".".join(inside.split(".")[:2])
-    return UNITS.get(two) or UNITS[first]
+def _bills(name: str, unit: UnitParts) -> Iterator[tuple[str, Bill]]:
+    """What is to be synthesised for a unit: its logic, and each of its storages in both ways."""
+    yield name, unit.bill
+    for path, storage in unit.storages.items():
+        yield f"{path} in flip-flops", storage.flip_flops
+        yield f"{path} in macros", storage.beside
 
 
 def _multipliers(machine: Machine) -> dict[str, int]:

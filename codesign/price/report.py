@@ -7,7 +7,8 @@ from typing import Any
 
 from tilewright.codesign.price.energy import LayerEnergy
 from tilewright.codesign.price.macros import MemoryPrice
-from tilewright.codesign.price.price import ESTIMATED, Price
+from tilewright.codesign.price.price import Price
+from tilewright.codesign.price.unit import ESTIMATED
 
 STATE = "synthesised, not placed"
 
@@ -35,7 +36,7 @@ def price_report(price: Price) -> dict[str, Any]:
             }
             for unit in price.units
         ],
-        "memories": [_memory(memory) for memory in price.memories],
+        "memories": [_memory(memory) for memory in (*price.memories, *price.queues)],
     }
 
 
@@ -55,6 +56,7 @@ def basis(price: Price) -> dict[str, Any]:
         "script_hash": price.script_hash,
         "logic": "exact" if price.is_exact else "estimated",
         "memories": "macros of the library; what joins several of them into one is not counted",
+        "queues": "entries in flip-flops, or in macros where these and what shows their latest word take less",
     }
 
 

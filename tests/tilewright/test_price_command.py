@@ -14,8 +14,9 @@ from tilewright.api import Program
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import price as price_module
 from tilewright.codesign.price.macros import memory_price
-from tilewright.codesign.price.price import ESTIMATED, Price, Unit
+from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
 
@@ -27,7 +28,7 @@ def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
     def price_machine(machine: Machine, process: Process, exact: bool = False) -> Price:
         memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
         unit = Unit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
-        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories)
+        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, ())
 
     monkeypatch.setattr(price_module, "price_machine", price_machine)
 

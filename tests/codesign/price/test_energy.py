@@ -81,7 +81,7 @@ def test_what_the_library_does_not_measure_is_unknown(toy: Process) -> None:
 
 def price(process: Process) -> Price:
     memories = tuple(memory_price(MACHINE, memory, process) for memory in MACHINE.memories.values())
-    return Price(MACHINE, process, False, "0", "0", (), memories)
+    return Price(MACHINE, process, False, "0", "0", (), memories, ())
 
 
 def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:

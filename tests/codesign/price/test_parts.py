@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
 
 import pytest
-from amaranth.hdl import unsigned
 
 from tilewright.codesign.price.netlist import netlist
 from tilewright.codesign.price.parts import (
@@ -16,16 +14,13 @@ from tilewright.codesign.price.parts import (
     array,
     bits_around,
     lanes,
-    queue,
-    whole,
 )
+from tilewright.codesign.price.storage import whole
 from tilewright.codesign.price.synthesis import Synthesis
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.results import ResultQueue
 from tilewright.rtl.systolic import SystolicArray
 
 # A part that only says what shall be priced is never built itself.
@@ -44,20 +39,6 @@ def lanes_of(count: int, *mnemonics: str) -> Machine:
 def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
     cost = synthesis.cost(whole(Registers(8)))
     assert (cost.area_um2, cost.flip_flops) == (80, 8)
-
-
-@pytest.mark.parametrize("kind", [Fifo, ResultQueue])
-def test_a_wide_queue_is_on_the_line_through_two_narrow_ones(kind: Callable, synthesis: Synthesis) -> None:
-    estimate, exact = synthesis.cost(queue(kind, 80, 3)), synthesis.cost(whole(kind(unsigned(80), 3)))
-    assert estimate.flip_flops == exact.flip_flops
-    assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.02)
-
-
-def test_a_queue_grows_with_width_and_depth(synthesis: Synthesis) -> None:
-    by_width = [synthesis.cost(queue(Fifo, bits, 2)).area_um2 for bits in (1, 8, 48, 49, 200)]
-    by_depth = [synthesis.cost(queue(Fifo, 8, depth)).area_um2 for depth in (2, 3, 4, 6)]
-    assert by_width == sorted(set(by_width)) and by_depth == sorted(set(by_depth))
-    assert min(*by_width, *by_depth) > 0
 
 
 @pytest.mark.parametrize(("rows", "cols", "can_transpose"), [(3, 5, False), (4, 4, True), (1, 2, False), (5, 1, False)])

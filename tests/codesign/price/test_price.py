@@ -8,9 +8,10 @@ import pytest
 
 from tilewright.codesign.price.estimate_error import error_table, worst_unit
 from tilewright.codesign.price.macros import memory_price
-from tilewright.codesign.price.price import ESTIMATED, Price, Unit, price_machine
+from tilewright.codesign.price.price import Price, price_machine
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.report import energy_report, price_report, price_tables
+from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.files.loader import load_machine
 
 SMALL = ("array.rows=2", "array.cols=2", "lanes=2", "memories.act.kib=4", "memories.wgt.kib=2", "memories.acc.kib=2")
@@ -20,7 +21,7 @@ SMALL = ("array.rows=2", "array.cols=2", "lanes=2", "memories.act.kib=4", "memor
 def made_up(process: Process, *units: Unit) -> Price:
     machine = load_machine("tiny8")
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-    return Price(machine, process, False, "1.2.3", "0123", units, memories)
+    return Price(machine, process, False, "1.2.3", "0123", units, memories, ())
 
 
 def test_three_figures_and_never_their_sum(toy: Process) -> None:

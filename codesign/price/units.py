@@ -1,0 +1,111 @@
+"""What the hardware of a machine consists of, by the names that a price has for its units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+
+from tilewright.codesign.price.netlist import Netlist, netlist
+from tilewright.codesign.price.parts import array, lanes
+from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.storage import StorageOptions, options, whole
+from tilewright.codesign.price.synthesis import Bill
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.memory import Macro
+from tilewright.rtl.npu import Npu
+from tilewright.rtl.systolic import SystolicArray
+
+REPEATED = (Memory, SystolicArray, VectorDatapath)
+"""Parts that are priced from one of what they repeat, unless the price is exact."""
+
+UNITS: Mapping[str, str] = {
+    "": "run control",
+    "registers": "host registers",
+    "counters": "counters",
+    "fetch": "fetch",
+    "dispatch": "dispatch",
+    "read_channel": "read channel",
+    "load": "load",
+    "mma": "mma control",
+    "mma.array": "array",
+    "vec": "vec control",
+    "vec.datapath": "vec lanes",
+    "store": "store",
+}
+"""What a report calls the hardware at a path; queues and the arbiters of memories have units of their own."""
+
+
+@dataclass(slots=True)
+class UnitParts:
+    """What a unit consists of: modules of logic, and storages, by path, each of which is one or the other."""
+
+    bill: Bill = field(default_factory=list)
+    storages: dict[str, StorageOptions] = field(default_factory=dict)
+    is_estimated: bool = False
+
+
+def unit_parts(machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts]:
+    """The parts of each unit, on-chip memories left out."""
+    found = netlist(Npu(machine), Macro, *REPEATED)
+    queues = _queues(found)
+    units: dict[str, UnitParts] = {}
+
+    def unit(path: str) -> UnitParts:
+        return units.setdefault(unit_name(path, machine, queues), UnitParts())
+
+    for module in found.modules:
+        unit(module.path).bill.append((1, module))
+    for path, place in found.places.items():
+        match place.part:
+            case Macro():
+                continue
+            case Memory():
+                storage = options(unit_name(path, machine, queues), place.part, process, exact)
+                unit(path).storages[path] = storage
+                unit(path).is_estimated |= storage.is_estimated
+            case _:
+                unit(path).bill.extend(whole(place.part) if exact else _estimate(place.part, machine))
+                unit(path).is_estimated |= not exact
+    return units
+
+
+def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
+    """`top.load.packer.window` is of unit load, `top.load.packer.beats.entries` of queue load.packer.beats."""
+    for queue in queues:
+        if path == queue or path.startswith(f"{queue}."):
+            return f"queue {_inside(queue)}"
+    inside = _inside(path)
+    first = inside.split(".")[0].split("$")[0]
+    if first in machine.memories:
+        return f"arbiters of {first}"
+    two = ".".join(inside.split(".")[:2])
+    return UNITS.get(two) or UNITS[first]
+
+
+def _queues(found: Netlist) -> frozenset[str]:
+    """The paths of what is little else than a storage; a storage in a unit with a name of its own stands for itself."""
+    storages = [path for path, place in found.places.items() if _is_small_storage(place.part)]
+    parents = {path: path.rpartition(".")[0] for path in storages}
+    return frozenset(path if _inside(parent) in UNITS else parent for path, parent in parents.items())
+
+
+def _is_small_storage(part: wiring.Component) -> bool:
+    return isinstance(part, Memory) and not isinstance(part, Macro)
+
+
+def _inside(path: str) -> str:
+    return path.removeprefix("top").removeprefix(".")
+
+
+def _estimate(part: wiring.Component, machine: Machine) -> Bill:
+    match part:
+        case SystolicArray():
+            return array(part)
+        case VectorDatapath():
+            return lanes(machine)
+        case _:
+            raise AssertionError(part)

@@ -22,6 +22,7 @@ from tilewright.isa.program.program import (
     dram_bytes,
     element_scales,
     in_host_order,
+    in_stored_order,
     place_regions,
 )
 
@@ -83,7 +84,7 @@ def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
 def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of int8 or int32, or the bytes of its windows."""
     _require_like(tensor, array)
-    stored = _to_stored(tensor, array).transpose(tensor.axes or range(array.ndim))
+    stored = in_stored_order(_to_stored(tensor, array), tensor)
     if tensor.windows is not None:
         images = stored.reshape(tensor.stored[0], *tensor.windows.image)
         return tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)

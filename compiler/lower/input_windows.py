@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"
@@ -65,7 +66,7 @@ def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
         producer = graph.producers.get(name)
         if producer is None:
             return name if name in graph.inputs else None
-        if producer.kind not in ("quantize", "transpose"):
+        if producer.kind not in ("quantize", *REORDERING):
             return None
         name = producer.inputs[0]
     return None

@@ -7,7 +7,7 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tilewright.compiler.lower.network import Network, identity_index, network_o
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
-from tilewright.compiler.simplify.kinds import NAMING
+from tilewright.compiler.simplify.kinds import NAMING, REORDERING
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
@@ -160,13 +160,21 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
         quantized = name
     else:
         raise CompileError(fact=f"input {name!r} does not reach an output", remedy="remove it from the model")
-    axes = next((a for a in _transposes_after(name, graph)), ())
+    turned = next(_transposes_after(name, graph), None)
     windows = None if windowed is None else windowed.windows
-    return _host_tensor(name, host, quantized, axes, windows, network)
+    return _host_tensor(name, host, quantized, turned, windows, network)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """How the host orders the elements of its array: seen as the shape `view`, then transposed by `axes`."""
+
+    view: tuple[int, ...]
+    axes: tuple[int, ...]
 
 
 def _host_tensor(
-    name: str, host: TensorType, quantized: str, axes: tuple[int, ...], windows: Windows | None, network: Network
+    name: str, host: TensorType, quantized: str, turned: _Turned | None, windows: Windows | None, network: Network
 ) -> Tensor:
     """An input or output: the host's array, and the quantised tensor that it is converted to or from."""
     if host.dtype not in DTYPES:
@@ -180,19 +188,22 @@ def _host_tensor(
         scales = scales_of_parts(tensor_type.quantization, tensor_type.shape)
         scales = replace(scales, zero_points=tuple(point - uint8_offset(tensor_type) for point in scales.zero_points))
     integers = tensor_type.dtype if host.dtype == "float32" and tensor_type.dtype in INTEGERS else "int8"
+    axes = () if turned is None else turned.axes
+    view = () if turned is None or turned.view == host.shape else turned.view
     return Tensor(
-        name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales
+        name, host.shape, _stored(name, network), host.dtype, scale, zero, 0, 0, axes, windows, integers, scales, view
     )  # fmt: skip
 
 
-def _transposes_after(name: str, graph: Graph) -> Iterator[tuple[int, ...]]:
-    """The axes of the transposes between a graph's input and what computes with it."""
+def _transposes_after(name: str, graph: Graph) -> Iterator[_Turned]:
+    """The transposes between a graph's input and what computes with it."""
     for operator in graph.operators:
-        if operator.inputs[:1] == (name,) and operator.kind in ("quantize", "transpose"):
-            if operator.kind == "transpose" and is_at_the_start(operator, graph):
-                yield operator.attributes["axes"]
-            elif operator.kind == "quantize":
-                yield from _transposes_after(operator.outputs[0], graph)
+        if operator.inputs[:1] != (name,):
+            continue
+        if operator.kind == "transpose" and is_at_the_start(operator, graph):
+            yield _Turned(graph.tensors[name].shape, operator.attributes["axes"])
+        elif operator.kind in ("quantize", "reshape"):
+            yield from _transposes_after(operator.outputs[0], graph)
 
 
 def _stored(name: str, network: Network) -> tuple[int, int, int, int]:
@@ -206,10 +217,14 @@ def _require_full_range(operator: Operator, tensor_type: TensorType) -> None:
 
 
 def _output_tensor(name: str, tensor: str, network: Network) -> Tensor:
-    axes: tuple[int, ...] = ()
-    quantized = tensor
-    while (producer := network.graph.producers.get(quantized)) and producer.kind in ("dequantize", "transpose"):
-        if producer.kind == "transpose" and not is_at_the_start(producer, network.graph):
-            axes = tuple(int(axis) for axis in np.argsort(producer.attributes["axes"]))
-        quantized = producer.inputs[0]
-    return _host_tensor(name, network.graph.tensors[tensor], quantized, axes, None, network)
+    turned, graph = None, network.graph
+    held = tensor
+    path = [tensor]  # from the host inwards
+    while (producer := graph.producers.get(held)) and producer.kind in ("dequantize", *REORDERING):
+        if producer.kind == "transpose" and not is_at_the_start(producer, graph):
+            back = tuple(int(axis) for axis in np.argsort(producer.attributes["axes"]))
+            turned = _Turned(graph.tensors[held].shape, back)
+        held = producer.inputs[0]
+        path.append(held)
+    quantized = next(name for name in path if graph.tensors[name].quantization is not None)
+    return _host_tensor(name, graph.tensors[tensor], quantized, turned, None, network)

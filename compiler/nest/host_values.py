@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.element_types import UINT8_OFFSET
-from tilewright.isa.program.program import Tensor, element_scales, in_host_order
+from tilewright.isa.program.program import Tensor, element_scales, in_host_order, in_stored_order
 
 
 def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
@@ -29,7 +29,7 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
             stored = values.astype(np.int64) - UINT8_OFFSET
         case _:
             stored = values
-    ordered = stored.astype(f"i{tensor.element_bytes}").transpose(tensor.axes or range(stored.ndim))
+    ordered = in_stored_order(stored.astype(f"i{tensor.element_bytes}"), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
     content = tensor.windows.pack(

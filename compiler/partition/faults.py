@@ -16,6 +16,7 @@ from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.isa.machine.machine import Machine
 
 
@@ -41,7 +42,7 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
 
 def _float_fault(node: onnx.NodeProto) -> CompileError:
     """Why a node cannot run where nothing is quantised."""
-    if f"onnx.{node.op_type}" in CANONICALIZE:
+    if f"onnx.{node.op_type}" in (*CANONICALIZE, *FUNCTIONS):
         expected = "QuantizeLinear and DequantizeLinear around it"
         return CompileError(fact="works on float tensors", expected=expected)
     return CompileError(fact=f"operator {node.op_type} has no lowering to the machine")

@@ -9,6 +9,7 @@ from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS
 from tilewright.compiler.simplify.qoperators import FORMS
 from tilewright.compiler.simplify.quantizers import ENDS, unread_quantizer
+from tilewright.compiler.simplify.tables import ELEMENTWISE, FUNCTIONS
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
@@ -123,6 +124,8 @@ def _unknown(operator: Operator, graph: Graph) -> CompileError:
     kind = operator.kind.removeprefix("onnx.")
     if kind in ("QuantizeLinear", "DequantizeLinear"):
         return unread_quantizer(operator, graph)
+    if operator.kind in FUNCTIONS and not _is_quantized_after(operator, graph):
+        return CompileError(operator, "its result is float", expected="a QuantizeLinear after it")
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
         return CompileError(
@@ -133,4 +136,14 @@ def _unknown(operator: Operator, graph: Graph) -> CompileError:
         operator,
         f"{kind} of these operands ({shapes}) has no lowering",
         expected="constant weights for products, and equal shapes or one number for each channel otherwise",
+    )
+
+
+def _is_quantized_after(operator: Operator, graph: Graph) -> bool:
+    """Whether a QuantizeLinear ends the element-by-element function that an operator belongs to."""
+    readers = [reader for reader in graph.operators if set(operator.outputs) & set(reader.inputs)]
+    return any(
+        reader.kind == "quantize"
+        or (reader.kind in (*FUNCTIONS, *ELEMENTWISE) and _is_quantized_after(reader, graph))
+        for reader in readers
     )

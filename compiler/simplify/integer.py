@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.compiler.graph.graph import Operator, Quantization, TensorType
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
@@ -80,6 +81,20 @@ def quantization_goes_on(operator: Operator, view: View) -> Replacement | None:
     if after.quantization is not None or before.quantization is None or before.dtype != after.dtype:
         return None
     return Replacement((operator,), {result: replace(after, quantization=before.quantization)})
+
+
+def meaning_goes_up(operator: Operator, view: View) -> Replacement | None:
+    """Integers that are only put in another order mean what they mean afterwards: transpose(x) is dequantised, so is x.
+
+    Example: an image of integers, [N, H, W, C], is transposed, and a DequantizeLinear says only then what they mean.
+    """
+    source = operator.inputs[0]
+    before, after = view.type(source), view.type(operator.outputs[0])
+    if before.quantization is not None or after.quantization is None or before.dtype != after.dtype:
+        return None
+    if after.quantization.axis is not None or view.constant(source) is not None:
+        return None
+    return Replacement((operator,), {source: replace(before, quantization=after.quantization)})
 
 
 # -- quantize moves up -------------------------------------------------------------------------------------------------
@@ -208,6 +223,7 @@ def quantized_value(value: float, quantization: Quantization, limits: tuple[int,
 INTEGER_RULES = {
     # dequantize moves down
     **dict.fromkeys(MONOTONE, (before_dequantize, quantization_goes_on)),
+    **dict.fromkeys(REORDERING, (before_dequantize, quantization_goes_on, meaning_goes_up)),
     "concat": (quantization_goes_on,),
     "pad": (quantization_goes_on,),
     "clamp": (clamp_before_dequantize,),

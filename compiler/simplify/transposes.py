@@ -154,20 +154,22 @@ def is_at_an_end(operator: Operator, graph: Graph) -> bool:
     if is_at_the_start(operator, graph):
         return True
     name, outputs = operator.outputs[0], list(graph.outputs.values())
-    for reader in (o for o in graph.operators if o.inputs[:1] == (name,) and o.kind == "dequantize"):
-        if graph.uses[name] == 1:
-            name = reader.outputs[0]
+    while graph.uses[name] == 1:
+        reader = next((o for o in graph.operators if o.inputs[:1] == (name,)), None)
+        if reader is None or reader.kind not in ("dequantize", "reshape"):
+            break
+        name = reader.outputs[0]
     return graph.uses[name] == outputs.count(name) > 0
 
 
 def is_at_the_start(operator: Operator, graph: Graph) -> bool:
-    """Whether a transpose alone reads an input: the host then orders that one's elements."""
+    """Whether a transpose alone reads an input, in whatever shape: the host then orders that one's elements."""
     name = operator.inputs[0]
     while graph.uses[name] == 1:
         if name in graph.inputs:
             return True
         producer = graph.producers.get(name)
-        if producer is None or producer.kind != "quantize":
+        if producer is None or producer.kind not in ("quantize", "reshape"):
             break
         name = producer.inputs[0]
     return False

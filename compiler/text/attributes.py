@@ -60,6 +60,7 @@ def tensor_attribute(tensor: Tensor) -> dict[str, Any]:
         "windows": () if tensor.windows is None else tensor.windows.numbers,
         "integers": tensor.integers,
         "scales": {} if tensor.scales is None else _scales_attribute(tensor.scales),
+        **({"view": tensor.view} if tensor.view else {}),
     }
 
 
@@ -84,6 +85,7 @@ def parse_tensor(value: Any) -> Tensor:
         windows=Windows.from_numbers(windows) if windows else None,
         integers=read("integers", str),
         scales=_parse_scales(scales) if scales else None,
+        view=read("view", tuple) if "view" in value else (),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from math import prod
 
 from tilewright.isa.assembly.draft import Draft
 from tilewright.isa.assembly.line import AssemblyLine, LineFault, Token
@@ -153,9 +154,8 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     """`name shape(…) stored(…) dtype=int8 scale=1.0 zero_point=0 offset=0 lanes=16`, and what `Tensor` has besides."""
     at, name = line.peek, line.name("a tensor's name")
     shape: tuple[int, ...] = ()
-    stored: tuple[int, ...] = ()
+    stored = axes = view = shape
     dtype, scale, zero_point, offset, lanes = "int8", 1.0, 0, 0, machine.lanes
-    axes: tuple[int, ...] = ()
     windows: Windows | None = None
     integers, scales = "int8", None
     while not line.is_done:
@@ -183,7 +183,9 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
                 line.expect("=")
                 lanes = line.integer("lanes", 1, MAX_BYTES - 1)
             case "axes":
-                axes = _read_axes(line, name, len(shape))
+                axes = _read_axes(line, name, len(view or shape))
+            case "view":
+                view = _read_view(line, name, shape)
             case "windows":
                 windows = _read_windows(line, name)
             case "scales":
@@ -192,7 +194,7 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
     if len(stored) != 4:
         raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
     sizes = (stored[0], stored[1], stored[2], stored[3])
-    tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows, integers, scales)
+    tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows, integers, scales, view)
     try:
         require_scales(tensor)
     except IsaError as error:
@@ -225,6 +227,16 @@ def _read_axes(line: AssemblyLine, name: str, rank: int) -> tuple[int, ...]:
     if sorted(axes) != list(range(rank)):
         raise LineFault(at.column, f"{name}: axes({', '.join(map(str, axes))}) need each of 0 to {rank - 1} once")
     return axes
+
+
+def _read_view(line: AssemblyLine, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """What the axes after it turn: as many elements as the shape before it has."""
+    at = line.peek
+    view = tuple(line.items(lambda: line.integer("size", 1, MAX_BYTES - 1)))
+    if prod(view) != prod(shape):
+        text = ", ".join(map(str, view))
+        raise LineFault(at.column, f"{name}: view({text}) has {prod(view)} elements; its shape has {prod(shape)}")
+    return view
 
 
 def _read_windows(line: AssemblyLine, name: str) -> Windows:

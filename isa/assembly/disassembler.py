@@ -84,7 +84,8 @@ def _scales(scales: Scales | None) -> str:
 
 def _order(tensor: Tensor) -> str:
     """What else says how the host's elements are ordered; empty for most tensors."""
-    axes = f" axes({', '.join(map(str, tensor.axes))})" if tensor.axes else ""
+    view = f" view({', '.join(map(str, tensor.view))})" if tensor.view else ""
+    axes = f"{view} axes({', '.join(map(str, tensor.axes))})" if tensor.axes else view
     return axes if tensor.windows is None else f"{axes} windows({', '.join(map(str, tensor.windows.numbers))})"
 
 

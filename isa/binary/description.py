@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 TENSOR_KEYS = tuple(field.name for field in fields(Tensor))
 
+VIEW = "view"
+"""A key that is left out where it is empty, as it is in nearly every program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -58,11 +61,12 @@ def read_description(text: bytes) -> Description:
 
 
 def _tensor_content(tensor: Tensor) -> dict[str, Any]:
-    return {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
+    content = {**asdict(tensor), "windows": tensor.windows and tensor.windows.numbers}
+    return content if tensor.view else {key: value for key, value in content.items() if key != VIEW}
 
 
 def _tensor(value: Any, path: str) -> Tensor:
-    keys = mapping(value, path, TENSOR_KEYS)
+    keys = mapping({VIEW: [], **value} if isinstance(value, dict) else value, path, TENSOR_KEYS)
     shape = list_of(keys["shape"], f"{path}.shape", _positive)
     stored = list_of(keys["stored"], f"{path}.stored", _positive)
     if len(stored) != 4:
@@ -74,6 +78,7 @@ def _tensor(value: Any, path: str) -> Tensor:
     elements = prod(stored) if windows is None else stored[0] * prod(windows.image)
     if prod(shape) != elements:
         raise IsaError(f"{path}: the shape {list(shape)} has {prod(shape)} elements, {elements} are stored")
+    view = _view(keys[VIEW], f"{path}.{VIEW}", shape)
     tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),
         shape=shape,
@@ -83,10 +88,11 @@ def _tensor(value: Any, path: str) -> Tensor:
         zero_point=_integer(keys["zero_point"], f"{path}.zero_point", zeros.low, zeros.high),
         offset=natural(keys["offset"], f"{path}.offset"),
         lanes=_positive(keys["lanes"], f"{path}.lanes"),
-        axes=_axes(keys["axes"], f"{path}.axes", len(shape)),
+        axes=_axes(keys["axes"], f"{path}.axes", len(view or shape)),
         windows=windows,
         integers=integers,
         scales=None if keys["scales"] is None else _scales(keys["scales"], f"{path}.scales"),
+        view=view,
     )
     try:
         require_scales(tensor)
@@ -122,6 +128,13 @@ def _axes(value: Any, path: str, rank: int) -> tuple[int, ...]:
     if axes and sorted(axes) != list(range(rank)):
         raise IsaError(f"{path}: expected each of 0 to {rank - 1} once, not {list(axes)}")
     return axes
+
+
+def _view(value: Any, path: str, shape: Sequence[int]) -> tuple[int, ...]:
+    view = list_of(value, path, _positive)
+    if view and prod(view) != prod(shape):
+        raise IsaError(f"{path}: {list(view)} has {prod(view)} elements; expected the {prod(shape)} of {list(shape)}")
+    return view
 
 
 def _windows(value: Any, path: str) -> Windows:

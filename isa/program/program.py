@@ -42,8 +42,9 @@ class Tensor:
     point (inputs) or anything (outputs). An element is an int8 or, where its integers are wider, an int32 (little
     endian).
     `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
-    it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). An input with `windows`
-    lies as isa/program/windows.py says.
+    it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). With a `view`, the array
+    is first seen as that shape: pixels [N, H · W · C] have the view [N, H, W, C]. An input with `windows` lies as
+    isa/program/windows.py says.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q of the type `integers`, or with a scale for each box where there are `scales` (`scale` is then 1, `zero_point` 0).
     A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
@@ -61,6 +62,7 @@ class Tensor:
     windows: Windows | None = None
     integers: str = "int8"  # one of INTEGERS: what a float32 is quantised to
     scales: Scales | None = None
+    view: tuple[int, ...] = ()  # what `axes` turns, where it is not `shape`
 
     @property
     def element(self) -> IntegerType:
@@ -85,8 +87,16 @@ def in_host_order(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Elements in the stored order [N, C, H, W], or any shape of as many, as the host's array."""
     if not tensor.axes:
         return stored.reshape(tensor.shape)
-    before = [tensor.shape[axis] for axis in tensor.axes]
-    return stored.reshape(before).transpose(np.argsort(tensor.axes))
+    view = tensor.view or tensor.shape
+    before = [view[axis] for axis in tensor.axes]
+    return stored.reshape(before).transpose(np.argsort(tensor.axes)).reshape(tensor.shape)
+
+
+def in_stored_order(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """The host's array, in any shape in which its elements are in the stored order."""
+    if not tensor.axes:
+        return array
+    return array.reshape(tensor.view or tensor.shape).transpose(tensor.axes)
 
 
 def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:

@@ -17,6 +17,7 @@ from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.simplify.rewrite import fresh_name
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""
@@ -33,6 +34,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     except Exception as error:  # whatever its rules raise
         raise CompileError(name, f"cannot be prepared for quantising: {first_line(error)}") from error
     _restore_names(result, model)
+    _own_results(result.graph, {value.name for value in result.graph.input})
     return result
 
 
@@ -108,6 +110,25 @@ def _per_channel(value: ir.Value, rank: int, count: int) -> NDArray[np.float32] 
     if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (1, count):
         return None
     return np.array(np.broadcast_to(constant.ravel(), (count,)))
+
+
+def _own_results(graph: onnx.GraphProto, taken: set[str]) -> None:
+    """Give the subgraphs of If, Loop and Scan an Identity for results that are values from outside.
+
+    ONNX lets a subgraph return only what it makes itself; a branch that was one Identity is empty once that is dropped.
+    """
+    taken |= {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        for inner in (part for attribute in node.attribute for part in (attribute.g, *attribute.graphs)):
+            made = {value.name for value in (*inner.input, *inner.initializer)}
+            made |= {name for of in inner.node for name in of.output}
+            for output in inner.output:
+                if output.name and output.name not in made:
+                    name = fresh_name(f"{output.name}/{node.name}", taken)
+                    inner.node.append(onnx.helper.make_node("Identity", [output.name], [name], name=name))
+                    taken.add(name)
+                    output.name = name
+            _own_results(inner, taken)
 
 
 def _restore_names(folded: onnx.ModelProto, original: onnx.ModelProto) -> None:

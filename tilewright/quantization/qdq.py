@@ -53,6 +53,9 @@ SAME_SCALE_MODES = ("reflect", "edge", "wrap")
 
 PRODUCER = "tilewright"
 
+DEQUANTIZED = "_DequantizeLinear_Output"
+"""What ONNX Runtime's quantiser adds to a tensor's name for its value behind DequantizeLinear."""
+
 
 def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str) -> onnx.ModelProto:
     """The network in QDQ form; raises CompileError for one that has nothing to quantise."""
@@ -93,6 +96,7 @@ def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activati
             for node in by_hand:
                 _mark(quantizer, node, constants, ranks)
             quantizer.quantize_model()
+            _read_in_eight_bits(quantizer.model.model.graph, captured)
             return _finished(quantizer.model.model)
         except Exception as error:  # whatever its operators' quantisers raise
             raise CompileError(name, f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
@@ -104,7 +108,7 @@ def dequantized_names(float_model: onnx.ModelProto, quantized: onnx.ModelProto) 
     names = {}
     inputs = [value.name for value in float_model.graph.input]
     for tensor in (*inputs, *(output for node in float_model.graph.node for output in node.output)):
-        for name in (tensor, f"{tensor}_DequantizeLinear_Output"):
+        for name in (tensor, f"{tensor}{DEQUANTIZED}"):
             if name in makers and makers[name].op_type == "DequantizeLinear":
                 names[tensor] = name
     return names
@@ -120,10 +124,10 @@ def _is_quantized(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) 
 def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], captured: Set[str]) -> bool:
     """True where ONNX Runtime would do the wrong thing: quantise parameters, or drop an operator that limits.
 
-    `captured` tensors are read inside control flow, where it does not look.
+    `captured` tensors are read inside control flow, where it does not look: nor does it see there what it drops.
     """
     match node.op_type:
-        case kind if kind in REMOVABLE and node.input[0] in captured:
+        case kind if kind in REMOVABLE and captured.intersection((node.input[0], node.output[0])):
             return True
         case "Clip":
             return not _clips_around_zero(node, constants)
@@ -216,6 +220,26 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     made.CopyFrom(model)
     add_infer_metadata(made)
     return made
+
+
+def _read_in_eight_bits(graph: onnx.GraphProto, captured: Set[str]) -> None:
+    """Let control flow read captured tensors as all others do: quantised, not as the float that was there before."""
+    made = {name for node in graph.node for name in node.output}
+    names = {name: renamed for name in captured if (renamed := f"{name}{DEQUANTIZED}") in made}
+    for node in graph.node:
+        for inner in (part for attribute in node.attribute for part in (attribute.g, *attribute.graphs)):
+            _rename_reads(inner, names)
+
+
+def _rename_reads(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """A name that a subgraph gives to a value of its own hides the outer one."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own |= {name for node in graph.node for name in node.output}
+    outer = {name: renamed for name, renamed in names.items() if name not in own}
+    for node in graph.node:
+        node.input[:] = [outer.get(name, name) for name in node.input]
+        for inner in (part for attribute in node.attribute for part in (attribute.g, *attribute.graphs)):
+            _rename_reads(inner, outer)
 
 
 def _finished(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -9,22 +9,22 @@ from tilewright.compiler.importers.tflite.operation import Operation, Row
 def _binary(op_type: str, options: str, keeps_scale: bool = False) -> Row:
     def translate(operation: Operation) -> None:
         """The shapes are aligned at their ends, as ONNX does; sizes of 1 are repeated."""
-        layout = _layout_of_all(operation)
-        value = operation.writer.node(op_type, *(_aligned(operation, index, layout) for index in operation.inputs))
+        layout = layout_of_all(operation)
+        value = operation.writer.node(op_type, *(aligned(operation, index, layout) for index in operation.inputs))
         operation.ignore("pot_scale_int16")  # of 16-bit tensors
         operation.write_activated(value, layout)
 
     return Row(translate, options, (2, 2), keeps_scale)
 
 
-def _layout_of_all(operation: Operation) -> Layout:
+def layout_of_all(operation: Operation) -> Layout:
     """Channels first if that is how an operand with all of the result's dimensions was made."""
     rank = len(operation.shape(operation.output))
     whole = [index for index in operation.inputs if len(operation.shape(index)) == rank]
     return operation.writer.common_layout(whole)
 
 
-def _aligned(operation: Operation, index: int, layout: Layout) -> str:
+def aligned(operation: Operation, index: int, layout: Layout) -> str:
     """An operand's real values with as many dimensions as the result has."""
     writer, shape, rank = operation.writer, operation.shape(index), len(operation.shape(operation.output))
     if len(shape) == rank or layout is Layout.LAST:
@@ -46,7 +46,9 @@ def _limit(activation: str) -> Row:
     return Row(translate)
 
 
-def _unary(op_type: str, options: str = "NONE") -> Row:
+def unary(op_type: str, options: str = "NONE") -> Row:
+    """An operator that ONNX has too, without attributes."""
+
     def translate(operation: Operation) -> None:
         layout = operation.writer.layout_of(operation.input(0))
         operation.write(operation.writer.node(op_type, operation.writer.real(operation.input(0), layout)), layout)
@@ -63,7 +65,7 @@ def leaky_relu(operation: Operation) -> None:
 def prelu(operation: Operation) -> None:
     """Inputs: elements, slopes of the negative ones, repeated where they have a size of 1."""
     layout = operation.writer.layout_of(operation.input(0))
-    value, slopes = (_aligned(operation, index, layout) for index in operation.inputs)
+    value, slopes = (aligned(operation, index, layout) for index in operation.inputs)
     operation.write(operation.writer.node("PRelu", value, slopes), layout)
 
 
@@ -101,12 +103,12 @@ ELEMENTWISE = {
     "RELU": _limit("RELU"),
     "RELU6": _limit("RELU6"),
     "RELU_N1_TO_1": _limit("RELU_N1_TO_1"),
-    "ABS": _unary("Abs", "AbsOptions"),
-    "ELU": _unary("Elu"),
-    "EXP": _unary("Exp", "ExpOptions"),
-    "HARD_SWISH": _unary("HardSwish", "HardSwishOptions"),
-    "LOGISTIC": _unary("Sigmoid"),
-    "TANH": _unary("Tanh"),
+    "ABS": unary("Abs", "AbsOptions"),
+    "ELU": unary("Elu"),
+    "EXP": unary("Exp", "ExpOptions"),
+    "HARD_SWISH": unary("HardSwish", "HardSwishOptions"),
+    "LOGISTIC": unary("Sigmoid"),
+    "TANH": unary("Tanh"),
     "GELU": Row(gelu, "GeluOptions"),
     "LEAKY_RELU": Row(leaky_relu, "LeakyReluOptions"),
     "PRELU": Row(prelu, inputs=(2, 2)),

@@ -144,11 +144,5 @@ RULES: dict[str, Callable[[Values, Operation], NDArray[Any]]] = {
 
 ON_INDICES = tuple(kind for kind in RULES if kind not in ("SHAPE", "DEQUANTIZE"))
 
-FOLDED_ONLY = {
-    "SHAPE": "ShapeOptions",
-    "PACK": "PackOptions",
-    "GATHER": "GatherOptions",
-    "REDUCE_PROD": "ReducerOptions",
-    "CAST": "CastOptions",
-}
+FOLDED_ONLY = {"SHAPE": "ShapeOptions"}
 """Operators that are accepted only on constants, and the table of their options."""

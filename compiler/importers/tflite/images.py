@@ -22,6 +22,56 @@ def _blocks(operation: Operation, op_type: str) -> None:
     operation.write(operation.writer.node(op_type, image, blocksize=size), Layout.FIRST)
 
 
+def space_to_batch(operation: Operation) -> None:
+    """Inputs: image, block [height, width], padding of each. The places of a block become batches, outermost."""
+    writer, image, block = operation.writer, operation.input(0), _block(operation)
+    batch, height, width, channels = operation.require_rank(image, 4)
+    pads = writer.value_of(operation.input(2), "padding")
+    if pads.shape != (2, 2) or pads.min() < 0:
+        raise operation.error(f"its padding is {pads.tolist()}", expected="two numbers of 0 or more for each dimension")
+    (top, bottom), (left, right) = pads.tolist()
+    rows, columns = height + top + bottom, width + left + right
+    if rows % block[0] or columns % block[1]:
+        raise operation.error(f"cuts {[rows, columns]} into blocks of {list(block)}", expected="multiples")
+    value = writer.real(image, Layout.LAST)
+    if pads.any():
+        value = writer.node("Pad", value, writer.int64([0, top, left, 0, 0, bottom, right, 0]), writer.number(0.0))
+    small = rows // block[0], columns // block[1]
+    base = operation.tensor(image).name
+    value = writer.reshape(value, (batch, small[0], block[0], small[1], block[1], channels), base)
+    value = writer.node("Transpose", value, perm=(2, 4, 0, 1, 3, 5), base=base)
+    operation.write(writer.reshape(value, (block[0] * block[1] * batch, *small, channels), base), Layout.LAST)
+
+
+def batch_to_space(operation: Operation) -> None:
+    """Inputs: image, block [height, width], what is cut from each end of height and width."""
+    writer, image, block = operation.writer, operation.input(0), _block(operation)
+    batches, height, width, channels = operation.require_rank(image, 4)
+    crops = writer.value_of(operation.input(2), "the crops")
+    places = block[0] * block[1]
+    if crops.shape != (2, 2) or crops.min() < 0 or batches % places:
+        raise operation.error(
+            f"cuts {crops.tolist()} from {batches} batches of {list(block)}", expected="a multiple of the block"
+        )
+    batch, rows, columns = batches // places, height * block[0], width * block[1]
+    base = operation.tensor(image).name
+    value = writer.reshape(writer.real(image, Layout.LAST), (*block, batch, height, width, channels), base)
+    value = writer.node("Transpose", value, perm=(2, 3, 0, 4, 1, 5), base=base)
+    value = writer.reshape(value, (batch, rows, columns, channels), base)
+    (top, bottom), (left, right) = crops.tolist()
+    if crops.any():
+        first, last = writer.int64([top, left]), writer.int64([rows - bottom, columns - right])
+        value = writer.node("Slice", value, first, last, writer.int64([1, 2]))
+    operation.write(value, Layout.LAST)
+
+
+def _block(operation: Operation) -> tuple[int, ...]:
+    block = operation.writer.integers(operation.input(1), "the block")
+    if len(block) != 2 or min(block) < 1:
+        raise operation.error(f"its block is {list(block)}", expected="height and width")
+    return block
+
+
 def resize_nearest_neighbor(operation: Operation) -> None:
     """Source index: floor(i · scale), with corners aligned round(i · scale), of pixel centres floor((i + ½) · scale).
 
@@ -68,6 +118,8 @@ def _resize(operation: Operation, mode: str, coordinates: str, **attributes: str
 IMAGES = {
     "SPACE_TO_DEPTH": Row(space_to_depth, "SpaceToDepthOptions", keeps_scale=True),
     "DEPTH_TO_SPACE": Row(depth_to_space, "DepthToSpaceOptions", keeps_scale=True),
+    "SPACE_TO_BATCH_ND": Row(space_to_batch, "SpaceToBatchNDOptions", (3, 3), keeps_scale=True),
+    "BATCH_TO_SPACE_ND": Row(batch_to_space, "BatchToSpaceNDOptions", (3, 3), keeps_scale=True),
     "RESIZE_NEAREST_NEIGHBOR": Row(resize_nearest_neighbor, "ResizeNearestNeighborOptions", (2, 2), keeps_scale=True),
     "RESIZE_BILINEAR": Row(resize_bilinear, "ResizeBilinearOptions", (2, 2), keeps_scale=True),
 }

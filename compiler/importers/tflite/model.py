@@ -63,7 +63,10 @@ class OperatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class TfliteModel:
-    """The main graph of a file, operators in the order in which they run."""
+    """The main graph of a file, operators in the order in which they run.
+
+    A constant is no input, whether the file lists it among them or not.
+    """
 
     name: str
     tensors: tuple[TensorInfo, ...]

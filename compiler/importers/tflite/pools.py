@@ -64,9 +64,24 @@ def reduce_max(operation: Operation) -> None:
     reduce(operation, "ReduceMax")
 
 
+def reduce_min(operation: Operation) -> None:
+    reduce(operation, "ReduceMin")
+
+
+def total(operation: Operation) -> None:
+    reduce(operation, "ReduceSum")
+
+
+def product(operation: Operation) -> None:
+    reduce(operation, "ReduceProd")
+
+
 POOLS = {
     "AVERAGE_POOL_2D": Row(average_pool_2d, "Pool2DOptions", keeps_scale=True),
     "MAX_POOL_2D": Row(max_pool_2d, "Pool2DOptions", keeps_scale=True),
     "MEAN": Row(mean, "ReducerOptions", (2, 2)),
+    "SUM": Row(total, "ReducerOptions", (2, 2)),
+    "REDUCE_PROD": Row(product, "ReducerOptions", (2, 2)),
+    "REDUCE_MIN": Row(reduce_min, "ReducerOptions", (2, 2), keeps_scale=True),
     "REDUCE_MAX": Row(reduce_max, "ReducerOptions", (2, 2), keeps_scale=True),
 }

@@ -101,7 +101,8 @@ class _Reader:
                 operators.append(self._operator(root, graph.Operators(index), index))
         model = TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
         self._check_indices(model)
-        return model
+        given = tuple(index for index in inputs if tensors[index].value is None)
+        return replace(model, inputs=given)
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,17 @@ file's names, element types and shapes, channels last; inside, images are channe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
+from tilewright.compiler.importers.tflite.functions import FUNCTIONS
 from tilewright.compiler.importers.tflite.images import IMAGES
-from tilewright.compiler.importers.tflite.model import TfliteModel
+from tilewright.compiler.importers.tflite.indices import ON_INDICES
+from tilewright.compiler.importers.tflite.model import OperatorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.moves import REARRANGEMENTS
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.pools import POOLS
@@ -32,6 +36,8 @@ ROWS: dict[str, Row] = {
     **ELEMENTWISE,
     **REARRANGEMENTS,
     **IMAGES,
+    **FUNCTIONS,
+    **ON_INDICES,
     **{kind: Row(_only_folded, options, (1, 1024)) for kind, options in FOLDED_ONLY.items()},
 }
 """Operator → how it is translated."""
@@ -51,17 +57,40 @@ def translate_tflite(content: bytes, name: str) -> onnx.ModelProto:
 
 def _translate(model: TfliteModel) -> onnx.ModelProto:
     writer = Writer(model)
+    faults: list[CompileError] = []
+    lost: set[int] = set()  # tensors that nothing computes, as their operators have faults
     for operator in model.operators:
-        writer.begin(operator)
-        if operator.kind not in ROWS:
-            raise writer.error("has no lowering", known=f"those that have: {', '.join(sorted(ROWS))}")
-        operation = Operation(operator, ROWS[operator.kind], writer)
-        if not try_fold(operation):
-            ROWS[operator.kind].translate(operation)
-        operation.finish()
+        if lost.intersection(index for index in operator.inputs if index is not None):
+            lost.update(operator.outputs)
+            continue
+        try:
+            _translate_operator(operator, writer)
+        except CompileError as error:
+            faults.append(error)
+            lost.update(operator.outputs)
+    if faults:
+        raise _all_of(faults)
     translated = writer.finish()
     _check_shapes(translated, writer.checkpoints)
     return translated
+
+
+def _translate_operator(operator: OperatorInfo, writer: Writer) -> None:
+    writer.begin(operator)
+    if operator.kind not in ROWS:
+        raise writer.error("has no lowering", known=f"those that have: {', '.join(sorted(ROWS))}")
+    operation = Operation(operator, ROWS[operator.kind], writer)
+    if not try_fold(operation):
+        ROWS[operator.kind].translate(operation)
+    operation.finish()
+
+
+def _all_of(faults: Sequence[CompileError]) -> CompileError:
+    """One error that names all; a single one as it is, with what would do."""
+    if len(faults) == 1:
+        return faults[0]
+    named = ". ".join(fault.reason_beside("") for fault in faults)
+    return CompileError(fact=f"{len(faults)} operators have no translation. {named}")
 
 
 def _check_shapes(model: onnx.ModelProto, checkpoints: list[Checkpoint]) -> None:

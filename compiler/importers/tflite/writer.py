@@ -23,6 +23,9 @@ from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, 
 QUANTIZED_TYPES = ("int8", "uint8")
 """Element types of quantised activations and weights."""
 
+PLAIN_TYPES = ("int32", "int64", "bool")
+"""Element types of indices and conditions: without a scale, they mean the numbers that they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -114,8 +117,10 @@ class Writer:
         return tuple(int(item) for item in value.ravel())
 
     def is_real(self, index: int) -> bool:
-        """Whether a tensor holds floats; raises CompileError if these are neither floats nor quantised to 8 bits."""
+        """Whether a tensor holds the numbers that it means; raises CompileError if it is not quantised to 8 bits."""
         info = self.tensor(index)
+        if info.dtype.name in PLAIN_TYPES and info.quantized is None:
+            return True
         if info.dtype == np.float32 or (index in self.constants and self.constants[index].dtype == np.float32):
             return True
         if info.dtype.name not in QUANTIZED_TYPES:
@@ -175,6 +180,11 @@ class Writer:
 
     def reshape(self, value: str, shape: Sequence[int], base: str) -> str:
         return self.node("Reshape", value, self.int64(shape), base=base)
+
+    def cast(self, value: str, dtype: np.dtype[Any]) -> str:
+        """The same numbers in another type; those of 8 bits are quantised where they are written."""
+        to = np.dtype(np.float32) if dtype.name in QUANTIZED_TYPES else dtype
+        return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(to))
 
     def dequantize(self, value: str, by: Quantized, dtype: np.dtype[Any], axis: int | None, base: str) -> str:
         """The real values of integers; `axis` is where the scales stand, None for one scale."""
@@ -256,9 +266,6 @@ class Writer:
         for name in names:
             if names.count(name) > 1:
                 raise CompileError("the graph", f"{name!r} names several inputs or outputs", expected="different names")
-        for index in self.model.inputs:
-            if index in self.constants:
-                raise self.error("is an input of the graph, but constant", index)
         for index in self.model.outputs:
             if index in self.constants:
                 raise self.error("is an output of the graph, but constant", index, expected="a computed one")

@@ -20,6 +20,14 @@ def faults_of(model: onnx.ModelProto, machine: Machine | None = None) -> dict[st
     return {name: str(error) for name, error in find_faults(model, machine or base16()).items()}
 
 
+def test_a_function_whose_result_is_float_is_told_so() -> None:
+    builder = ModelBuilder(np.random.default_rng(1))
+    x = builder.quantize(builder.input("x", [1, 4, 6, 6]), 0.1)
+    builder.output(builder.node("Sigmoid", [x], name="sigmoid"))
+    (error,) = find_faults(builder.build(), base16()).values()
+    assert str(error) == "node 'sigmoid' (Sigmoid): its result is float; expected a QuantizeLinear after it"
+
+
 def test_finds_nothing_in_what_compiles() -> None:
     assert faults_of(conv_model(np.random.default_rng(0))) == {}
 

@@ -22,12 +22,14 @@ def blocks(op_type: str, shape: Sequence[int], scale: float = 0.1, **attributes:
 
 
 def chain(shape: Sequence[int], split: Sequence[int], axes: Sequence[int], after: Sequence[int]) -> onnx.ModelProto:
-    """Reshape, Transpose, Reshape."""
+    """Reshape, Transpose, Reshape, behind a pool: at an input the host would order the elements."""
     builder = ModelBuilder(np.random.default_rng(3))
     x = builder.quantize(builder.input("x", shape), 0.1, 3, name="x.q")
+    x = builder.node("MaxPool", [x], kernel_shape=[1, 1])
     x = builder.node("Reshape", [x, builder.constant("split", np.array(split, np.int64))])
     x = builder.node("Transpose", [x], perm=list(axes))
     x = builder.node("Reshape", [x, builder.constant("after", np.array(after, np.int64))])
+    x = builder.node("MaxPool", [x], kernel_shape=[1, 1])
     builder.output(builder.quantize(x, 0.1, 3, name="y.q"))
     return builder.build("chain")
 

@@ -83,6 +83,15 @@ NOTHING_MOVES: dict[str, Callable[[], onnx.ModelProto]] = {
     "five dimensions after all": lambda: model_of(
         [("Reshape", [1, 2, 4, 4, 5]), ("Transpose", [0, 1, 3, 4, 2])], last=False
     ),
+    "a shape, then a transpose, before all": lambda: model_of(
+        [("Reshape", [1, 4, 6, 8]), ("Transpose", [0, 3, 1, 2])], (1, 192), first=False
+    ),
+    "a transpose, then a shape, after all": lambda: model_of(
+        [("Transpose", [0, 2, 3, 1]), ("Reshape", [1, 160])], last=False
+    ),
+    "five dimensions, then another five, after all": lambda: model_of(
+        [("Reshape", [1, 2, 4, 4, 5]), ("Transpose", [0, 1, 3, 4, 2]), ("Reshape", [1, 2, 2, 2, 5, 4])], last=False
+    ),
 }  # fmt: skip
 
 
@@ -91,27 +100,16 @@ def test_what_moves_nothing_stays_a_name(name: str) -> None:
     assert not permutes(NOTHING_MOVES[name]())
 
 
-AT_THE_ENDS: dict[str, Callable[[], onnx.ModelProto]] = {
-    "a shape, then a transpose, before all": lambda: model_of(
-        [("Reshape", [1, 4, 6, 8]), ("Transpose", [0, 3, 1, 2])], (1, 192), first=False
-    ),
-    "a transpose, then a shape, after all": lambda: model_of(
-        [("Transpose", [0, 2, 3, 1]), ("Reshape", [1, 160])], last=False
-    ),
-    "five dimensions": lambda: model_of(
-        [("Reshape", [1, 2, 4, 4, 5]), ("Transpose", [0, 1, 3, 4, 2]), ("Reshape", [1, 2, 2, 2, 5, 4])], last=False
-    ),
-}  # fmt: skip
+CUT_BY_A_SHAPE: Moves = [("Transpose", [0, 2, 1, 3]), ("Reshape", [1, 4, 6, 5]), ("Transpose", [0, 2, 1, 3])]
 
 
-@pytest.mark.parametrize("name", AT_THE_ENDS)
-def test_what_the_host_cannot_order_moves(name: str) -> None:
-    assert len(permutes(AT_THE_ENDS[name]())) == 1
+def test_what_the_host_cannot_order_moves() -> None:
+    model = model_of(CUT_BY_A_SHAPE, (1, 8, 3, 5), first=False)
+    assert len(permutes(model)) == 1  # the host's array is transposed once only
 
 
 def test_a_cut_through_a_factor_takes_two() -> None:
-    moves: Moves = [("Transpose", [0, 2, 1, 3]), ("Reshape", [1, 4, 6, 5]), ("Transpose", [0, 2, 1, 3])]
-    model = model_of(moves, (1, 8, 3, 6))
+    model = model_of(CUT_BY_A_SHAPE, (1, 8, 3, 6))
     assert len(permutes(model)) == 2
 
 

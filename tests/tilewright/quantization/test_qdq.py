@@ -166,6 +166,24 @@ def test_a_relu_stays_where_control_flow_reads_its_operand() -> None:
     assert decibel(run_all(model, data), run_all(result, data)) > 25
 
 
+def test_control_flow_reads_what_is_quantised() -> None:
+    b = FloatBuilder()
+    relu = b.node("Relu", "relu", b.conv("conv", b.input(), 3, CHANNELS))
+    branches = {}
+    for kind in ("Identity", "Abs"):  # folding drops the Identity, and what it returned is then an outer value
+        result = onnx.helper.make_tensor_value_info(kind, onnx.TensorProto.FLOAT, None)
+        branches[kind] = onnx.helper.make_graph([onnx.helper.make_node(kind, [relu], [kind])], kind, [], [result])
+    largest = b.node("ReduceMax", "largest", relu, keepdims=0)
+    wanted = b.node("Greater", "greater", largest, b.constant("one", np.array(1.0)))
+    model = b.build(b.node("If", "if", wanted, then_branch=branches["Identity"], else_branch=branches["Abs"]))
+    data = samples(model, 4)
+    result = quantize(model, data).model
+    (branching,) = (node for node in result.graph.node if node.op_type == "If")
+    read = {name for attribute in branching.attribute for node in attribute.g.node for name in node.input}
+    assert {node.op_type for node in result.graph.node if read & set(node.output)} == {"DequantizeLinear"}
+    assert decibel(run_all(model, data), run_all(result, data)) > 25
+
+
 def test_a_grouped_transposed_convolution_has_one_scale() -> None:
     b = FloatBuilder()
     inputs = b.conv("conv", b.input(), 3, CHANNELS), b.normal("weight", CHANNELS, 4, 2, 2), b.normal("bias", 8)

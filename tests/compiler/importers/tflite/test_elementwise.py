@@ -140,7 +140,7 @@ def test_changes_of_type(source: str, result: str) -> None:
             "SOFTMAX", 1, "SoftmaxOptions", {"Beta": -1.0},
             "of 2 dimensions with beta = -1.0 has no lowering; expected beta > 0",
         ),
-        ("COS", 1, None, {}, None),
+        ("SVDF", 1, None, {}, None),
     ],
 )  # fmt: skip
 def test_refuses(kind: str, inputs: int, table: Any, options: Any, message: str | None) -> None:

@@ -70,15 +70,6 @@ def test_float16_weights() -> None:
     require_close(y, run(translate(file, y), inputs)["y"], inputs["x"] @ half.reals.T)
 
 
-def test_refuses_the_same_on_what_is_computed_at_run_time() -> None:
-    file = TfliteFile()
-    x, y = file.input("x", (2, 3)), file.tensor("y", (2, 2, 3))
-    file.operator("PACK", [x, x], y, "PackOptions", ValuesCount=2)
-    with pytest.raises(CompileError) as error:
-        translate(file, y)
-    assert str(error.value) == "net: operator 0 (PACK): has no lowering unless its inputs are constants"
-
-
 def test_refuses_what_does_not_fit_the_file() -> None:
     file = TfliteFile()
     x, shape, y = file.input("x", (2, 3)), computed(file, (3,)), file.tensor("y", (3, 2))

@@ -142,3 +142,27 @@ def test_a_file_that_says_tflite_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as error:
         import_onnx(path)
     assert str(error.value) == f"{path}: not a TFLite file (10 bytes): bytes 4 to 8 are not b'TFL3'"
+
+
+def test_a_constant_among_the_inputs_is_a_constant() -> None:
+    file = TfliteFile()
+    x, y = file.input("x", (2, 3)), file.tensor("y", (2, 3))
+    by = file.constant("by", np.int8([1, 2, 3]), [0.5])
+    file.inputs.append(by)
+    file.operator("ADD", [x, by], y, "AddOptions")
+    assert [value.name for value in translate(file, y).graph.input] == ["x"]
+
+
+def test_all_operators_without_a_translation_are_named() -> None:
+    file = TfliteFile()
+    x = file.input("x", (2, 3))
+    tensors = [file.tensor(f"t{i}", (2, 3)) for i in range(3)]
+    file.operator("SVDF", [x], tensors[0])
+    file.operator("RELU", [tensors[0]], tensors[1])
+    file.operator("RELU", [x, x], tensors[2])
+    with pytest.raises(CompileError) as error:
+        translate(file, *tensors[1:])
+    assert str(error.value) == (
+        "net: 2 operators have no translation. operator 0 (SVDF): has no lowering. operator 2 (RELU): has 2 inputs; "
+        "expected 1"
+    )

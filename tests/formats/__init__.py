@@ -1,0 +1,1 @@
+"""The same small networks in every form in which people have them."""

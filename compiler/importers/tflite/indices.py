@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.importers.tflite.layout import Layout, stored, to_file
-from tilewright.compiler.importers.tflite.moves import require_result
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 
 INDICES = ("int32", "int64")
@@ -86,7 +85,7 @@ def tile(operation: Operation) -> None:
     shape, layout = operation.shape(source), writer.layout_of(source)
     if len(repeats) != len(shape) or min(repeats, default=1) < 1:
         raise operation.error(f"repeats {list(repeats)} of {list(shape)}", expected="one number for each dimension")
-    require_result(operation, tuple(size * count for size, count in zip(shape, repeats, strict=True)))
+    operation.require_result(tuple(size * count for size, count in zip(shape, repeats, strict=True)))
     value = writer.node("Tile", writer.real(source, layout), writer.int64(stored(repeats, layout)))
     operation.write(value, layout)
 
@@ -95,7 +94,7 @@ def broadcast_to(operation: Operation) -> None:
     """Inputs: elements, a shape."""
     writer = operation.writer
     shape = writer.integers(operation.input(1), "the shape")
-    require_result(operation, shape)
+    operation.require_result(shape)
     value = writer.node("Expand", writer.real(operation.input(0), Layout.LAST), writer.int64(shape))
     operation.write(value, Layout.LAST)
 

@@ -6,7 +6,7 @@ uint8 tensors are shifted by 128 and are int8 from here on; every tensor is [N, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,13 +43,14 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
                 raise CompileError(operator, expected=f"a simplified graph, of {', '.join((*LOWERINGS, *NAMING))}")
     network.nests += _output_copies(network)
     _drop_unread(network)
+    readers = _readers(graph)
     return NestProgram(
         graph.name,
         tuple(network.nests),
         network.buffers,
         network.constants,
         network.constant_types,
-        tuple(_input_tensor(name, network, windowed.get(name)) for name in graph.inputs),
+        tuple(_input_tensor(name, network, windowed.get(name), readers) for name in graph.inputs),
         tuple(_output_tensor(name, tensor, network) for name, tensor in graph.outputs.items()),
         network.remarks,
     )
@@ -138,15 +139,25 @@ def _drop_unread(network: Network) -> None:
     read = {access.tensor for nest in kept for access in nest.reads.values()}
     network.constants = {name: value for name, value in network.constants.items() if name in read}
     network.constant_types = {name: network.constant_types[name] for name in network.constants}
-    hosted = {*network.graph.inputs, *network.graph.outputs}
-    written = {nest.result.tensor for nest in kept}
-    network.buffers = {name: buffer for name, buffer in network.buffers.items() if name in hosted | written}
+    used = {*network.graph.inputs, *network.graph.outputs, *(nest.result.tensor for nest in kept)}
+    network.buffers = {name: buffer for name, buffer in network.buffers.items() if name in used}
 
 
-def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -> Tensor:
+def _readers(graph: Graph) -> dict[str, list[Operator]]:
+    """The operators that have a tensor as their first operand, in order."""
+    readers: dict[str, list[Operator]] = {}
+    for operator in graph.operators:
+        for first in operator.inputs[:1]:
+            readers.setdefault(first, []).append(operator)
+    return readers
+
+
+def _input_tensor(
+    name: str, network: Network, windowed: WindowedInput | None, readers: Mapping[str, Sequence[Operator]]
+) -> Tensor:
     graph = network.graph
     host = graph.tensors[name] if windowed is None else windowed.host
-    quantizers = [o for o in graph.operators if o.kind == "quantize" and o.inputs[0] == name]
+    quantizers = [operator for operator in readers.get(name, ()) if operator.kind == "quantize"]
     if host.dtype == "float32" and len(quantizers) > 1:
         with RAISING.on([node for quantizer in quantizers for node in quantizer.nodes]):
             raise CompileError(
@@ -160,7 +171,7 @@ def _input_tensor(name: str, network: Network, windowed: WindowedInput | None) -
         quantized = name
     else:
         raise CompileError(fact=f"input {name!r} does not reach an output", remedy="remove it from the model")
-    turned = next(_transposes_after(name, graph), None)
+    turned = next(_transposes_after(name, graph, readers), None)
     windows = None if windowed is None else windowed.windows
     return _host_tensor(name, host, quantized, turned, windows, network)
 
@@ -195,15 +206,15 @@ def _host_tensor(
     )  # fmt: skip
 
 
-def _transposes_after(name: str, graph: Graph) -> Iterator[_Turned]:
+def _transposes_after(name: str, graph: Graph, readers: Mapping[str, Sequence[Operator]]) -> Iterator[_Turned]:
     """The transposes between a graph's input and what computes with it."""
-    for operator in graph.operators:
+    for operator in readers.get(name, ()):
         if operator.inputs[:1] != (name,):
             continue
         if operator.kind == "transpose" and is_at_the_start(operator, graph):
             yield _Turned(graph.tensors[name].shape, operator.attributes["axes"])
         elif operator.kind in ("quantize", "reshape"):
-            yield from _transposes_after(operator.outputs[0], graph)
+            yield from _transposes_after(operator.outputs[0], graph, readers)
 
 
 def _stored(name: str, network: Network) -> tuple[int, int, int, int]:

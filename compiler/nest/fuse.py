@@ -6,63 +6,124 @@ roundings and limits; only the tensor that held them goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import REDUCTIONS, Op
 
+MOST_LEVELS = 100
+"""How deep the expression of a fused nest may be; those of networks reach 40. An instruction computes a few levels at
+once, so deeper ones gain nothing, and whatever reads an expression goes down by a call for each level."""
+
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entry:
+    """A nest and its place in the order of the program; of two with the same `rank`, the same one."""
+
+    rank: tuple[int, ...]
+    nest: Nest
+
+
+class _Order:
+    """The nests of a program in order, and who writes and reads each buffer."""
+
+    def __init__(self, nests: Sequence[Nest]) -> None:
+        self._reads: Counter[str] = Counter()
+        self._writers: dict[str, dict[_Entry, None]] = {}
+        for position, nest in enumerate(nests):
+            self.add(_Entry((position,), nest))
+
+    def add(self, entry: _Entry) -> None:
+        self._reads.update(access.tensor for access in entry.nest.reads.values())
+        self._writers.setdefault(entry.nest.result.tensor, {})[entry] = None
+
+    def remove(self, entry: _Entry) -> None:
+        self._reads.subtract(access.tensor for access in entry.nest.reads.values())
+        del self._writers[entry.nest.result.tensor][entry]
+
+    def producers(self, buffer: str, before: _Entry) -> list[_Entry]:
+        """The nests before one that write a buffer, in order."""
+        writers = (entry for entry in self._writers.get(buffer, ()) if entry.rank < before.rank)
+        return sorted(writers, key=_rank)
+
+    def is_read_once(self, buffer: str) -> bool:
+        """True when one read of one nest reads a buffer."""
+        return self._reads[buffer] == 1
+
+    def entries(self) -> list[_Entry]:
+        return sorted((entry for writers in self._writers.values() for entry in writers), key=_rank)
+
+
+def _rank(entry: _Entry) -> tuple[int, ...]:
+    return entry.rank
+
 
 def fuse(program: NestProgram) -> NestProgram:
     """The program with every elementwise nest fused into the producers of a buffer that only it reads.
 
     Its results are the same. Where several nests each write a part of the buffer, each of them takes in its part of the
-    consumer. A nest keeps at most one reduction; outputs of the program stay as they are.
+    consumer. A nest keeps at most one reduction, and MOST_LEVELS; outputs of the program stay as they are.
     """
-    nests = list(program.nests)
+    order = _Order(program.nests)
     kept = {tensor.name for tensor in program.outputs}
-    position = 0
-    while position < len(nests):
-        producers = _fusible_producers(nests[position], nests[:position], nests, program, kept)
+    waiting = order.entries()[::-1]
+    while waiting:
+        consumer = waiting.pop()
+        producers = _fusible_producers(consumer, order, program, kept)
         if not producers:
-            position += 1
             continue
-        fused = [_fused(producer, nests[position], program, producer is producers[0]) for producer in producers]
-        nests[position : position + 1] = fused
-        nests = [nest for nest in nests if not any(nest is producer for producer in producers)]
-        position -= len(producers)  # the fused nests may find another producer
+        for entry in (*producers, consumer):
+            order.remove(entry)
+        fused = _all_fused(producers, consumer, program)
+        for entry in fused:
+            order.add(entry)
+        waiting.extend(reversed(fused))  # they may find another producer
+    nests = tuple(entry.nest for entry in order.entries())
     live = {access.tensor for nest in nests for access in (*nest.reads.values(), nest.result)}
     live |= {tensor.name for tensor in program.inputs}
     buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
-    return replace(program, nests=tuple(nests), buffers=buffers)
+    return replace(program, nests=nests, buffers=buffers)
 
 
-def _fusible_producers(
-    consumer: Nest, before: list[Nest], nests: list[Nest], program: NestProgram, kept: set[str]
-) -> list[Nest]:
+def _fusible_producers(consumer: _Entry, order: _Order, program: NestProgram, kept: set[str]) -> list[_Entry]:
     """The nests that write a buffer which an elementwise nest reads, if all can take it in; the buffer written last."""
-    if any(loop.is_reduce for loop in consumer.loops):
+    nest = consumer.nest
+    if any(loop.is_reduce for loop in nest.loops):
         return []
-    for buffer in dict.fromkeys(producer.result.tensor for producer in reversed(before)):
-        reads = [access for access in consumer.reads.values() if access.tensor == buffer]
-        if buffer in kept or len(reads) != 1 or not _is_read_once(buffer, nests):
-            continue
-        producers = [nest for nest in before if nest.result.tensor == buffer]
-        if all(_takes_in(producer, consumer, reads[0], program) for producer in producers):
-            return producers
-    return []
+    candidates = []
+    for read in nest.reads.values():
+        if read.tensor not in kept and order.is_read_once(read.tensor):
+            producers = order.producers(read.tensor, consumer)
+            if producers and all(_takes_in(producer.nest, nest, read, program) for producer in producers):
+                candidates.append(producers)
+    return max(candidates, key=lambda producers: producers[-1].rank, default=[])
 
 
-def _is_read_once(buffer: str, nests: list[Nest]) -> bool:
-    """True when one read of one nest reads a buffer."""
-    return sum(access.tensor == buffer for nest in nests for access in nest.reads.values()) == 1
+def _all_fused(producers: Sequence[_Entry], consumer: _Entry, program: NestProgram) -> list[_Entry]:
+    """In the consumer's place: its fusion with each producer."""
+    fused = [
+        _fused(producer.nest, consumer.nest, program, is_first=position == 0)
+        for position, producer in enumerate(producers)
+    ]
+    if len(fused) == 1:
+        return [_Entry(consumer.rank, fused[0])]
+    return [_Entry((*consumer.rank, position), nest) for position, nest in enumerate(fused)]
 
 
 def _takes_in(producer: Nest, consumer: Nest, read: Access, program: NestProgram) -> bool:
+    if _levels(producer.expr) + _levels(consumer.expr) > MOST_LEVELS:
+        return False
     has_two_reductions = _reductions(producer.expr) and _reductions(consumer.expr)
     return not has_two_reductions and _loops_there(producer, consumer, read, program) is not None
+
+
+def _levels(expr: Expr) -> int:
+    return 1 + max((_levels(arg) for arg in expr.args), default=0)
 
 
 def _reductions(expr: Expr) -> bool:

@@ -198,12 +198,12 @@ def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set
 
 def _with_free_nodes(source: Source, part: Part) -> set[str]:
     """A part's nodes and the free ones that they read, and that its outputs come from."""
-    included = set(part.nodes)
+    included, given = set(part.nodes), set(part.inputs)
     left = [*part.outputs, *(tensor for name in part.nodes for tensor in reads(source.nodes[name]))]
     while left:
         tensor = left.pop()
         maker = source.producers.get(tensor)
-        if maker is not None and maker not in included and tensor not in part.inputs:
+        if maker is not None and maker not in included and tensor not in given:
             included.add(maker)
             left += reads(source.nodes[maker])
     return included

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest, NestProgram
@@ -10,6 +11,7 @@ from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection, Step
 from tilewright.compiler.select.explain import failure
+from tilewright.compiler.select.form import Form, FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, Search, computing_patterns
 from tilewright.compiler.select.transfer import find_transfers, home_of
@@ -32,9 +34,20 @@ class Selector:
         self.program = program
         self.transfers = find_transfers(machine)
         self._patterns = computing_patterns(machine)
+        self._forms = FormsOfNests(program)
+        self._known: dict[Form, Cover] = {}
 
     def cover(self, nest: Nest) -> Cover:
-        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
+        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes.
+
+        It is searched once for each form: a network repeats its layers.
+        """
+        form = self._forms.of(nest)
+        if form not in self._known:
+            self._known[form] = self._searched(nest)
+        return replace(self._known[form], nest=nest)
+
+    def _searched(self, nest: Nest) -> Cover:
         search = self._search(nest)
         best = search.best(nest.expr, self.home(nest.result.tensor))
         if best is None:

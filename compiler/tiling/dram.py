@@ -30,6 +30,8 @@ class DramTensors:
         self._places: dict[str, InDram] = {}
         self.inputs, self.input_bytes = self._in_region(nests.inputs)
         self.outputs, self.output_bytes = self._in_region(nests.outputs)
+        self._hosted = {host.name: (OUTPUTS, host) for host in self.outputs}
+        self._hosted |= {host.name: (INPUTS, host) for host in self.inputs}
 
     def place(self, tensor: str) -> InDram:
         """A tensor's place in DRAM."""
@@ -41,18 +43,18 @@ class DramTensors:
         values = self._nests.constants.get(tensor)
         shape = self._nests.buffers[tensor].shape if values is None else values.shape
         memory = home_of(self._builder.transfers, self._nests, tensor)
-        windows = next((host.windows for host in self.inputs if host.name == tensor), None)
+        region, host = self._hosted.get(tensor, (WORKSPACE, None))
+        windows = host.windows if region == INPUTS and host is not None else None
         layout = self._layout(shape, self._machine.memories[memory].element, windows)
         if values is None:
             return InDram(self._buffer(tensor, layout), layout, memory)
         return InDram(self._builder.constant(f"{tensor}.data", pack_tensor(values, layout)), layout, memory)
 
     def _buffer(self, tensor: str, layout: DramLayout) -> str:
-        for region, hosted in ((INPUTS, self.inputs), (OUTPUTS, self.outputs)):
-            for host in hosted:
-                if host.name == tensor:
-                    return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, offset=host.offset)
-        return self._builder.buffer(f"{tensor}.{WORKSPACE}", WORKSPACE, layout.bytes, self._burst_bytes)
+        region, host = self._hosted.get(tensor, (WORKSPACE, None))
+        if host is None:
+            return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, self._burst_bytes)
+        return self._builder.buffer(f"{tensor}.{region}", region, layout.bytes, offset=host.offset)
 
     def _in_region(self, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], int]:
         """Offsets of the host's tensors in their region, each on a burst; and the region's size."""

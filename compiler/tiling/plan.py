@@ -62,6 +62,7 @@ class Planner:
         self._group = vector_blocks(self._machine)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
         self._live = lives(self._nests)
+        self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
 
@@ -180,7 +181,7 @@ class Planner:
             weights=weights,
             choosing=frozenset().union(*(choosing_loops(nest.reads[read], cover.space) for read in cover.matrices)),
             off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
-            stores_result=not is_on_chip or any(t.name == result for t in self._nests.outputs),
+            stores_result=not is_on_chip or result in self._outputs,
             result_on_chip=is_on_chip,
         )
 

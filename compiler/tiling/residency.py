@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
@@ -24,9 +25,11 @@ class Residency:
 
     def without(self, tensor: str, lives: Mapping[str, range]) -> Residency:
         """The same with one tensor less."""
-        gone = self.layouts[tensor].words
-        words = tuple(w - gone * (i in lives[tensor]) for i, w in enumerate(self.words))
-        return Residency({name: kept for name, kept in self.layouts.items() if name != tensor}, words)
+        layouts, words = dict(self.layouts), list(self.words)
+        gone = layouts.pop(tensor).words
+        for position in lives[tensor]:
+            words[position] -= gone
+        return Residency(layouts, tuple(words))
 
 
 def lives(program: NestProgram) -> dict[str, range]:
@@ -64,11 +67,11 @@ def everything_on_chip(program: NestProgram, machine: Machine, group: int) -> Re
         for name, buffer in program.buffers.items()
         if live[name]
     }
-    words = tuple(
-        sum(layout.words for name, layout in layouts.items() if position in live[name])
-        for position in range(len(program.nests))
-    )
-    return Residency(layouts, words)
+    changes = [0] * (len(program.nests) + 1)
+    for name, layout in layouts.items():
+        changes[live[name].start] += layout.words
+        changes[live[name].stop] -= layout.words
+    return Residency(layouts, tuple(accumulate(changes[:-1])))
 
 
 def evict_largest(residency: Residency, position: int, live: Mapping[str, range]) -> Residency | None:

@@ -50,6 +50,10 @@ class Residents:
         self._builder = builder
         self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
         self._assumed: set[str] = set()
+        self._readers: dict[str, list[int]] = {}  # positions of the nests that read a tensor
+        for position, nest in enumerate(nests.nests):
+            for tensor in {access.tensor for access in nest.reads.values()}:
+                self._readers.setdefault(tensor, []).append(position)
 
     def may_hold(self, tensor: str) -> bool:
         """Whether a tensor stays on chip."""
@@ -69,7 +73,8 @@ class Residents:
 
     def set_border(self, tensor: str, position: int) -> None:
         """Fill a tensor's padding with the value that its next reader at or after a nest expects there."""
-        for nest in self._nests.nests[position:]:
+        readers = self._readers.get(tensor, [])
+        for nest in (self._nests.nests[reader] for reader in readers if reader >= position):
             for access in nest.reads.values():
                 if access.tensor == tensor and access.outside is not None and self._reaches_out(nest, tensor):
                     self._fill_border(nest, tensor, access.outside)

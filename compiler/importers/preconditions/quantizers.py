@@ -1,8 +1,8 @@
-"""Preconditions of QuantizeLinear and DequantizeLinear: how many scales there are, and along what."""
+"""Preconditions of scales and zero points: how many there are, and along what."""
 
 from __future__ import annotations
 
-from tilewright.compiler.importers.preconditions.node import Node, Shape
+from tilewright.compiler.importers.preconditions.node import Node, Shape, product
 
 
 def scales(node: Node) -> None:
@@ -18,6 +18,13 @@ def scales(node: Node) -> None:
         _along_axis(node, x, scale)
     is_alike = zero in (None, scale) or (_is_one(scale) and _is_one(zero))
     node.require(is_alike, f"scales {list(scale)} and zero points {list(zero or ())}", "the same shape of both")
+
+
+def matmul_integer(node: Node) -> None:
+    """Zero points, if there are any, are numbers and not nothing."""
+    for position in (2, 3):
+        shape = node.shape(position)
+        node.require(shape is None or product(shape) > 0, f"zero points {list(shape or ())}", "at least one")
 
 
 def _is_one(shape: Shape) -> bool:

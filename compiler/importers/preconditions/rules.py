@@ -44,6 +44,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     "Gelu": elements.gelu,
     "Resize": elements.resize,
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), quantizers.scales),
+    "MatMulInteger": quantizers.matmul_integer,
 }
 """Operator of ONNX's own domain → what raises DamagedModel for a node that breaks its preconditions."""
 

@@ -13,7 +13,14 @@ def conv(node: Node) -> None:
 
 
 def conv_integer(node: Node) -> None:
+    """The same without a bias; a zero point for X, and one for W or one for each of its M results."""
     _products(node, image=0, weights=1, bias=None)
+    weights = node.shape(1)
+    results = () if weights is None else ((weights[0],),)
+    for position, name, allowed in ((2, "x", ()), (3, "w", results)):
+        shape = node.shape(position)
+        fits = shape in (None, (), (1,), *allowed)
+        node.require(fits, f"zero points {_text(shape)} for {name}", " or ".join(["one", *map(_text, allowed)]))
 
 
 def qlinear_conv(node: Node) -> None:
@@ -95,7 +102,13 @@ def _pool(node: Node) -> None:
         f"kernel_shape = {list(kernel)} over an operand of shape {_text(image)}",
         "a number for each spatial dimension",
     )
-    _moves(node, len(kernel))
+    _, dilations = _moves(node, len(kernel))
+    auto_pad = node.attributes["auto_pad"]
+    node.require(  # ONNX counts the gaps of a dilated window, ONNX Runtime does not
+        not (auto_pad.startswith("SAME") and max(dilations) > 1),
+        f"auto_pad = {auto_pad!r} of a window with dilations = {list(dilations)}",
+        "pads, which all readers of ONNX understand alike",
+    )
     pads = node.integers("pads")
     if pads is not None:
         node.require(

@@ -113,6 +113,6 @@ ELEMENTWISE = {
     "LEAKY_RELU": Row(leaky_relu, "LeakyReluOptions"),
     "PRELU": Row(prelu, inputs=(2, 2)),
     "SOFTMAX": Row(softmax, "SoftmaxOptions"),
-    "QUANTIZE": Row(rescale, "QuantizeOptions"),
-    "DEQUANTIZE": Row(rescale, "DequantizeOptions"),
+    "QUANTIZE": Row(rescale, "QuantizeOptions", changes_type=True),
+    "DEQUANTIZE": Row(rescale, "DequantizeOptions", changes_type=True),
 }

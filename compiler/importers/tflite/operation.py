@@ -25,6 +25,9 @@ LIMITS = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1"
 SCALE_TOLERANCE = 1e-5
 """The relative difference up to which two scales of a file count as the same."""
 
+VALUE_TYPES = (*QUANTIZED_TYPES, "float32")
+"""Element types of what a network computes; others are of shapes, axes and the like."""
+
 UNUSED = None
 """An input that the file leaves out."""
 
@@ -34,12 +37,14 @@ class Row:
     """How operators of one kind are translated: the table of their options, how many inputs they may have.
 
     `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
+    `changes_type`: the computed operands and results may have different element types.
     """
 
     translate: Callable[[Operation], None]
     options: str = "NONE"
     inputs: tuple[int, int] = (1, 1)
     keeps_scale: bool = False
+    changes_type: bool = False
 
 
 class Operation:
@@ -56,6 +61,8 @@ class Operation:
         if not least <= len(operator.inputs) <= most:
             expected = str(least) if least == most else f"{least} to {most}"
             raise self.error(f"has {len(operator.inputs)} inputs", expected=expected)
+        if not row.changes_type:
+            self._check_types()
         if row.keeps_scale:
             self._check_scales()
 
@@ -159,6 +166,15 @@ class Operation:
     def finish(self) -> None:
         for name, value in self._left.items():
             raise self.error(f"option {name} = {value} has no lowering")
+
+    def _check_types(self) -> None:
+        """All computed operands and results that hold values of the network have one element type."""
+        computed = [i for i in self.operator.inputs if i is not None and i not in self.writer.constants]
+        values = [i for i in (*computed, *self.operator.outputs) if self.tensor(i).dtype.name in VALUE_TYPES]
+        for index in values[1:]:
+            first, dtype = self.tensor(values[0]), self.tensor(index).dtype
+            if dtype != first.dtype:
+                raise self.error(f"is {dtype.name}", index, expected=f"{first.dtype.name}, as {first}")
 
     def _check_scales(self) -> None:
         """All 8-bit operands and results have one scale and zero point."""

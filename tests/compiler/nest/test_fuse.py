@@ -9,10 +9,10 @@ import pytest
 
 from tests.compiler.models import ModelBuilder, add_conv, pool_model, random_inputs, residual_model, small_cnn
 from tests.compiler.pipelines import DIGITS, lowered
-from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.nest.fuse import MOST_LEVELS, fuse
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
-from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import REDUCTIONS
 
 
@@ -57,6 +57,25 @@ def test_only_the_later_of_two_convolutions_takes_the_add() -> None:
     after = fuse(before)
     assert names(after) == [("left",), ("right", "add")]
     assert_same_bits(model, before, after)
+
+
+def test_a_long_chain_is_fused_in_pieces() -> None:
+    """300 requantisations: in one nest, they were too deep for what reads expressions."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    x = builder.quantize(builder.input("x", [1, 4, 1, 1]), 0.1)
+    for step in range(300):
+        x = builder.quantize(builder.node("Relu", [x]), (0.11, 0.1)[step % 2])
+    builder.output(x)
+    model = builder.build()
+    before = lowered(model)
+    after = fuse(before)
+    assert 1 < len(after.nests) < 30
+    assert max(levels(nest.expr) for nest in after.nests) <= MOST_LEVELS
+    assert_same_bits(model, before, after, range(1))
+
+
+def levels(expr: Expr) -> int:
+    return 1 + max((levels(arg) for arg in expr.args), default=0)
 
 
 def test_a_chain_is_fused_as_far_as_it_goes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.compiler.machines import REQUANTIZE_ADD, machine, with_instructions, without
 from tests.compiler.nests import NetworkByHand, assert_computes, network_for
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.selector import Selector, select
 from tilewright.isa.machine.machine import Machine
 
 
@@ -37,6 +37,24 @@ def test_finds_the_plainest_instruction_for_each_nest() -> None:
         ["add"],
         ["copy"],
     ]
+
+
+def test_searches_once_for_nests_that_differ_in_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    of, searched = machine("base16"), []
+    network = network_for(of, 1)
+    a = b = network.input(1, 16, 8, 8)
+    for _ in range(3):
+        b = network.add(b, b)
+    program = network.program(network.rescale(network.add(b, a)))
+    monkeypatch.setattr(Selector, "_searched", lambda self, nest: searched.append(nest.name) or search(self, nest))
+    covers = select(program, of).covers
+    assert [cover.nest for cover in covers] == list(program.nests)
+    assert len(searched) < len(program.nests)
+    for nest, cover in zip(program.nests, covers, strict=True):
+        assert cover == Selector(of, program).cover(nest)
+
+
+search = Selector._searched
 
 
 @pytest.mark.parametrize("removed", ["copy", "rescale", "fill", "load_acc", "store_acc"])

@@ -46,6 +46,14 @@ def ints(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
+def integers(operator: str, x: Any, w: Any, x_zero: Any, w_zero: Any) -> onnx.ModelProto:
+    """A product of int8 operands with zero points of these shapes."""
+    made = model(operator, x, *(np.ones(shape, np.int8) for shape in (w, x_zero, w_zero)))
+    made.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
+    made.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    return made
+
+
 SPLIT_IN_5 = "2 elements in 5 equal parts; expected at most as many parts as fit"
 MEETS_THE_IMAGE = "expected less than the kernel, so that every window meets the image"
 
@@ -145,6 +153,15 @@ WRONG = [
         "scales [6] and zero points [1]; expected the same shape of both",
     ),
     (model("QuantizeLinear", (5, 6), weights(6), axis=2), "axis = 2; expected -2 to 1"),
+    (
+        integers("ConvInteger", IMAGE, (4, 8, 1, 1), (0,), ()),
+        "zero points [0] for x; expected one",
+    ),
+    (
+        integers("ConvInteger", IMAGE, (4, 8, 1, 1), (), (3,)),
+        "zero points [3] for w; expected one or [4]",
+    ),
+    (integers("MatMulInteger", (3, 4), (4, 6), (0,), ()), "zero points [0]; expected at least one"),
 ]
 
 
@@ -162,6 +179,17 @@ def test_onnx_runtime_refuses_it_too(wrong: onnx.ModelProto) -> None:
     onnxruntime.set_default_logger_severity(4)
     with pytest.raises(Exception, match="ONNXRuntimeError"):
         run_onnx(wrong, random_inputs(wrong, np.random.default_rng(0)))
+
+
+def test_refuses_same_padding_of_a_dilated_pool() -> None:
+    """ONNX's shape inference gives 3×3 results, ONNX Runtime 2×2."""
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "dilations": [2, 2], "auto_pad": "SAME_UPPER"}
+    with pytest.raises(DamagedModel) as caught:
+        import_onnx(model("MaxPool", IMAGE, **pool).SerializeToString())
+    assert str(caught.value) == (
+        "node 'node' (MaxPool): auto_pad = 'SAME_UPPER' of a window with dilations = [2, 2]; expected pads, which all "
+        "readers of ONNX understand alike"
+    )
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])

@@ -77,6 +77,18 @@ def test_refuses_a_pool_that_changes_the_scale() -> None:
     )
 
 
+def test_refuses_a_pool_that_changes_the_type() -> None:
+    file = TfliteFile()
+    x = file.input("x", (1, 4, 4, 8), 0.1, 2)
+    y = file.tensor("y", (1, 4, 4, 8), None, dtype=np.float32)
+    file.operator("AVERAGE_POOL_2D", [x], y, "Pool2DOptions", StrideH=1, StrideW=1, FilterHeight=1, FilterWidth=1)
+    with pytest.raises(CompileError) as error:
+        translate(file, y)
+    assert str(error.value) == (
+        "net: operator 0 (AVERAGE_POOL_2D): tensor 1 'y': is float32; expected int8, as tensor 0 'x'"
+    )
+
+
 def test_refuses_windows_far_beyond_the_image() -> None:
     file = TfliteFile()
     x, y = file.input("x", (1, 4, 4, 3), 0.05), file.tensor("y", (1, 2, 2, 3), 0.05)

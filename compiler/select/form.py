@@ -1,0 +1,56 @@
+"""What selection sees of a nest: nests of one form differ only in names and in the elements of constants."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram
+from tilewright.isa.language.expressions import Expr
+from tilewright.isa.language.numeric import IntegerType, Interval
+
+
+class Facts(NamedTuple):
+    """What is known of a tensor that is read or written; `values` and what follows it are of constants only."""
+
+    type: IntegerType
+    values: Interval | None = None
+    rank: int = 0
+    entries: int = 0  # of a table: its last dimension
+
+
+class Form(NamedTuple):
+    """Loops, expression and accesses of a nest, with the facts of each tensor in place of its name."""
+
+    loops: tuple[NestLoop, ...]
+    expr: Expr
+    reads: tuple[tuple[str, tuple[Affine, ...], int | None, Facts], ...]
+    result: tuple[tuple[Affine, ...], Facts]
+
+
+class FormsOfNests:
+    """The forms of one program's nests; each constant is looked through once."""
+
+    def __init__(self, program: NestProgram) -> None:
+        self._program = program
+        self._facts: dict[str, Facts] = {}
+
+    def of(self, nest: Nest) -> Form:
+        reads = tuple((name, *self._seen(access)) for name, access in nest.reads.items())
+        index, _, facts = self._seen(nest.result)
+        return Form(nest.loops, nest.expr, reads, (index, facts))
+
+    def _seen(self, access: Access) -> tuple[tuple[Affine, ...], int | None, Facts]:
+        return access.index, access.outside, self._facts_of(access.tensor)
+
+    def _facts_of(self, tensor: str) -> Facts:
+        if tensor not in self._facts:
+            self._facts[tensor] = self._looked_up(tensor)
+        return self._facts[tensor]
+
+    def _looked_up(self, tensor: str) -> Facts:
+        buffer = self._program.buffers.get(tensor)
+        if buffer is not None:
+            return Facts(buffer.type)
+        values = self._program.constants[tensor]
+        limits = Interval(int(values.min()), int(values.max())) if values.size else None
+        return Facts(self._program.constant_types[tensor], limits, values.ndim, values.shape[-1] if values.ndim else 0)

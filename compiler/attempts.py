@@ -30,7 +30,7 @@ def first_that_fits(
     Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
     """
     closest: DoesNotFit | None = None
-    for tiling in (options.tiling, *_frugal(options.tiling)):
+    for tiling in (options.tiling, *frugal(options.tiling)):
         tiles = tile(replace(options, tiling=tiling))
         for count in (loads_ahead(tiles, replace(options, tiling=tiling)), 0):
             try:
@@ -42,13 +42,16 @@ def first_that_fits(
     raise _too_small(closest, machine) from closest
 
 
-def _frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
-    """Options that keep nothing on chip between layers: first with tiles of the wanted size, then of half that size.
+def frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:
+    """Options that need less and less memory.
 
-    What a search has decided for single nests is forgotten.
+    First what a search has decided is forgotten, if it has; then nothing is kept on chip between layers; then tiles are
+    half as large, too.
     """
-    budgets = (wanted.budget_fraction, wanted.budget_fraction / 2)
-    return tuple(TilingOptions(budget_fraction=budget, residency="none") for budget in budgets)
+    budget = wanted.budget_fraction
+    plain = TilingOptions(budget, wanted.residency)
+    nothing_kept = tuple(TilingOptions(fraction, residency="none") for fraction in (budget, budget / 2))
+    return nothing_kept if plain == wanted else (plain, *nothing_kept)
 
 
 def _too_small(error: DoesNotFit, machine: Machine) -> TooSmall:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.tiling.options import TilingOptions
@@ -14,9 +15,13 @@ class Options:
 
     `loads_ahead`: how many loads may move past an operation; None: what the queue holds. `shapes`: sizes of inputs
     that the model leaves open. `effort`: how hard to search for a faster program, a row of `search.effort.EFFORTS`.
+    `tuning`: the file with what searches found, which gets what it does not have; None: the user's cache.
+    `fails_on_miss`: raise CompileError where a search would be needed.
     """
 
     tiling: TilingOptions = TilingOptions()
     loads_ahead: int | None = None
     effort: int = 1
+    tuning: Path | None = None
+    fails_on_miss: bool = False
     shapes: Shapes = field(default_factory=dict)

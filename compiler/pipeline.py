@@ -35,9 +35,8 @@ from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
-from tilewright.compiler.search.search import Finish, search_loads_ahead, search_tiling
+from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.plain_sums import sum_without_weights
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
@@ -139,28 +138,28 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump 
     )
     covered = _run(PASSES[first:tiled], value, machine, options, dump)
     finish = partial(_finished, machine=machine)
-    if options.effort and isinstance(covered, Selection):
-        options = replace(options, tiling=search_tiling(covered, options, finish))
+    decision = decide(covered, first > _position(TILED_BY) + 1, options, finish)
+    fitting: list[Options] = []
     texts: dict[str, str] = {}  # those of an attempt replace those of the attempt before
     keep = None if dump is None else texts.__setitem__
+
+    def place(tiles: Any, attempt: Options) -> Any:
+        placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep)
+        fitting.append(attempt)
+        return placed_tiles
+
     result = first_that_fits(
         machine,
-        options,
+        decision.options,
         lambda attempt: _run(PASSES[tiled:scheduled], covered, machine, attempt, keep),
-        lambda tiles, attempt: _run(PASSES[scheduled:placed], tiles, machine, attempt, keep),
-        lambda tiles, attempt: _loads_ahead(scheduled, tiles, attempt, finish),
+        place,
+        lambda tiles, attempt: decision.loads_ahead(tiles, attempt, finish),
     )
+    decision.remember(fitting[-1])
     for name, text in texts.items():
         assert dump is not None
         dump(name, text)
     return result
-
-
-def _loads_ahead(first: int, tiles: Any, options: Options, finish: Finish) -> int | None:
-    """How many loads may move ahead in tiles, if the pass that moves them is still to run."""
-    if options.effort == 0 or first > _position(TILED_BY) + 1:
-        return options.loads_ahead
-    return search_loads_ahead(tiles, options, finish)
 
 
 def _finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:

@@ -53,6 +53,8 @@ def compile(  # noqa: A001
     host_floats: bool = False,
     calibration: Calibration | None = None,
     effort: int = 1,
+    tuning: str | Path | None = None,
+    fail_on_miss: bool = False,
 ) -> Program:
     """Compile an int8 ONNX model for a machine. `isa` is a shipped machine's name, a YAML file, or a `Machine`.
 
@@ -61,14 +63,16 @@ def compile(  # noqa: A001
     `overrides` are settings `key.path=value` for a machine that is given by name or path. `shapes` gives the sizes that
     the model leaves open. Operators that the machine cannot run are left to the host, unless `host` is false. With
     `host_floats`, the host also runs a model of which the machine can do nothing. `effort` says how hard to search for
-    a faster program: 0 measures nothing, 1 takes about a second, 2 takes minutes. Raises CompileError, IsaError, or
-    InputError for nodes that the host cannot run either.
+    a faster program: 0 measures nothing, 1 takes about a second, 2 takes minutes. What a search finds is kept in the
+    file `tuning`, or in the user's cache; with `fail_on_miss`, what is not there is refused in place of searched for.
+    Raises CompileError, IsaError, or InputError for nodes that the host cannot run either.
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
     from tilewright.compiler.pipeline import compile_model
 
-    machine, options = machine_of(isa, overrides), Options(shapes=shapes or {}, effort=effort)
+    machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
+    options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss)
     if calibration is not None:
         from tilewright.quantization.quantize import quantize
 

@@ -43,6 +43,17 @@ Effort = Annotated[
         "--effort", min=0, max=2, help="How hard to search for a faster program: 0 measures nothing, 2 takes minutes."
     ),
 ]
+Tuning = Annotated[
+    Path | None,
+    typer.Option(
+        "--tuning",
+        metavar="FILE",
+        help="Use what searches found, from FILE, and add what it lacks; default: the cache.",
+    ),
+]
+FailOnMiss = Annotated[
+    bool, typer.Option("--fail-on-miss", help="Refuse to search: all must be in the file of --tuning, or in the cache.")
+]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -60,6 +71,8 @@ def compile_command(
     report_folder: ReportFolder = None,
     no_host: NoHost = False,
     effort: Effort = 1,
+    tuning: Tuning = None,
+    fail_on_miss: FailOnMiss = False,
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
@@ -75,7 +88,7 @@ def compile_command(
     folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
     if output is None and not wanted and not folders:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
-    options = Options(shapes=parse_shapes(shape or ()), effort=effort)
+    options = Options(shapes=parse_shapes(shape or ()), effort=effort, tuning=tuning, fails_on_miss=fail_on_miss)
     machine = load_machine(isa, tuple(set or ()))
     for folder in folders:
         require_folder(folder)

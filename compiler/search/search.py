@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.compiler.attempts import frugal
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
@@ -124,13 +125,26 @@ class _Search:
 
     def _by_program(self) -> None:
         everything = range(len(self._plan.choices))
-        best = self._measure(self._plan, everything)
+        best = self._first_that_fits()
         for change in self._changes():
             if not self._work.allows(best or self._expected):
                 break
             tried = self._try(change, everything)
             if tried is not None and tried.cycles is not None and (best is None or tried.cycles < best):
                 best, self._tiling, self._plan = tried.cycles, tried.tiling, tried.plan
+
+    def _first_that_fits(self) -> int | None:
+        """The cycles of the best plan so far. If it does not fit, the first that needs less memory becomes the best."""
+        for tiling in (self._tiling, *frugal(self._tiling)):
+            try:
+                plan = self._planner.under(tiling).plan()
+            except CompileError:
+                continue
+            cycles = self._measure(plan, range(len(plan.choices)))
+            if cycles is not None:
+                self._tiling, self._plan = tiling, plan
+                return cycles
+        return None
 
     def _changes(self) -> Iterator[Change]:
         nests, plan = self._selection.program, self._plan

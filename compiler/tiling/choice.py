@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.tiling.cost import expected_cycles
+from tilewright.compiler.tiling.cost import expected_cycles, tile_counts
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
@@ -59,7 +59,7 @@ def ranked_tiles(
     channels and over partial sums. Raises TooSmall as `choose_tile` does.
     """
     fitting = _fitting(shape, machine, room, options)
-    kinds = fitting.kinds(extents(shape))
+    kinds = fitting.kinds(shape)
     ranked: dict[tuple[int, ...], int] = {}
     for index in np.argsort(fitting.costs, kind="stable")[: int(fitting.is_possible.sum())]:
         ranked.setdefault(tuple(kinds[index].tolist()), int(index))
@@ -91,10 +91,12 @@ class _Fitting:
         same = [self.sizes[loop] == size for loop, size in wanted.sizes.items()]
         return np.logical_and.reduce([*same, self.points_outer == wanted.points_outer])
 
-    def kinds(self, extent: Mapping[str, int]) -> NDArray[np.int64]:
+    def kinds(self, shape: NestShape) -> NDArray[np.int64]:
         """A row for each candidate that is the same for tiles of the same kind."""
-        counts = [np.log2(-(-extent[loop] // size)).round() for loop, size in self.sizes.items() if loop != NO_LOOP]
-        return np.stack([*counts, self.points_outer, self.is_double], axis=1).astype(np.int64)
+        space, extent = shape.cover.space, extents(shape)
+        pieces = [-(-extent[loop] // self.sizes[loop]) for loop in (*space.points, space.lane)]
+        counts = [*pieces, tile_counts(shape, self.sizes).partial_sums]
+        return np.stack([*np.log2(counts).round(), self.points_outer, self.is_double], axis=1).astype(np.int64)
 
     def choice(self, index: int) -> TileChoice:
         return TileChoice(

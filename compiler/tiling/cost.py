@@ -55,7 +55,7 @@ HIDDEN_WEIGHTS = 0.5
 
 
 @dataclass(frozen=True)
-class _Counts:
+class TileCounts:
     """How many tiles there are: over the pixels, over the channels of the result, and partial sums of each."""
 
     extent: Mapping[str, int]
@@ -85,7 +85,7 @@ def expected_cycles(
     shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, is_double: Flags
 ) -> Cycles:
     """Expected cycles of the whole nest for each candidate."""
-    count = _counts(shape, sizes)
+    count = tile_counts(shape, sizes)
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
     first = np.zeros(count.all.shape, float)  # what must be there before the first product
     instructions = count.all * (len(shape.cover.steps) + 1)
@@ -111,7 +111,7 @@ def expected_cycles(
     return np.where(is_double, slowest + ends, total + count.all * serial) + latency
 
 
-def _counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> _Counts:
+def tile_counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> TileCounts:
     space, extent = shape.cover.space, extents(shape)
     counts = {loop: -(-extent[loop] // sizes[loop]) for loop in sizes}
     lanes = counts[space.lane]
@@ -121,17 +121,17 @@ def _counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> _Counts:
         partial_sums = -(-reach(shape, whole)[0] // sizes[shape.summed])
     for tap in shape.taps:
         partial_sums = partial_sums * counts[tap]
-    return _Counts(extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums)
+    return TileCounts(extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums)
 
 
-def _product_cycles(shape: NestShape, machine: Machine, step: Step, count: _Counts) -> Sizes:
+def _product_cycles(shape: NestShape, machine: Machine, step: Step, count: TileCounts) -> Sizes:
     """Vectors through the array: of each weight tile all pixels, or as many as the next tile takes to come."""
     vectors = np.maximum(shape.cover.space.pixels, count.points * max(machine.rows, MMA_UPDATE))
     return vectors * all_weight_tiles(shape) * (1 + len(step.corrections))
 
 
 def _operand_load(
-    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: _Counts, index: int,
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: TileCounts, index: int,
     operand: Operand,
 ) -> _Load:  # fmt: skip
     """What a step's operand costs to load: as often as a tile needs it and the tile before had another."""
@@ -162,7 +162,7 @@ def _operand_load(
             assert_never(other)
 
 
-def _box_loads(shape: NestShape, step: Step, count: _Counts, points_outer: Flags) -> Sizes:
+def _box_loads(shape: NestShape, step: Step, count: TileCounts, points_outer: Flags) -> Sizes:
     """How often a tile of a tensor is loaded. A tile that the next tile of the nest also reads is kept."""
     if not step.is_dot:
         return count.results
@@ -172,7 +172,7 @@ def _box_loads(shape: NestShape, step: Step, count: _Counts, points_outer: Flags
     return np.where(count.partial_sums == 1, once_each, count.all)
 
 
-def _store_cycles(shape: NestShape, machine: Machine, count: _Counts) -> float:
+def _store_cycles(shape: NestShape, machine: Machine, count: TileCounts) -> float:
     if not shape.stores_result:
         return 0.0
     space, word_bytes = shape.cover.space, machine.memories[shape.cover.result_memory].word_bytes

@@ -1,0 +1,60 @@
+"""Decides the options of a program: recalled if an earlier search found them, searched for otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.options import Options
+from tilewright.compiler.search.search import Finish, search_loads_ahead, search_tiling
+from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tile.program import TileProgram
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The options to tile with; `key`: under what to remember those with which the program fits, empty if not at all.
+
+    `is_final`: the number of loads ahead is decided, too.
+    """
+
+    options: Options
+    key: str
+    is_final: bool
+
+    def loads_ahead(self, tiles: Any, options: Options, finish: Finish) -> int | None:
+        """How many loads may move ahead in tiles."""
+        if self.is_final or not isinstance(tiles, TileProgram):
+            return options.loads_ahead
+        return search_loads_ahead(tiles, options, finish)
+
+    def remember(self, fitting: Options) -> None:
+        """Keep the options with which the program fits."""
+        if self.key:
+            remember(self.key, Tuning(fitting.tiling, fitting.loads_ahead), fitting.tuning)
+
+
+def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish) -> Decision:
+    """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
+
+    Raises CompileError if a search would be needed and the options forbid it.
+    """
+    if options.effort == 0 or is_scheduled:
+        return Decision(options, "", is_final=True)
+    if not isinstance(value, Selection):
+        return Decision(options, "", is_final=False)
+    key = tuning_key(value, options)
+    known = recall(key, options.tuning)
+    if known is not None:
+        found = replace(options, tiling=known.tiling, loads_ahead=known.loads_ahead)
+        return Decision(found, "", is_final=True)
+    if options.fails_on_miss:
+        place = "the user's cache" if options.tuning is None else str(options.tuning)
+        raise CompileError(
+            value.program.name,
+            f"{place} has no tuning for this network, machine, effort and version of the compiler",
+            remedy="compile once without --fail-on-miss",
+        )
+    return Decision(replace(options, tiling=search_tiling(value, options, finish)), key, is_final=False)

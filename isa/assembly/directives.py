@@ -228,7 +228,7 @@ def _read_axes(line: AssemblyLine, name: str, rank: int) -> tuple[int, ...]:
 
 
 def _read_windows(line: AssemblyLine, name: str) -> Windows:
-    """`windows(channels, height, width, top, left, fold, columns, step)`"""
+    """`windows(channels, height, width, top, left, fold, down, across)`"""
     at = line.peek
     numbers = line.items(lambda: line.integer("size", 0, MAX_BYTES - 1))
     try:

@@ -15,5 +15,5 @@ def stored_values(quantised: NDArray[Any], program: NestProgram, buffer: Buffer)
     of = next((t for t in program.inputs if t.name == buffer.name and t.windows is not None), None)
     if of is None or of.windows is None:
         return quantised.reshape(buffer.shape).astype(np.int64)
-    content = of.windows.pack(quantised.reshape(of.stored[0], *of.windows.image), of.zero_point, of.stored[2], 1)
-    return of.windows.gather(content, of.stored).astype(np.int64)
+    images = quantised.reshape(of.stored[0], *of.windows.image)
+    return of.windows.gather(images, of.zero_point, of.stored).astype(np.int64)

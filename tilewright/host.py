@@ -82,12 +82,12 @@ def blocked_shape(tensor: Tensor) -> tuple[int, int, int, int, int]:
 
 
 def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
-    """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of int8 or int32, or the bytes of its windows."""
+    """The array as it lies in DRAM: [N, ceil(C / lanes), H, W, lanes] of int8 or int32."""
     _require_like(tensor, array)
     stored = in_stored_order(_to_stored(tensor, array), tensor)
     if tensor.windows is not None:
         images = stored.reshape(tensor.stored[0], *tensor.windows.image)
-        return tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)
+        stored = tensor.windows.gather(images, tensor.zero_point, tensor.stored)
     batch, blocks, height, width, lanes = blocked_shape(tensor)
     padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, _stored_dtype(tensor))
     padded[:, : tensor.stored[1]] = stored.reshape(tensor.stored)

@@ -1,8 +1,9 @@
-"""Stores images with few channels as windows of rows in DRAM, so that the first convolution fills the lanes.
+"""Stores images with few channels as windows in DRAM, so that the first convolution fills the lanes.
 
 A word of the activation memory holds the channels of one pixel, and an image has only three. Where that makes fewer
-vectors for the array, the host stores the image in another order (isa/program/windows.py), DMA reads each row of a
-window as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in that order.
+vectors for the array, the host stores windows of the image (isa/program/windows.py), and the convolution has new
+weights [O, elements of a window, windows below each other, 1] in that order. Whole windows take the fewest vectors;
+windows of a few rows overlap less, so that less is loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
+from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.windows import Windows
 
 MACS = "macs"
@@ -30,14 +33,14 @@ class WindowedInput:
     host: TensorType  # as the model has it
 
 
-def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
-    """The graph with convolutions on windows where these take fewer vectors of `vector` channels, and their inputs."""
+def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, WindowedInput]]:
+    """The graph with convolutions on windows where these take fewer vectors of the array, and their inputs."""
     found: dict[str, WindowedInput] = {}
     tensors, constants = dict(graph.tensors), dict(graph.constants)
     operators = []
     for operator in graph.operators:
         name = _whole_input_of(operator, graph)
-        windows = _windows(operator, graph, vector) if name is not None else None
+        windows = _windows(operator, graph, machine) if name is not None else None
         if name is None or windows is None:
             operators.append(operator)
             continue
@@ -45,8 +48,8 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
         x, w = operator.inputs[:2]
         values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
         batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
-        step = operator.attributes["strides"][0] // windows.fold
         _, channels, taps, _ = values.shape
+        step = operator.attributes["strides"][0] // windows.down
         tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
@@ -72,22 +75,28 @@ def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
     return None
 
 
-def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
-    """The windows that take the fewest vectors for a pixel of the result; None if plain pixels take as few."""
+def _windows(operator: Operator, graph: Graph, machine: Machine) -> Windows | None:
+    """The windows that take the fewest cycles to multiply and to load; None if plain pixels take as few vectors."""
     weights = graph.constants[operator.inputs[1]]
-    _, channels, taps_down, taps_across = weights.shape
+    outputs, channels, taps_down, taps_across = weights.shape
     shape = stored_shape(graph.tensors[operator.inputs[0]].shape)
     result = stored_shape(graph.tensors[operator.outputs[0]].shape)
     (down, across), (top, left, _, _) = operator.attributes["strides"], operator.attributes["pads"]
-    columns = (result[COLUMN] - 1) * across + taps_across
+    vector = vector_blocks(machine) * machine.lanes
 
     def vectors(fold: int) -> int:
         return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
 
-    fold = min(_divisors(down), key=vectors)
+    def cycles(fold: int) -> int:
+        multiplying = vectors(fold) * result[ROW] * result[COLUMN] * -(-outputs // machine.cols)
+        rows = result[ROW] if fold == taps_down else (result[ROW] - 1) * down // fold + -(-taps_down // fold)
+        stored = -(-taps_across * fold * channels // vector) * vector * rows * result[COLUMN]
+        return max(multiplying, stored // machine.dram.bus_bytes)
+
+    fold = min((*_divisors(down), taps_down), key=cycles)
     if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
         return None
-    return Windows((channels, *shape[ROW:]), top, left, fold, columns, across)
+    return Windows((channels, *shape[ROW:]), top, left, fold, down if fold == taps_down else fold, across)
 
 
 def _divisors(number: int) -> Iterator[int]:

@@ -21,7 +21,6 @@ from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
 from tilewright.compiler.simplify.transposes import is_at_the_start
-from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
 from tilewright.isa.program.windows import Windows
@@ -32,7 +31,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
 
     If `blame` collects, what comes back is complete only when it found nothing.
     """
-    graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
+    graph, windowed = window_inputs(graph, machine)
     network = network_of(graph, machine)
     _name_buffers(network)
     for operator in graph.operators:

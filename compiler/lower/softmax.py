@@ -71,9 +71,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     channels, widths = network.shape(x)[CHANNEL], network.softmax
     if channels > widths.most_channels:
         raise CompileError(operator, f"{channels} channels", expected=f"at most {widths.most_channels}")
-    reciprocal = reciprocal_of(
-        channels, network.quantization(y)[0], widths, network.number.rounding, operator
-    )
+    reciprocal = reciprocal_of(channels, network.quantization(y)[0], widths, network.number.rounding, operator)
     reads, largest = _largest(operator, network)
     reads["x"] = Access(network.buffer_of[x], identity_index())
     exponentials = _exponentials(operator, network)

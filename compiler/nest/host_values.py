@@ -32,11 +32,8 @@ def from_host(values: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     ordered = in_stored_order(stored.astype(f"i{tensor.element_bytes}"), tensor)
     if tensor.windows is None:
         return ordered.reshape(tensor.stored)
-    content = tensor.windows.pack(
-        ordered.reshape(tensor.stored[0], *tensor.windows.image), tensor.zero_point, tensor.stored[2], 1
-    )
-    gathered: NDArray[np.int8] = tensor.windows.gather(content, tensor.stored)
-    return gathered
+    images = ordered.reshape(tensor.stored[0], *tensor.windows.image)
+    return tensor.windows.gather(images, tensor.zero_point, tensor.stored)
 
 
 def to_host(stored: NDArray[Any], tensor: Tensor) -> NDArray[Any]:

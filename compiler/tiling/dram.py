@@ -10,11 +10,10 @@ from tilewright.compiler.select.transfer import home_of
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_tensor
 from tilewright.compiler.tiling.job import InDram
-from tilewright.compiler.tiling.layout import DramLayout, WindowLayout
+from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.program import Tensor
-from tilewright.isa.program.windows import Windows
 from tilewright.isa.timing import BURST_BEATS
 
 WORKSPACE, INPUTS, OUTPUTS = "workspace", "inputs", "outputs"
@@ -43,9 +42,7 @@ class DramTensors:
         values = self._nests.constants.get(tensor)
         shape = self._nests.buffers[tensor].shape if values is None else values.shape
         memory = home_of(self._builder.transfers, self._nests, tensor)
-        region, host = self._hosted.get(tensor, (WORKSPACE, None))
-        windows = host.windows if region == INPUTS and host is not None else None
-        layout = self._layout(shape, self._machine.memories[memory].element, windows)
+        layout = self._layout(shape, self._machine.memories[memory].element)
         if values is None:
             return InDram(self._buffer(tensor, layout), layout, memory)
         return InDram(self._builder.constant(f"{tensor}.data", pack_tensor(values, layout)), layout, memory)
@@ -62,14 +59,12 @@ class DramTensors:
         for tensor in tensors:
             offset = -(-end // self._burst_bytes) * self._burst_bytes
             memory = self._machine.memories[home_of(self._builder.transfers, self._nests, tensor.name)]
-            end = offset + self._layout(tensor.stored, memory.element, tensor.windows).bytes
+            end = offset + self._layout(tensor.stored, memory.element).bytes
             placed.append(replace(tensor, offset=offset, lanes=self._machine.lanes))
         return tuple(placed), end
 
-    def _layout(self, shape: Sequence[int], element: Element, windows: Windows | None) -> DramLayout:
+    def _layout(self, shape: Sequence[int], element: Element) -> DramLayout:
         lanes = self._machine.lanes
-        if windows is not None:
-            return WindowLayout(tuple(shape), lanes, lanes * element.bytes, windows)
         return DramLayout(tuple(shape), lanes, lanes * element.bytes)
 
     @property

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
-from tilewright.isa.program.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,30 +168,3 @@ class DramLayout:
         return (
             batch * self.batch_stride + block * self.block_stride + row * self.row_stride + column * self.column_stride
         )
-
-
-@dataclass(frozen=True, slots=True)
-class WindowLayout(DramLayout):
-    """A tensor of windows [N, bytes of a window, rows, windows], which overlap in DRAM: isa/program/windows.py."""
-
-    windows: Windows
-
-    @property
-    def column_stride(self) -> int:
-        return self.windows.step * self.windows.column_bytes
-
-    @property
-    def row_stride(self) -> int:
-        return self.windows.row_bytes
-
-    @property
-    def block_stride(self) -> int:
-        return self.word_bytes
-
-    @property
-    def batch_stride(self) -> int:
-        return self.row_stride * self.shape[ROW]
-
-    @property
-    def bytes(self) -> int:
-        return self.batch_stride * self.shape[BATCH] + self.word_bytes

@@ -23,7 +23,7 @@ from tilewright.isa.program.program import REGION_ALIGNMENT_BYTES, Program, plac
 MACHINE_NUMBER = 0x5754
 """e_machine: the letters TW. Registered numbers are small, so this one is free; e_flags holds FORMAT."""
 
-FORMAT = 3
+FORMAT = 4
 """Number of the layout that this file describes; readers refuse any other."""
 
 OWNER = b"Tilewright\0"

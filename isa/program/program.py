@@ -43,8 +43,8 @@ class Tensor:
     endian).
     `axes`, when it is not empty, says which dimension of the ONNX tensor becomes which: the host's array, transposed by
     it, has the elements in the stored order (images of [N, H, W, C] have axes 0, 3, 1, 2). With a `view`, the array
-    is first seen as that shape: pixels [N, H · W · C] have the view [N, H, W, C]. An input with `windows` lies as
-    isa/program/windows.py says.
+    is first seen as that shape: pixels [N, H · W · C] have the view [N, H, W, C]. An input with `windows` is stored as
+    windows of the host's images: isa/program/windows.py says what [N, C, H, W] they are.
     A `dtype` of float32 is quantised on the way in and dequantised on the way out: real = scale · (q - zero_point),
     q of the type `integers`, or with a scale for each box where there are `scales` (`scale` is then 1, `zero_point` 0).
     A uint8 is stored with 128 subtracted (and `zero_point` is that of the stored int8); other integers as they are.
@@ -77,8 +77,6 @@ class Tensor:
     @property
     def bytes(self) -> int:
         """What the tensor takes of its region."""
-        if self.windows is not None:
-            return self.windows.bytes(self.stored, self.lanes)
         batch, channels, height, width = self.stored
         return batch * -(-channels // self.lanes) * height * width * self.lanes * self.element_bytes
 
@@ -108,6 +106,11 @@ def require_scales(tensor: Tensor) -> None:
     """Raise IsaError unless zero points fit the stored integers, and `scales` fit the shape and stand alone."""
     if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
         raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
+    if tensor.windows is not None and tensor.stored[1] % tensor.windows.column_elements:
+        raise IsaError(
+            f"{tensor.name}: {tensor.stored[1]} channels are not windows whose columns have "
+            f"{tensor.windows.column_elements} elements; expected a multiple"
+        )
     limits = tensor.element.interval
     zeros = (tensor.zero_point, *(() if tensor.scales is None else tensor.scales.zero_points))
     if min(zeros) < limits.low or max(zeros) > limits.high:

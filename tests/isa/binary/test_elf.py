@@ -179,7 +179,7 @@ def test_refuses_an_elf_file_of_another_kind() -> None:
 def test_refuses_another_format() -> None:
     other = bytearray(IMAGE)
     other[48] += 1
-    assert refusal(bytes(other)) == "net.npu: format 4, this version reads 3; compile the program again"
+    assert refusal(bytes(other)) == "net.npu: format 5, this version reads 4; compile the program again"
 
 
 def test_refuses_another_machine() -> None:

@@ -14,6 +14,7 @@ from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
 from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
+from tilewright.compiler.simplify.concats import concat
 from tilewright.compiler.simplify.elementwise import (
     batch_normalization,
     clip,
@@ -22,7 +23,7 @@ from tilewright.compiler.simplify.elementwise import (
     relu,
 )
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
-from tilewright.compiler.simplify.moves import concat, expand, gather, slice_, split
+from tilewright.compiler.simplify.moves import expand, gather, slice_, split
 from tilewright.compiler.simplify.padding import pad
 from tilewright.compiler.simplify.pools import global_pool, pool
 from tilewright.compiler.simplify.products import conv, gemm, matmul

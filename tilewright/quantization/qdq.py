@@ -127,7 +127,7 @@ def _is_by_hand(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], ca
     `captured` tensors are read inside control flow, where it does not look: nor does it see there what it drops.
     """
     match node.op_type:
-        case kind if kind in REMOVABLE and captured.intersection((node.input[0], node.output[0])):
+        case kind if kind in REMOVABLE and captured & {node.input[0], node.output[0]}:
             return True
         case "Clip":
             return not _clips_around_zero(node, constants)

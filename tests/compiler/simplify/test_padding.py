@@ -115,7 +115,8 @@ def test_other_padding_stays(given: dict[str, Any]) -> None:
     [
         (
             {"reader": "Relu", "around": [1] * 10, "shape": (2, 2, 3, 4, 4)},
-            "node 'pad' (Pad): pads 5 of its operand's 5 dimensions; expected so few that the others can be joined to 4",
+            "node 'pad' (Pad): pads 5 of its operand's 5 dimensions; expected so few that the others can be joined to "
+            "4",
         ),
     ],
 )

@@ -35,7 +35,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.softmax import softmax
 from tilewright.compiler.simplify.transposed_conv import conv_transpose
 from tilewright.compiler.simplify.transposes import transpose
-from tilewright.compiler.simplify.weights import constant_weights, stored_weights
+from tilewright.compiler.simplify.weights import constant_weights, reshaped, stored_weights
 
 
 def identity(operator: Operator, view: View) -> Replacement | None:
@@ -59,8 +59,8 @@ def reshape(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         attributes.ignore("axis", "axes", "allowzero")
     weights, shape = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0]).shape
-    if weights is not None and (weights.quantization is None or weights.quantization.axis is None):
-        stored = replace(weights, values=weights.values.reshape(shape))
+    stored = None if weights is None else reshaped(weights, shape)
+    if stored is not None:
         real, change = stored_weights(stored, f"{operator.name}.shaped", view)
         return replace(change, aliases={operator.outputs[0]: real})
     return Replacement((Operator(operator.name, "reshape", operator.inputs[:1], operator.outputs, {}, operator.nodes),))

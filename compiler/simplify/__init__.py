@@ -12,6 +12,7 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import require_integer, require_quantized
+from tilewright.compiler.simplify.concats import CONCAT_RULES
 from tilewright.compiler.simplify.dimensions import join_dimensions
 from tilewright.compiler.simplify.fold import FOLD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
@@ -33,6 +34,7 @@ RULES: Sequence[Rules] = (
     PRODUCT_FACTOR_RULES,
     AFFINE_RULES,
     MOVE_RULES,
+    CONCAT_RULES,
     BLOCK_RULES,
     RESIZE_RULES,
     INTEGER_RULES,

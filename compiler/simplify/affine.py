@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator, Quantization
 from tilewright.compiler.nest.element_types import WEIGHT
+from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
@@ -44,6 +45,8 @@ def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     dequantize = view.producer(operator.inputs[0], "dequantize")
     if dequantize is None or any(user.kind != "quantize" for user in users):
         return None
+    if len(view.type(operator.inputs[0]).shape) > MOST_DIMENSIONS:
+        return None  # a table, for which dimensions may be joined
     scale, offset = _values(operator, view)
     step = view.type(dequantize.inputs[0]).quantization
     assert step is not None

@@ -14,6 +14,7 @@ from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.blocks import depth_to_space, space_to_depth
 from tilewright.compiler.simplify.computed_products import computed_gemm, computed_matmul, constant_times_computed
+from tilewright.compiler.simplify.concats import concat
 from tilewright.compiler.simplify.elementwise import (
     batch_normalization,
     clip,
@@ -22,7 +23,7 @@ from tilewright.compiler.simplify.elementwise import (
     relu,
 )
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
-from tilewright.compiler.simplify.moves import concat, expand, gather, slice_, split
+from tilewright.compiler.simplify.moves import expand, gather, slice_, split
 from tilewright.compiler.simplify.padding import pad
 from tilewright.compiler.simplify.pools import global_pool, pool
 from tilewright.compiler.simplify.products import conv, gemm, matmul
@@ -34,7 +35,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.softmax import softmax
 from tilewright.compiler.simplify.transposed_conv import conv_transpose
 from tilewright.compiler.simplify.transposes import transpose
-from tilewright.compiler.simplify.weights import constant_weights, stored_weights
+from tilewright.compiler.simplify.weights import constant_weights, reshaped, stored_weights
 
 
 def identity(operator: Operator, view: View) -> Replacement | None:
@@ -58,8 +59,8 @@ def reshape(operator: Operator, view: View) -> Replacement | None:
     with attributes_of(operator) as attributes:
         attributes.ignore("axis", "axes", "allowzero")
     weights, shape = constant_weights(operator.inputs[0], view), view.type(operator.outputs[0]).shape
-    if weights is not None and (weights.quantization is None or weights.quantization.axis is None):
-        stored = replace(weights, values=weights.values.reshape(shape))
+    stored = None if weights is None else reshaped(weights, shape)
+    if stored is not None:
         real, change = stored_weights(stored, f"{operator.name}.shaped", view)
         return replace(change, aliases={operator.outputs[0]: real})
     return Replacement((Operator(operator.name, "reshape", operator.inputs[:1], operator.outputs, {}, operator.nodes),))

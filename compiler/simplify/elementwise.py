@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.weights import constant_weights
 
 
@@ -67,18 +67,50 @@ def _with_constant(operator: Operator, view: View) -> Replacement | None:
         if view.type(operator.outputs[0]).shape != source.shape:
             return None  # the constant broadcasts the operand, not the other way round
         channels = _channel_values(constant.real, source.shape)
-        if channels is None:
-            return None
-        match operator.kind:
-            case "onnx.Add":
-                return affine(operator, x, np.ones_like(channels), channels, view)
-            case "onnx.Sub":
-                return affine(operator, x, np.ones_like(channels), -channels, view)
-            case "onnx.Mul":
-                return affine(operator, x, channels, np.zeros_like(channels), view)
-            case "onnx.Div" if np.all(channels != 0):
-                return affine(operator, x, 1 / channels, np.zeros_like(channels), view)
+        if channels is not None:
+            return _affine_with(operator, x, channels, view)
+        return _before_order(operator, x, constant.real, view)
     return None
+
+
+def _affine_with(operator: Operator, x: str, channels: NDArray[np.float64], view: View) -> Replacement | None:
+    """The affine of an operator with a constant for each channel; None for a division by 0."""
+    match operator.kind:
+        case "onnx.Add":
+            return affine(operator, x, np.ones_like(channels), channels, view)
+        case "onnx.Sub":
+            return affine(operator, x, np.ones_like(channels), -channels, view)
+        case "onnx.Mul":
+            return affine(operator, x, channels, np.zeros_like(channels), view)
+        case "onnx.Div" if np.all(channels != 0):
+            return affine(operator, x, 1 / channels, np.zeros_like(channels), view)
+    return None
+
+
+def _before_order(operator: Operator, x: str, constant: NDArray[np.float64], view: View) -> Replacement | None:
+    """op(transpose(z), c) → transpose(op(z, c)), if c has a number for each channel of z. The same for a reshape.
+
+    Example: a bias for each column of a product of [N, T, K], which is a transposed convolution of [N, K, T].
+    """
+    before = view.producer(x, "transpose", "reshape")
+    if before is None or constant.ndim > len(view.type(x).shape) or not view.is_read_once(x):
+        return None
+    z, shape = before.inputs[0], view.type(x).shape
+    channels = None
+    value = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
+    if before.kind == "transpose":
+        channels = _channel_values(value.transpose(np.argsort(before.attributes["axes"])), view.type(z).shape)
+    elif len(view.type(z).shape) > 1 and view.type(z).shape[CHANNEL] == np.prod(shape):
+        channels = np.array(np.broadcast_to(value, shape).ravel())
+    if channels is None:
+        return None
+    middle, result = view.fresh(f"{operator.outputs[0]}.unordered"), operator.outputs[0]
+    change = _affine_with(replace(operator, outputs=(middle,)), z, channels, view)
+    if change is None:
+        return None
+    after = replace(before, inputs=(middle,), outputs=(result,))
+    typed = Replacement((after,), {middle: replace(view.type(result), shape=view.type(z).shape)})
+    return joined(change, typed)
 
 
 def _channel_values(value: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64] | None:

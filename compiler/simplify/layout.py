@@ -56,6 +56,8 @@ def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
     if len(view.type(source).shape) > 4:
         return None
     n, c, h, w = stored_shape(view.type(source).shape)
+    if c == 1 and h * w > 1:
+        return None  # a kernel of one channel would fill one lane; the reshape fills them, and an input's is free
     outputs, inputs, *kernel = weights.values.shape
     is_plain = kernel == [1, 1] and operator.attributes["pads"] == (0,) * 4
     flattened = stored_shape(view.type(operator.inputs[0]).shape)

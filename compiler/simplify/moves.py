@@ -1,4 +1,4 @@
-"""Operators that only move elements: Concat is `concat`; Slice, Split, Gather, Expand and Tile are `take`.
+"""Operators that only move elements: Slice, Split, Gather, Expand and Tile are `take`.
 
 They commute with (de)quantisation: on integers they only copy, and round nothing.
 Source: https://onnx.ai/onnx/operators, opsets 11 to 21.
@@ -16,8 +16,9 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import TAKEN, Operator, TensorType, stored_axis, stored_shape
 from tilewright.compiler.graph.saturation import saturated
 from tilewright.compiler.simplify.attributes import attributes_of
-from tilewright.compiler.simplify.integer import EXACT_GRID
+from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View, joined
+from tilewright.compiler.simplify.views import groups_of_four, joined_indices, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
 
 Indices = Sequence[int]
@@ -25,19 +26,6 @@ Indices = Sequence[int]
 
 
 # -- from ONNX ---------------------------------------------------------------------------------------------------------
-
-
-def concat(operator: Operator, view: View) -> Replacement | None:
-    with attributes_of(operator) as attributes:
-        axis = attributes.integer("axis", 0)
-    types = [view.type(name) for name in operator.inputs]
-    inputs = tuple(name for name, operand in zip(operator.inputs, types, strict=True) if 0 not in operand.shape)
-    if all(constant_weights(name, view) is not None for name in inputs):
-        return None
-    if len(inputs) == 1:
-        return Replacement(aliases={operator.outputs[0]: inputs[0]})
-    given = {"axis": _stored_axis(operator, axis, view)}
-    return Replacement((replace(operator, kind="concat", inputs=inputs, attributes=given),))
 
 
 def slice_(operator: Operator, view: View) -> Replacement | None:
@@ -85,15 +73,15 @@ def split(operator: Operator, view: View) -> Replacement | None:
 
 
 def gather(operator: Operator, view: View) -> Replacement | None:
-    """Gather with constant indices: a list, or a single one, which removes the dimension."""
+    """Gather with constant indices: a list; a single one, which removes the dimension; or an array, which adds some."""
     source, result = operator.inputs[0], operator.outputs[0]
     indices = view.constant(operator.inputs[1])
     if view.constant(source) is not None:
         return None
     with attributes_of(operator) as attributes:
         axis = attributes.integer("axis", 0)
-    if indices is None or indices.ndim > 1:
-        raise CompileError(operator, "its indices are computed or a matrix", expected="a constant list")
+    if indices is None:
+        raise CompileError(operator, "its indices are computed", expected="constants")
     shape = view.type(source).shape
     axis %= len(shape)
     outside = [int(index) for index in indices.ravel() if not -shape[axis] <= index < shape[axis]]
@@ -103,7 +91,7 @@ def gather(operator: Operator, view: View) -> Replacement | None:
     if indices.ndim == 1:
         return take(operator, source, result, {axis: taken}, view)
     kept = view.fresh(f"{result}.kept")
-    kept_type = replace(view.type(result), shape=(*shape[:axis], 1, *shape[axis + 1 :]))
+    kept_type = replace(view.type(result), shape=(*shape[:axis], len(taken), *shape[axis + 1 :]))
     change = take(operator, source, kept, {axis: taken}, view)
     reshape = Operator(f"{operator.name}.reshape", "reshape", (kept,), (result,), {}, operator.nodes)
     return joined(Replacement((), {kept: kept_type}), joined(change, Replacement((reshape,))))
@@ -126,20 +114,74 @@ def expand(operator: Operator, view: View) -> Replacement | None:
     first = Replacement((reshape,), {middle: replace(view.type(source), shape=shaped)})
     if not taken:
         return replace(first, operators=(replace(reshape, outputs=(result,)),))
-    return joined(first, take(operator, middle, result, taken, view, rank=len(after)))
+    return joined(first, take(operator, middle, result, taken, view, first.tensors[middle]))
 
 
 def take(
-    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: View, rank: int | None = None
+    operator: Operator,
+    source: str,
+    result: str,
+    taken: Mapping[int, Indices],
+    view: View,
+    source_type: TensorType | None = None,
 ) -> Replacement:
-    """The canonical take of some of the source's indices along some axes, or the source itself where it is all."""
-    rank = len(view.type(source).shape) if rank is None else rank
+    """The canonical take of some of the source's indices along some axes, or the source itself where it is all.
+
+    `source_type` is the source's where the view does not know it yet.
+    """
+    source_type = source_type or view.type(source)
+    rank = len(source_type.shape)
     for axis, indices in taken.items():
         if not len(indices):
             raise CompileError(operator, f"nothing is left of axis {axis}", expected="at least one element")
-    attributes = taken_attributes({_axis(operator, axis, rank): tuple(map(int, i)) for axis, i in taken.items()})
+    if rank > MOST_DIMENSIONS:
+        every = {axis % rank: tuple(map(int, indices)) for axis, indices in taken.items()}
+        return _take_before(operator, source, result, every, view) or _take_of_view(
+            operator, source, result, every, view, source_type
+        )
+    attributes = taken_attributes({axis_of_four(operator, axis, rank): tuple(map(int, i)) for axis, i in taken.items()})
     made = Operator(operator.name, "take", (source,), (result,), attributes, operator.nodes)
     return Replacement((made,))
+
+
+def _take_before(
+    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: View
+) -> Replacement | None:
+    """take(transpose(x)) → transpose(take(x)), and the same for dequantize: there it may meet a reshape."""
+    before = view.producer(source, "transpose", "dequantize")
+    if before is None or view.constant(before.inputs[0]) is not None:
+        return None
+    operand = view.type(before.inputs[0])
+    axes = before.attributes.get("axes", range(len(operand.shape)))
+    moved = {axes[axis]: indices for axis, indices in taken.items()}
+    middle = view.fresh(f"{result}.taken")
+    change = take(operator, before.inputs[0], middle, moved, view)
+    after = replace(before, name=f"{operator.name}.{before.kind}", inputs=(middle,), outputs=(result,))
+    typed = Replacement((), {middle: replace(operand, shape=_sizes(operand.shape, moved))})
+    return joined(typed, joined(change, Replacement((after,))))
+
+
+def _take_of_view(
+    operator: Operator, source: str, result: str, taken: Mapping[int, Indices], view: View, source_type: TensorType
+) -> Replacement:
+    """A take of more than four dimensions, of the tensor seen as four; as it was before a reshape, if possible."""
+    shape = source_type.shape
+    before = view.producer(source, "reshape")
+    groups = groups_of_four(shape, () if before is None else view.type(before.inputs[0]).shape)
+    assert groups is not None
+    whole, some = view.fresh(f"{operator.name}.whole"), view.fresh(f"{operator.name}.some")
+    whole_type = replace(source_type, shape=joined_shape(shape, groups))
+    some_type = replace(source_type, shape=joined_shape(_sizes(shape, taken), groups))
+    join = Operator(f"{operator.name}.join", "reshape", (source,), (whole,), {}, operator.nodes)
+    part = Operator(f"{operator.name}.part", "reshape", (some,), (result,), {}, operator.nodes)
+    change = take(operator, whole, some, joined_indices(taken, shape, groups), view, whole_type)
+    operators = (join, *change.operators, part)
+    return Replacement(operators, {whole: whole_type, some: some_type})
+
+
+def _sizes(shape: Sequence[int], taken: Mapping[int, Indices]) -> tuple[int, ...]:
+    """The shape of what is taken."""
+    return tuple(len(taken.get(axis, range(size))) for axis, size in enumerate(shape))
 
 
 def taken_attributes(taken: Mapping[int, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -147,14 +189,11 @@ def taken_attributes(taken: Mapping[int, tuple[int, ...]]) -> dict[str, tuple[in
     return {name: taken.get(axis, ()) for axis, name in enumerate(TAKEN)}
 
 
-def _axis(operator: Operator, axis: int, rank: int) -> int:
+def axis_of_four(operator: Operator, axis: int, rank: int) -> int:
+    """The dimension of [N, C, H, W] that an axis is; raises CompileError for a tensor with none, or with more."""
     if not 1 <= rank <= 4:
         raise CompileError(operator, f"its operand has {rank} dimensions", expected="1 to 4: [N, C, H, W]")
     return stored_axis(axis % rank, rank)
-
-
-def _stored_axis(operator: Operator, axis: int, view: View) -> int:
-    return _axis(operator, axis, len(view.type(operator.outputs[0]).shape))
 
 
 def _integers(operator: Operator, position: int, view: View) -> list[int] | None:
@@ -202,66 +241,6 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
 # -- beside the (de)quantisation ---------------------------------------------------------------------------------------
 
 
-def concat_before_dequantize(operator: Operator, view: View) -> Replacement | None:
-    """concat(dequantize(a), dequantize(b), …) → dequantize(concat(a, b, …)), if all have one scale and zero point.
-
-    Constants among the operands are quantised as well, if they are multiples of the scale.
-    """
-    constants = {name: constant_weights(name, view) for name in operator.inputs}
-    sources = [view.producer(name, "dequantize") for name in operator.inputs if constants[name] is None]
-    integers = [producer.inputs[0] for producer in sources if producer is not None]
-    types = [view.type(name) for name in integers]
-    if not types or len(integers) < len(sources):
-        return None
-    tensor_type = types[0]
-    if any((other.dtype, other.quantization) != (tensor_type.dtype, tensor_type.quantization) for other in types):
-        return None
-    result = operator.outputs[0]
-    joint = view.fresh(f"{result}.integers")
-    after = Operator(f"{operator.name}.dequantize", "dequantize", (joint,), (result,))
-    change = Replacement((), {joint: replace(tensor_type, shape=view.type(result).shape)})
-    inputs = []
-    for position, name in enumerate(operator.inputs):
-        constant = constants[name]
-        if constant is None:
-            inputs.append(integers.pop(0))
-            continue
-        values = _on_grid(constant.real, tensor_type)
-        if values is None:
-            return None
-        inputs.append(view.fresh(f"{result}.constant{position}"))
-        stored = Replacement((), {inputs[-1]: replace(tensor_type, shape=values.shape)}, {inputs[-1]: values})
-        change = joined(change, stored)
-    return joined(change, Replacement((replace(operator, inputs=tuple(inputs), outputs=(joint,)), after)))
-
-
-def _on_grid(real: NDArray[np.float64], tensor_type: TensorType) -> NDArray[np.int64] | None:
-    """Real numbers as integers of a type; None if some of them have none."""
-    assert tensor_type.quantization is not None
-    steps = real / tensor_type.quantization.scale + tensor_type.quantization.zero_point
-    values = np.rint(steps)
-    low, high = tensor_type.limits
-    if np.abs(steps - values).max(initial=0) > EXACT_GRID or values.min() < low or values.max() > high:
-        return None
-    return values.astype(tensor_type.dtype)
-
-
-def into_concat(operator: Operator, view: View) -> Replacement | None:
-    """quantize(concat(a, b)) → concat(quantize(a), quantize(b)). The same for a rescale that alone reads the concat."""
-    before = view.producer(operator.inputs[0], "concat")
-    if before is None or (operator.kind == "rescale" and not view.is_read_once(operator.inputs[0])):
-        return None
-    result = operator.outputs[0]
-    result_type = view.type(result)
-    made, types = [], {}
-    for position, source in enumerate(before.inputs):
-        name = view.fresh(f"{result}.{position}")
-        types[name] = replace(result_type, shape=view.type(source).shape)
-        made.append(replace(operator, name=f"{operator.name}.{position}", inputs=(source,), outputs=(name,)))
-    after = replace(before, inputs=tuple(types), outputs=(result,))
-    return Replacement((*made, after), types)
-
-
 def rescale_before_take(operator: Operator, view: View) -> Replacement | None:
     """rescale(take(q)) → take(rescale(q)), if nothing else reads the take, and its operand is no larger."""
     source = operator.inputs[0]
@@ -296,7 +275,6 @@ def _quantized(real: NDArray[np.float64], tensor_type: TensorType, operator: Ope
 
 MOVE_RULES = {
     "take": (merge_takes, drop_take_of_all),
-    "concat": (concat_before_dequantize,),
-    "quantize": (quantize_constant, into_concat),
-    "rescale": (into_concat, rescale_before_take),
+    "quantize": (quantize_constant,),
+    "rescale": (rescale_before_take,),
 }

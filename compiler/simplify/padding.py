@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import COLUMN, ROW, Operator, TensorType, stored_axis
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.binary import MOST_DIMENSIONS
 from tilewright.compiler.simplify.integer import EXACT_GRID, above, below, quantized_value
 from tilewright.compiler.simplify.moves import taken_attributes
 from tilewright.compiler.simplify.rewrite import Replacement, View
+from tilewright.compiler.simplify.views import groups_of_four, joined_shape
 from tilewright.compiler.simplify.weights import constant_weights
 
 REPEATING = ("edge", "reflect", "wrap")
@@ -46,8 +48,10 @@ def pad(operator: Operator, view: View) -> Replacement | None:
         raise CompileError(operator, "pads with NaN", expected="a number")
     if not around.any():
         return Replacement(aliases={result: source})
-    if not 1 <= rank <= 4:
-        raise CompileError(operator, f"its operand has {rank} dimensions", expected="up to 4: [N, C, H, W]")
+    if rank > MOST_DIMENSIONS:
+        return _pad_of_view(operator, around, view)
+    if rank < 1:
+        raise CompileError(operator, "its operand has no dimensions", expected="1 or more")
     _require_possible(operator, around, mode, view.type(source).shape)
     chain = _Chain(operator, view)
     repeated = np.minimum(around, 0) if mode == "constant" else around
@@ -59,6 +63,32 @@ def pad(operator: Operator, view: View) -> Replacement | None:
                 chain.concat(axis, before, after, value)
         chain.pad(np.maximum(around, 0), value)
     return chain.replacement()
+
+
+def _pad_of_view(operator: Operator, around: NDArray[np.int64], view: View) -> Replacement:
+    """A Pad of more than four dimensions, of the tensor seen as four, in which what is padded is not joined."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    before, after = view.type(source), view.type(result)
+    padded = [axis for axis, ends in enumerate(around.T) if ends.any()]
+    hint = view.producer(source, "reshape")
+    groups = groups_of_four(before.shape, () if hint is None else view.type(hint.inputs[0]).shape, alone=padded)
+    if groups is None:
+        fact = f"pads {len(padded)} of its operand's {len(before.shape)} dimensions"
+        raise CompileError(operator, fact, expected=f"so few that the others can be joined to {MOST_DIMENSIONS}")
+    whole, padding, grown = (view.fresh(f"{operator.name}.{part}") for part in ("whole", "padding", "grown"))
+    tensors = {
+        whole: replace(before, shape=joined_shape(before.shape, groups)),
+        grown: replace(after, shape=joined_shape(after.shape, groups)),
+    }
+    ends = np.stack([around[:, list(group)].sum(axis=1) for group in groups], axis=1)
+    value = operator.inputs[2:3]  # the axes behind it are those of the whole now
+    operators = (
+        Operator(f"{operator.name}.join", "reshape", (source,), (whole,), {}, operator.nodes),
+        replace(operator, inputs=(whole, padding, *value), outputs=(grown,)),
+        Operator(f"{operator.name}.part", "reshape", (grown,), (result,), {}, operator.nodes),
+    )
+    tensors[padding] = TensorType("int64", (ends.size,))
+    return Replacement(operators, tensors, {padding: ends.ravel()})
 
 
 def _require_possible(operator: Operator, around: NDArray[np.int64], mode: str, shape: tuple[int, ...]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType
 from tilewright.compiler.graph.interpreter import run_graph_tensors
-from tilewright.compiler.simplify.binary import BINARY
+from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import constant_weights
 
@@ -48,7 +48,8 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
         return None
     (leaf,) = region.leaves
     computing = [o for o in region.operators if o.kind != "dequantize"]
-    if len(computing) < 2 and not any(o.kind in FUNCTIONS for o in computing):
+    is_small = len(view.type(leaf).shape) <= MOST_DIMENSIONS  # otherwise no product could compute it
+    if len(computing) < 2 and is_small and not any(o.kind in FUNCTIONS for o in computing):
         return None
     source, result = view.type(leaf), view.type(operator.outputs[0])
     if any(q is None or q.axis is not None for q in (source.quantization, result.quantization)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,18 @@ def constant_weights(name: str, view: View) -> Weights | None:
     source = producer.inputs[0] if producer is not None else name
     value = view.constant(source)
     return None if value is None else Weights(value, view.type(source).quantization)
+
+
+def reshaped(weights: Weights, shape: tuple[int, ...]) -> Weights | None:
+    """A constant in another shape; None if its scales go along a dimension that the shape cuts or joins."""
+    values, quantization = weights.values.reshape(shape), weights.quantization
+    if quantization is None or quantization.axis is None:
+        return Weights(values, quantization)
+    before, after = ([axis for axis, size in enumerate(sizes) if size != 1] for sizes in (weights.values.shape, shape))
+    same_sizes = [weights.values.shape[axis] for axis in before] == [shape[axis] for axis in after]
+    if not same_sizes or quantization.axis not in before or quantization.block:
+        return None
+    return Weights(values, replace(quantization, axis=after[before.index(quantization.axis)]))
 
 
 def stored_weights(weights: Weights, name: str, view: View) -> tuple[str, Replacement]:

@@ -114,8 +114,9 @@ def test_other_padding_stays(given: dict[str, Any]) -> None:
     ("given", "message"),
     [
         (
-            {"reader": "Relu", "around": [0] * 4 + [1] + [0] * 5, "shape": (1, 2, 3, 4, 4)},
-            "node 'pad' (Pad): its operand has 5 dimensions; expected up to 4: [N, C, H, W]",
+            {"reader": "Relu", "around": [1] * 10, "shape": (2, 2, 3, 4, 4)},
+            "node 'pad' (Pad): pads 5 of its operand's 5 dimensions; expected so few that the others can be joined to "
+            "4",
         ),
     ],
 )

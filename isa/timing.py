@@ -12,6 +12,8 @@ from functools import cache
 
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.facts import Circuit
+from tilewright.isa.language.narrowing import narrowed
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 
@@ -76,7 +78,7 @@ def mma_write(machine: Machine) -> int:
 CIRCUIT_STAGES: Mapping[Circuit, int] = {
     Circuit.WIRES: 0,
     Circuit.STEP: 1,
-    Circuit.PRODUCT: 2,
+    Circuit.PRODUCT: 1,
     Circuit.ROUNDED_SHIFT: 2,
     Circuit.TABLE: 2,
 }
@@ -85,12 +87,34 @@ CIRCUIT_STAGES: Mapping[Circuit, int] = {
 An operation's row says which circuit it is; how long that takes is said here, so that a new word needs no latency.
 """
 
+FACTOR_BITS = 17
+"""The widest factor of a product that takes one stage. Of a wider one, the product is a sum of two."""
+
+FIRST_PRODUCT = 1
+"""The stage at which the first product of a statement begins, or later: after a sum that most statements begin with."""
+
+
+@cache
+def pipeline_nodes(expr: Expr) -> Mapping[Expr, Expr]:
+    """Each node of a statement's expression, and the one that the datapath computes for it."""
+    return narrowed(expr, FACTOR_BITS)
+
+
+def in_pipeline(expr: Expr) -> Expr:
+    """A statement's expression as the datapath computes it, an operator of hardware for each node that is not wires."""
+    return pipeline_nodes(expr)[expr]
+
 
 def operator_stages(node: Expr) -> int:
-    """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4."""
+    """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4.
+
+    A shift by a constant is wires.
+    """
     circuit = node.op.facts.circuit
     if circuit is Circuit.LANE_TREE:
         return max(1, (node.value - 1).bit_length())
+    if circuit is Circuit.STEP and node.op.facts.is_shift and node.args[1].op is Op.CONST:
+        return CIRCUIT_STAGES[Circuit.WIRES]
     return CIRCUIT_STAGES[circuit]
 
 
@@ -98,36 +122,40 @@ VEC_OPERANDS = 2
 """From the issue of an iteration (its last read granted) to its operands at the datapath's first stage."""
 
 
-def operator_starts(expr: Expr) -> dict[Expr, int]:
-    """The stage at which each node of a statement takes its arguments: as early as they are there.
+@cache
+def operator_starts(expr: Expr) -> Mapping[Expr, int]:
+    """The stage at which each node of a statement in the pipeline takes its arguments: as early as they are there.
 
-    The products of a statement come one after the other: each begins when the one before it is done, so that the n-th
-    products of all instructions meet at the same stages and are one multiplier. `a * b * c` and `a * b + c * d` both
-    multiply at stages 0 and 2.
+    With two exceptions, by which operators of different statements are at the same stages, or as far from the end, and
+    can be one unit. No product begins before FIRST_PRODUCT. And behind a product, a stage is left for the sum that
+    makes a wide one of two, unless the product goes into a sum or another product: then it is that sum, or none is.
     """
-    nodes = tuple(dict.fromkeys(walk(expr)))
-    starts = _starts(nodes, {})
-    not_before: dict[Expr, int] = {}
-    free = 0
-    for product in sorted((node for node in nodes if node.op.facts.circuit is Circuit.PRODUCT), key=starts.__getitem__):
-        not_before[product] = max(_starts(nodes, not_before)[product], free)
-        free = not_before[product] + CIRCUIT_STAGES[Circuit.PRODUCT]
-    return _starts(nodes, not_before)
-
-
-def _starts(nodes: tuple[Expr, ...], not_before: Mapping[Expr, int]) -> dict[Expr, int]:
-    """Starts of nodes, which come with arguments before their users."""
     starts: dict[Expr, int] = {}
-    for node in nodes:
-        done = (starts[arg] + operator_stages(arg) for arg in node.args)
-        starts[node] = max([not_before.get(node, 0), *done])
+    for node in dict.fromkeys(walk(expr)):
+        done = (starts[arg] + operator_stages(arg) + _stages_between(arg, node) for arg in node.args)
+        first = FIRST_PRODUCT if node.op.facts.circuit is Circuit.PRODUCT else 0
+        starts[node] = max([first, *done])
     return starts
+
+
+def _stages_between(arg: Expr, user: Expr) -> int:
+    """Stages that are left between a node's value and its user."""
+    is_free = user.op in (Op.ADD, Op.SUB, Op.SUM, Op.LANES_SUM) or not operator_stages(user)
+    return int(_is_product(arg) and not is_free and user.op.facts.circuit is not Circuit.PRODUCT)
+
+
+def _is_product(node: Expr) -> bool:
+    """Whether a value is that of a product, perhaps through wires."""
+    if node.op.facts.circuit is Circuit.PRODUCT:
+        return True
+    return bool(node.args) and not operator_stages(node) and _is_product(node.args[0])
 
 
 @cache
 def statement_stages(expr: Expr) -> int:
     """Pipeline stages from a statement's operands to its value."""
-    return operator_starts(expr)[expr] + operator_stages(expr)
+    narrow = in_pipeline(expr)
+    return operator_starts(narrow)[narrow] + operator_stages(narrow)
 
 
 def vec_stages(machine: Machine) -> int:

@@ -8,14 +8,14 @@ from amaranth.hdl import Cat, Const, Elaboratable, Module, Shape, Signal, Value,
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.engines.datapath_schedule import Unit, bind, schedule
+from tilewright.isa.engines.datapath_schedule import End, Place, Unit, bind, schedule
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Kind
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
-from tilewright.isa.timing import statement_stages
+from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
@@ -64,8 +64,14 @@ class VectorDatapath(wiring.Component):
         if place := outlined(self, platform):
             return place
         m = Module()
-        delays = _Delays(m)
-        lanes = [_Lane(self, m, delays, lane) for lane in range(self.machine.lanes)]
+        common = _Common(self, m)
+        lanes = [_Lane(common, lane) for lane in range(self.machine.lanes)]
+        for position, unit in enumerate(self.units):
+            if unit.op in ACROSS_LANES:
+                declare_across(lanes, position, unit)
+                continue
+            for lane in lanes:
+                lane.declare_unit(position, unit)
         for position, unit in enumerate(self.units):
             if unit.op in ACROSS_LANES:
                 build_across(m, lanes, position, unit)
@@ -132,134 +138,209 @@ class _Delays:
         return line[cycles]
 
 
-class _Lane:
-    """Builds one lane. A value "at stage s" belongs to the iteration that was at the inputs s cycles ago."""
+class _Common:
+    """What all lanes share: the delay lines, and which format is at a place."""
 
-    def __init__(self, datapath: VectorDatapath, m: Module, delays: _Delays, lane: int) -> None:
+    def __init__(self, datapath: VectorDatapath, m: Module) -> None:
         self.datapath = datapath
         self.m = m
-        self.delays = delays
-        self.lane = lane
-        self.units: dict[tuple[int, Expr], tuple[Unit, Signal]] = {}
+        self.delays = _Delays(m)
+        self.ending: dict[int, Signal] = {}
+        self.arguments: dict[tuple[Unit, int], Value] = {}  # those that no lane has of its own
 
     def control(self, name: str, stage: int) -> Value:
         """An input that all lanes share, at a stage."""
         return self.delays.at(name, name, getattr(self.datapath, name), stage)
 
+    def format_at(self, place: Place) -> Value:
+        """The format of the valid iteration at a place; any if there is none."""
+        return self.control("format", place.distance) if place.end is End.START else self.ends_in(place.distance)
+
+    def ends_in(self, cycles: int) -> Signal:
+        """The format of the iteration whose result comes in so many cycles: it joins the line when it comes in."""
+        if cycles not in self.ending:
+            machine, formats = self.datapath.machine, self.datapath.formats
+            self.ending[cycles] = ending = Signal.like(self.datapath.format, name=f"ends_in_{cycles}")
+            if cycles < vec_stages(machine):
+                before = Signal.like(ending, name=f"{ending.name}_before", reset_less=True)
+                self.m.d.sync += before.eq(self.ends_in(cycles + 1))
+                self.m.d.comb += ending.eq(before)
+            joining = formats_by_stages(formats).get(cycles, [])
+            with self.m.If(self.datapath.valid & self.datapath.format.matches(*joining)):
+                self.m.d.comb += ending.eq(self.datapath.format)
+        return self.ending[cycles]
+
+    def selected(self, unit: Unit, arguments: Sequence[Value], shape: Shape, name: str) -> Value:
+        """Of values for each of a unit's operations, that of the format at the unit's place."""
+        users: dict[int, list[int]] = {}
+        for operation, argument in zip(unit.operations, arguments, strict=True):
+            users.setdefault(id(argument), []).append(operation.format)
+        values = {id(argument): argument for argument in arguments}
+        if len(users) == 1:
+            return arguments[0]
+        selected = Signal(shape, name=name)
+        *others, most = sorted(users, key=lambda key: len(users[key]))
+        with self.m.Switch(self.format_at(unit.place)):
+            for key in others:
+                with self.m.Case(*users[key]):
+                    self.m.d.comb += selected.eq(values[key])
+            with self.m.Default():
+                self.m.d.comb += selected.eq(values[most])
+        return selected
+
+
+class _Lane:
+    """Builds one lane. A value "at stage s" belongs to the iteration that was at the inputs s cycles ago."""
+
+    def __init__(self, common: _Common, lane: int) -> None:
+        self.common = common
+        self.datapath = common.datapath
+        self.m = common.m
+        self.lane = lane
+        self.units: dict[tuple[int, Expr], tuple[int, Signal]] = {}  # stage at which the value is there, and where
+        self.values: dict[Hashable, Value] = {}
+
+    def unit_name(self, position: int, unit: Unit) -> str:
+        return f"lane{self.lane}_{unit.op.name.lower()}_{position}"
+
+    def declare_unit(self, position: int, unit: Unit) -> None:
+        """The output of a unit, for those that take it as an argument."""
+        is_table = unit.op.facts.circuit is Circuit.TABLE
+        output = Signal(integer_shape(unit.range), name=self.unit_name(position, unit), reset_less=not is_table)
+        self.declare(unit, output)
+
+    def declare(self, unit: Unit, output: Signal) -> None:
+        for operation in unit.operations:
+            self.units[operation.format, operation.expr] = operation.done_stage, output
+
+    def output(self, unit: Unit) -> Signal:
+        first = unit.operations[0]
+        return self.units[first.format, first.expr][1]
+
     def build_unit(self, position: int, unit: Unit) -> None:
-        name = f"lane{self.lane}_{unit.op.name.lower()}_{position}"
+        name, output = self.unit_name(position, unit), self.output(unit)
         if unit.op.facts.circuit is Circuit.TABLE:
-            self.build_lookup(unit, name)
+            self.build_lookup(unit, name, output)
             return
-        output = Signal(integer_shape(unit.range), name=name, reset_less=True)
         args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(unit.op.facts.arity)]
         if unit.op.facts.kind is Kind.LOOPS:
-            is_first, valid = self.control("is_first", unit.stage), self.control("valid", unit.stage)
+            stage = unit.operations[0].stage
+            is_first, valid = self.common.control("is_first", stage), self.common.control("valid", stage)
             build_reduction(self.m, unit.op, args[0], output, is_first, valid)
         else:
             build_operator(self.m, unit.operations[0].expr, args, output)
-        for operation in unit.operations:
-            self.units[operation.format, operation.expr] = unit, output
 
     def build_argument(self, unit: Unit, position: int, name: str) -> Value:
-        """An argument of a unit; where several formats share it, that of the format at the unit's stage."""
+        """An argument of a unit; where several formats share it, that of the format at the unit's place."""
+        exprs = [each.expr.args[position] for each in unit.operations]
+        values = [self.value(each.format, e, each.stage) for each, e in zip(unit.operations, exprs, strict=True)]
+        shape = integer_shape(unit.argument_range(position))
+        if any(expr.op not in (Op.CONST, Op.IMMEDIATE) for expr in exprs):
+            return self.common.selected(unit, values, shape, name)
+        known = self.common.arguments
+        if (unit, position) not in known:
+            known[unit, position] = self.common.selected(unit, values, shape, name.replace(f"lane{self.lane}", "lanes"))
+        return known[unit, position]
 
-        arguments = [self.value(each.format, each.expr.args[position], unit.stage) for each in unit.operations]
-        return self.selected(unit, arguments, integer_shape(unit.argument_range(position)), name)
-
-    def selected(self, unit: Unit, arguments: Sequence[Value], shape: Shape, name: str) -> Value:
-        """Of values for each of a unit's operations, that of the format at the unit's stage."""
-        if len(arguments) == 1:
-            return arguments[0]
-        selected = Signal(shape, name=name)
-        with self.m.Switch(self.control("format", unit.stage)):
-            for operation, argument in list(zip(unit.operations, arguments, strict=True))[1:]:
-                with self.m.Case(operation.format):
-                    self.m.d.comb += selected.eq(argument)
-            with self.m.Default():
-                self.m.d.comb += selected.eq(arguments[0])
-        return selected
-
-    def build_lookup(self, unit: Unit, name: str) -> None:
+    def build_lookup(self, unit: Unit, name: str, output: Signal) -> None:
         """A register holds the table's first word + index - least index; a cycle later the memory gives the element."""
         memory = self.datapath.machine.memories[unit.memory]
         addresses = []
         for each in unit.operations:
             format, index = self.datapath.formats[each.format], each.expr.args[0]
             slot = next(i for i, operand in enumerate(format.sources) if operand.name == each.expr.name)
-            first = self.control(f"first_{slot}", unit.stage)
-            offset = self.value(each.format, index, unit.stage) - index.range.low
+            first = self.common.control(f"first_{slot}", each.stage)
+            offset = self.value(each.format, index, each.stage) - index.range.low
             addresses.append((first + offset)[: memory.address_bits])
         address = Signal(memory.address_bits, name=f"{name}_address", reset_less=True)
-        self.m.d.sync += address.eq(self.selected(unit, addresses, unsigned(memory.address_bits), f"{name}_selected"))
+        chosen = self.common.selected(unit, addresses, unsigned(memory.address_bits), f"{name}_selected")
+        self.m.d.sync += address.eq(chosen)
         low, shape = _place(memory.element, "")
         element = getattr(self.datapath, f"lookup_{unit.memory}_data").word_select(self.lane, memory.element.bits)
-        output = Signal(shape, name=name)
         self.m.d.comb += [
             getattr(self.datapath, f"lookup_{unit.memory}_address").word_select(self.lane, len(address)).eq(address),
             output.eq(element[low : low + shape.width]),
         ]
-        for operation in unit.operations:
-            self.units[operation.format, operation.expr] = unit, output
 
     def value(self, position: int, expr: Expr, stage: int) -> Value:
-        """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range."""
+        """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range.
+
+        The same bits are the same object.
+        """
+        return self.values.setdefault(*self.found(position, expr, stage))
+
+    def found(self, position: int, expr: Expr, stage: int) -> tuple[Hashable, Value]:
+        """A value, and what identifies it."""
         format = self.datapath.formats[position]
         match expr.op:
             case Op.CONST:
-                return Const(expr.value, integer_shape(expr.range))
+                return expr, Const(expr.value, integer_shape(expr.range))
             case Op.IMMEDIATE:
                 layout = immediates_layout(format)
-                return data.View(layout, self.control("immediates", stage)[: layout.size])[expr.name]
+                immediate = data.View(layout, self.common.control("immediates", stage)[: layout.size])[expr.name]
+                return ("immediate", layout[expr.name], stage), immediate
             case Op.SOURCE:
                 return self.source(format, expr, stage)
-            case Op.WRAP:
-                return _reshaped(self.value(position, expr.args[0], stage), expr)
-        unit, output = self.units[position, expr]
-        return _reshaped(self.delays.at(output.name, output.name, output, stage - unit.done_stage), expr)
+        if not operator_stages(expr):
+            key, value = self.found(position, expr.args[0], stage)
+            return (expr.op, expr.args[1:], expr.range, key), _reshaped(_wires(expr, value), expr)
+        done, output = self.units[position, expr]
+        value = self.common.delays.at(output.name, output.name, output, stage - done)
+        return (output.name, stage - done, expr.range), _reshaped(value, expr)
 
-    def source(self, format: InstructionFormat, expr: Expr, stage: int) -> Value:
+    def source(self, format: InstructionFormat, expr: Expr, stage: int) -> tuple[Hashable, Value]:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
         low += self.lane * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
-        delayed = self.delays.at((slot, low, shape.width), f"source{slot}_bit{low}_{shape.width}", bits, stage)
-        return delayed.as_signed() if shape.signed else delayed
+        name = f"source{slot}_bit{low}_{shape.width}"
+        delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)
+        return (slot, low, shape, stage), delayed.as_signed() if shape.signed else delayed
 
     def build_result(self) -> Value:
-        """The lane's result: each format's value, in the cycle in which it is known."""
+        """The lane's result: that of the format whose iteration ends in this cycle."""
         result = Signal(result_element_bits(self.datapath.machine), name=f"lane{self.lane}_result")
-        for stage, positions in formats_by_stages(self.datapath.formats).items():
-            words = {position: self.build_stored(position, stage) for position in positions}
-            valid, chosen = self.control("valid", stage), self.control("format", stage)
-            with self.m.If(valid), self.m.Switch(chosen):
-                for position, word in words.items():
-                    with self.m.Case(position):
-                        self.m.d.comb += result.eq(word)
+        with self.m.Switch(self.common.ends_in(0)):
+            for position, format in enumerate(self.datapath.formats):
+                with self.m.Case(position):
+                    self.m.d.comb += result.eq(self.build_stored(position, format))
         return result
 
-    def build_stored(self, position: int, stage: int) -> Value:
+    def build_stored(self, position: int, format: InstructionFormat) -> Value:
         """The value of a format's statement as its destination's element holds it."""
-        format = self.datapath.formats[position]
-        element = format.destination.element
+        element, expr = format.destination.element, format.statement.expr
         value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{format.mnemonic}")
-        self.m.d.comb += value.eq(self.value(position, format.statement.expr, stage))
+        self.m.d.comb += value.eq(self.value(position, in_pipeline(expr), statement_stages(expr)))
         return stored(value, element)
 
 
+def declare_across(lanes: Sequence[_Lane], position: int, unit: Unit) -> None:
+    """The output of a unit for all lanes, which gives its value to each."""
+    output = Signal(integer_shape(unit.range), name=f"lanes_{position}")
+    for lane in lanes:
+        lane.declare(unit, output)
+
+
 def build_across(m: Module, lanes: Sequence[_Lane], position: int, unit: Unit) -> None:
-    """One unit for all lanes, which takes an argument from each and gives its value to each."""
+    """One unit for all lanes, which takes an argument from each."""
     name = f"{unit.op.value}_{position}"
     arguments = [lane.build_argument(unit, 0, f"lane{lane.lane}_{name}_argument") for lane in lanes]
-    shape, stages = integer_shape(unit.argument_range(0)), unit.done_stage - unit.stage
-    m.submodules[name] = tree = LaneTree(unit.op, len(lanes), stages, shape, integer_shape(unit.range))
-    output = Signal(integer_shape(unit.range), name=f"lanes_{position}")
+    shape = integer_shape(unit.argument_range(0))
+    m.submodules[name] = tree = LaneTree(unit.op, len(lanes), unit.stages, shape, integer_shape(unit.range))
     m.d.comb += [value.eq(argument) for value, argument in zip(tree.values, arguments, strict=True)]
-    m.d.comb += output.eq(tree.result)
-    for lane in lanes:
-        for operation in unit.operations:
-            lane.units[operation.format, operation.expr] = unit, output
+    m.d.comb += lanes[0].output(unit).eq(tree.result)
+
+
+def _wires(expr: Expr, value: Value) -> Value:
+    """The value of a node that takes no hardware: bits of its argument."""
+    match expr.op:
+        case Op.SHIFT_LEFT:
+            return value.shift_left(expr.args[1].value)
+        case Op.SHIFT_RIGHT:
+            return value.shift_right(expr.args[1].value)
+        case _:
+            return value  # of `wrap`, the low bits
 
 
 def _place(element: Element, field: str) -> tuple[int, Shape]:

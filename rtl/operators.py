@@ -6,6 +6,7 @@ Which table an operation is in follows from its row: `tests/rtl/test_operators.p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
@@ -61,46 +62,71 @@ def build_shift_left(m: Module, value: Value, count: Value, shifted: Signal) -> 
 
 
 def build_product(m: Module, a: Value, b: Value, product: Signal) -> None:
-    """Drive `product` with `a * b` through two registers: the products of both halves of the wider, then their sum."""
+    """Drive `product` with `a * b`, the wider first: that is the order in which a multiplier is smaller."""
     wide, narrow = (a, b) if len(a) >= len(b) else (b, a)
-    middle = len(wide) // 2
-    high = wide[middle:].as_signed() if wide.shape().signed else wide[middle:]
-    low_product = Signal((wide[:middle] * narrow).shape(), name=f"{product.name}_low", reset_less=True)
-    high_product = Signal((high * narrow).shape(), name=f"{product.name}_high", reset_less=True)
-    m.d.sync += [
-        low_product.eq(wide[:middle] * narrow),
-        high_product.eq(high * narrow),
-        product.eq(low_product + high_product.shift_left(middle)),
-    ]
+    m.d.sync += product.eq(wide * narrow)
 
 
-def build_round_shift(m: Module, x: Value, n: Value, rounding: Rounding, quotient: Signal) -> None:
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    """x / 2**n as its low bits, the first of them below the point; `rest` is whether any bit below that is set.
+
+    `is_outside`: it takes more bits.
+    """
+
+    low: Value
+    rest: Value
+    is_outside: Value
+
+
+def _shifted(x: Value, n: Value, bits: int) -> _Shifted:
+    """Shift right by the bits of `n`, the highest first: then ever fewer bits of `x` can still reach the low ones."""
+    sign = x[-1] if x.shape().signed else Const(0, 1)
+    low: Value = Cat(Const(0, 1), x, sign)
+    rest: Value = Const(0, 1)
+    outside: list[Value] = []
+    for position in reversed(range(len(n))):
+        step = 1 << position
+        filled = Cat(low, sign.replicate(step))
+        rest = rest | (n[position] & low[:step].any())
+        low = Mux(n[position], filled[step:], low)
+        needed = min(len(low), bits + step)
+        outside.append((low[needed:] ^ sign.replicate(len(low) - needed)).any())
+        low = low[:needed]
+    missing = max(0, bits - len(low))
+    low = Cat(low, sign.replicate(missing))
+    outside.append((low[bits - 1 :] ^ sign.replicate(len(low) - bits + 1)).any())
+    return _Shifted(low[:bits], rest, Cat(outside).any())
+
+
+def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signal) -> None:
     """Drive `quotient` with `round_shift(x, n)` through two registers: a shift, then the increment.
 
     The first keeps floor(x / 2**n), the first bit below it and whether any bit below that is set. Example, ties to
-    even: x = 7, n = 1 → floor 3, half 1, rest 0: a tie, and 3 is odd, so 4.
+    even: x = 7, n = 1 → floor 3, half 1, rest 0: a tie, and 3 is odd, so 4. If the node has a type, the second
+    register takes its least or largest value for what is outside.
     """
-    doubled = Cat(Const(0, 1), x, Const(0, 0) if x.shape().signed else Const(0, 1)).as_signed()
-    ones = (1 << len(n)) - 1
-    below_half = (Const((1 << ones) - 1, max(ones, 1)) >> ~n)[: len(doubled)]  # n ones
-    name = quotient.name
-    floor_and_half = Signal(signed(len(doubled)), name=f"{name}_floor", reset_less=True)
+    bits = node.type.bits if node.type is not None else len(quotient) + (not quotient.shape().signed)
+    shifted, name = _shifted(x, n, bits + 1), quotient.name
+    floor = Signal(signed(bits), name=f"{name}_floor", reset_less=True)
+    half = Signal(name=f"{name}_half", reset_less=True)
     rest = Signal(name=f"{name}_rest", reset_less=True)
-    is_negative = Signal(name=f"{name}_is_negative", reset_less=True)
-    m.d.sync += [
-        floor_and_half.eq(doubled >> n),
-        rest.eq((doubled[: len(below_half)] & below_half).any()),
-        is_negative.eq(x < 0),
-    ]
-    floor, half = floor_and_half[1:].as_signed(), floor_and_half[0]
-    match rounding:
+    m.d.sync += [floor.eq(shifted.low[1:]), half.eq(shifted.low[0]), rest.eq(shifted.rest)]
+    match node.rounding:
         case Rounding.EVEN:
             is_up = half & (rest | floor[0])
         case Rounding.UP:
             is_up = half
         case Rounding.AWAY:
-            is_up = half & (rest | ~is_negative)
-    m.d.sync += quotient.eq(floor + is_up)
+            is_up = half & (rest | ~floor[-1])
+    if node.type is None:
+        m.d.sync += quotient.eq(floor + is_up)
+        return
+    most, is_outside = node.type.interval.high, Signal(name=f"{name}_is_outside", reset_less=True)
+    is_negative = Signal(name=f"{name}_is_negative", reset_less=True)
+    m.d.sync += [is_outside.eq(shifted.is_outside), is_negative.eq(x < 0)]
+    is_above = ~is_negative & (is_outside | ((floor == most) & is_up))
+    m.d.sync += quotient.eq(Mux(is_above, most, Mux(is_outside, ~most, floor + is_up)))
 
 
 SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
@@ -108,15 +134,15 @@ SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
     Op.MUL: build_product,
     Op.ROUND_SHIFT: build_round_shift,
 }
-"""Operations with registers inside, or that need the shape of their result: called with the module, arguments, setting
-(where the operation has one) and output register.
+"""Operations with registers inside, or that need the shape of their result: called with the module, arguments, node
+(where the operation has a setting) and output register.
 """
 
 
 def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal) -> None:
     """Drive the output register of a unit for operations like `node`, whose kind is LANE, from its arguments."""
     if node.op in SEQUENTIAL:
-        settings = () if node.setting is None else (node.setting,)
+        settings = () if node.setting is None else (node,)
         SEQUENTIAL[node.op](m, *args, *settings, output)
     else:
         m.d.sync += output.eq(COMBINATIONAL[node.op](*args))

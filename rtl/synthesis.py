@@ -83,8 +83,7 @@ def _area(name: str, component: wiring.Component, multipliers: int) -> Area:
 
 def unshared(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     """A unit of its own for every operation."""
-    units = [Unit(each.expr.op, each.stage, (each,)) for each in operations]
-    return tuple(sorted(units, key=lambda unit: unit.stage))
+    return tuple(Unit(each.expr.op, each.places[0], (each,)) for each in operations)
 
 
 def cells(component: wiring.Component, script: str) -> dict[str, int]:

@@ -246,7 +246,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
                     words = dict(zip(slots, packed(of, values), strict=False))
                     cycles.append({**held, "is_first": number == 0, **dict.fromkeys(slots, 0), **words})
                 leaves_at[position, group, lane] = len(cycles) - 1 + stages[position]
-    idle = dict.fromkeys(cycles[0], 0) | {"valid": 1, "is_first": 1}
+    idle = dict.fromkeys(cycles[0], 0)  # not valid: its result would meet one of a longer statement
     cycles += [idle] * (1 + max(leaves_at.values()) - len(cycles))
     inputs = {name: [int(cycle[name]) for cycle in cycles] for name in cycles[0]}
     result = trace_outputs(VectorDatapath(machine), inputs)["result"]

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import assert_never
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.facts import Sharing
+from tilewright.isa.language.facts import Circuit, Sharing
 from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.timing import operator_stages, operator_starts
+from tilewright.isa.timing import in_pipeline, operator_stages, operator_starts, statement_stages
+
+
+class End(Enum):
+    """The end of the pipeline from which stages are counted."""
+
+    START = auto()
+    RESULT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Some stages behind the start of the pipeline, or before the result.
+
+    One iteration enters the pipeline in a cycle, and one result leaves it: no two iterations are ever at one place.
+    """
+
+    end: End
+    distance: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +39,30 @@ class Operation:
     """An operator of a format's statement, which takes its arguments at stage `stage` of the pipeline."""
 
     format: int  # position of the format
-    expr: Expr
+    expr: Expr  # in the statement as `timing.in_pipeline` has it
     stage: int
+    before_result: int  # stages from there to the result
     memory: str = ""  # of an operator that reads one
+
+    @property
+    def done_stage(self) -> int:
+        """The stage at which the value is in its unit's output register."""
+        return self.stage + operator_stages(self.expr)
+
+    @property
+    def places(self) -> tuple[Place, Place]:
+        return Place(End.START, self.stage), Place(End.RESULT, self.before_result)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The hardware of one operator, in each lane or across all.
 
-    It serves at most one operation of each format, all at one stage.
+    It serves at most one operation of each format, all at one place.
     """
 
     op: Op
-    stage: int
+    place: Place
     operations: tuple[Operation, ...]
 
     @property
@@ -42,9 +71,9 @@ class Unit:
         return self.operations[0].memory
 
     @property
-    def done_stage(self) -> int:
-        """The stage at which the value is in the unit's output register."""
-        return self.stage + operator_stages(self.operations[0].expr)
+    def stages(self) -> int:
+        """From its arguments to its value."""
+        return operator_stages(self.operations[0].expr)
 
     @property
     def range(self) -> Interval:
@@ -57,9 +86,10 @@ class Unit:
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
     """Every operator of every statement, once."""
     return tuple(
-        Operation(position, expr, start, _memory(format, expr))
+        Operation(position, expr, start, stages - start, _memory(format, expr))
         for position, format in enumerate(formats)
-        for expr, start in operator_starts(format.statement.expr).items()
+        for stages in (statement_stages(format.statement.expr),)
+        for expr, start in operator_starts(in_pipeline(format.statement.expr)).items()
         if operator_stages(expr)
     )
 
@@ -69,24 +99,59 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
 
 
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
-    """The units, by stage. Of an operation that is shared by stage, the n-th of all formats there become one unit."""
+    """The units: operators of the same kind share one if each format's is at the same place.
+
+    Where there is a choice of place, the one at which a unit serves most formats.
+    """
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
-    uses: dict[tuple[int, Op, int], int] = defaultdict(int)
+    units = []
     for operation in operations:
-        op = operation.expr.op
-        match op.facts.sharing:
-            case Sharing.STAGE:
-                kind = (operation.format, op, operation.stage)
-                groups[(op, operation.stage, operation.expr.setting, uses[kind])].append(operation)
-                uses[kind] += 1
+        expr = operation.expr
+        match expr.op.facts.sharing:
+            case Sharing.PLACE:
+                groups[(expr.op, expr.setting, expr.type)].append(operation)
             case Sharing.MEMORY:
-                groups[(op, operation.memory)].append(operation)
+                groups[(expr.op, operation.memory)].append(operation)
             case Sharing.NONE:
-                groups[(operation.format, operation.expr)].append(operation)
+                units.append(_unit([operation]))
             case _ as never:
                 assert_never(never)
-    units = [Unit(group[0].expr.op, group[0].stage, tuple(group)) for group in groups.values()]
-    return tuple(sorted(units, key=lambda unit: unit.stage))
+    for group in groups.values():
+        shares_memory = bool(group[0].memory)
+        units += [_unit(group)] if shares_memory else list(_by_place(group))
+    return tuple(sorted(units, key=lambda unit: (unit.operations[0].stage, unit.operations[0].format)))
+
+
+def _unit(operations: Sequence[Operation], place: Place | None = None) -> Unit:
+    """A unit at the first operation's stage, or at a place."""
+    return Unit(operations[0].expr.op, place or operations[0].places[0], tuple(operations))
+
+
+def _by_place(operations: Sequence[Operation]) -> Iterator[Unit]:
+    """Units for operations of one kind, those that serve most formats first."""
+    left = list(operations)
+    while left:
+        places = dict.fromkeys(place for operation in left for place in operation.places)
+        served = {place: _alike([each for each in left if place in each.places]) for place in places}
+        best = max(places, key=lambda place: (len(served[place]), place.end is End.START, -place.distance))
+        yield _unit(served[best], best)
+        left = [operation for operation in left if operation not in served[best]]
+
+
+def _alike(operations: Sequence[Operation]) -> list[Operation]:
+    """An operation of each format, the first; of those, the ones that are at least half as wide as the widest.
+
+    A narrow adder costs less than the multiplexers that give it a share of a wide one; a multiplier does not.
+    """
+    first = list({operation.format: operation for operation in reversed(operations)}.values())[::-1]
+    if first[0].expr.op.facts.circuit is not Circuit.STEP:
+        return first
+    widest = max(_bits(operation) for operation in first)
+    return [operation for operation in first if 2 * _bits(operation) >= widest]
+
+
+def _bits(operation: Operation) -> int:
+    return max(expr.range.bits for expr in (operation.expr, *operation.expr.args))
 
 
 def _hull(intervals: Sequence[Interval]) -> Interval:

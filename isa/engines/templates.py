@@ -11,7 +11,7 @@ from tilewright.isa.language.operations import REDUCTION_WORDS, REDUCTIONS, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Template
 from tilewright.isa.machine.memory import DRAM, Memory
-from tilewright.isa.timing import operator_starts
+from tilewright.isa.timing import in_pipeline, operator_starts
 
 
 def tile_loops(format: InstructionFormat) -> int:
@@ -164,7 +164,7 @@ def table_violations(formats: Sequence[InstructionFormat], memories: Mapping[str
     """(mnemonic, what is wrong) of instructions that cannot share a memory with the lookups in it."""
     first: dict[str, tuple[InstructionFormat, int]] = {}
     for format in formats:
-        for node, stage in operator_starts(format.statement.expr).items() if format.tables else ():
+        for node, stage in operator_starts(in_pipeline(format.statement.expr)).items() if format.tables else ():
             if node.op is not Op.LUT:
                 continue
             name = format.operand(node.name).memory

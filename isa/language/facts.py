@@ -49,7 +49,7 @@ class Sharing(Enum):
     """Which operations of several instructions are one unit of the vector datapath."""
 
     NONE = auto()
-    STAGE = auto()  # those at one stage: the unit costs more than multiplexers in front of it
+    PLACE = auto()  # those as far from the start or from the result: a unit costs more than multiplexers before it
     MEMORY = auto()  # those that read one memory, whose only reader the unit is (the loader sees that it can be)
 
 

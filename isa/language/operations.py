@@ -59,6 +59,7 @@ class Op(Enum):
         is_commutative=True,
         neutral=lambda x: 0,
         mirror="-",
+        sharing=Sharing.PLACE,
     )
     SUB = Facts(
         word="-",
@@ -70,6 +71,7 @@ class Op(Enum):
         notation=Notation("{0} - {1}", _SUM, (_SUM, _PRODUCT)),
         neutral=lambda x: 0,
         mirror="+",
+        sharing=Sharing.PLACE,
     )
     MUL = Facts(
         word="*",
@@ -81,7 +83,7 @@ class Op(Enum):
         notation=Notation("{0} · {1}", _PRODUCT, (_PRODUCT, _PRODUCT)),
         is_commutative=True,
         neutral=lambda x: 1,
-        sharing=Sharing.STAGE,
+        sharing=Sharing.PLACE,
     )
     SHIFT_LEFT = Facts(
         word="<<",
@@ -94,6 +96,7 @@ class Op(Enum):
         notation=Notation("{0} · 2^{1}", _PRODUCT, (_PRODUCT, _ATOM)),
         is_shift=True,
         neutral=lambda x: 0,
+        sharing=Sharing.PLACE,
     )
     SHIFT_RIGHT = Facts(
         word=">>",
@@ -106,6 +109,7 @@ class Op(Enum):
         notation=Notation("⌊{0} / 2^{1}⌋", _ATOM, (_PRODUCT, _ATOM)),
         is_shift=True,
         neutral=lambda x: 0,
+        sharing=Sharing.PLACE,
     )
     LESS = Facts(
         word="<",
@@ -155,6 +159,7 @@ class Op(Enum):
         is_commutative=True,
         is_idempotent=True,
         neutral=lambda x: x.high,
+        sharing=Sharing.PLACE,
     )
     MAX = Facts(
         word="max",
@@ -166,6 +171,7 @@ class Op(Enum):
         is_commutative=True,
         is_idempotent=True,
         neutral=lambda x: x.low,
+        sharing=Sharing.PLACE,
     )
     ABS = Facts(
         word="abs",
@@ -175,6 +181,7 @@ class Op(Enum):
         range=ranges.of_magnitude,
         array=np.absolute,
         notation=Notation("|{0}|"),
+        sharing=Sharing.PLACE,
     )
     CLZ = Facts(
         word="clz",
@@ -183,6 +190,7 @@ class Op(Enum):
         circuit=Circuit.STEP,
         range=ranges.of_leading_zeros,
         array=leading_zeros,
+        sharing=Sharing.PLACE,
     )
     WHERE = Facts(
         word="where",
@@ -192,6 +200,7 @@ class Op(Enum):
         range=ranges.of_choice,
         array=lambda condition, yes, no: np.where(condition != 0, yes, no),
         notation=Notation("({1} if {0} ≠ 0, else {2})"),
+        sharing=Sharing.PLACE,
     )
     ROUND_SHIFT = Facts(
         word="round_shift",
@@ -206,7 +215,7 @@ class Op(Enum):
         notation=Notation("⌊{0} / 2^{1}⌉", _ATOM, (_PRODUCT, _ATOM)),
         is_shift=True,
         neutral=lambda x: 0,
-        sharing=Sharing.STAGE,
+        sharing=Sharing.PLACE,
     )
     LUT = Facts(
         word="lut",

@@ -20,6 +20,7 @@ from tilewright.isa.timing import (
     MMA_WEIGHT_LEAD,
     STORE_CONTEXTS,
     mma_write,
+    pipeline_nodes,
     statement_stages,
     vec_write,
 )
@@ -160,16 +161,19 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
 def _datapath(format: InstructionFormat, machine: Machine) -> Iterator[str]:
     """The operators of a vector statement by stage, and the instructions that use the same unit."""
     formats = machine.formats_of(format.engine)
+    said = {new: old for old, new in pipeline_nodes(format.statement.expr).items()}
     rows = []
     for unit in bind(schedule(formats)):
         for operation in unit.operations:
             if formats[operation.format] is format:
                 others = [formats[other.format].mnemonic for other in unit.operations if other is not operation]
-                first, last = unit.stage + 1, unit.done_stage
+                first, last = operation.stage + 1, operation.done_stage
                 stages = f"{first} to {last}" if first < last else str(last)
-                rows.append([stages, f"`{operation.expr}`", ", ".join(others) or "none"])
+                computes = said.get(operation.expr, operation.expr)
+                rows.append((operation.stage, [stages, f"`{computes}`", ", ".join(others) or "none"]))
     if rows:
-        yield from markdown_table(["stage", "computes", "shares its unit with"], rows)
+        rows.sort(key=lambda row: row[0])
+        yield from markdown_table(["stage", "computes", "shares its unit with"], [row for _, row in rows])
 
 
 # -- its fields --------------------------------------------------------------------------------------------------------

@@ -8,14 +8,15 @@ import z3
 
 from tilewright.isa.engines.datapath_schedule import Unit
 from tilewright.isa.language.expressions import Expr, walk
-from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
-from tilewright.isa.timing import operator_stages, statement_stages, vec_stages
+from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.proof.lane_tree import prove_lane_trees
-from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer, integer
+from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
+from tilewright.rtl.proof.narrowing import narrowing_goals, products, within
 from tilewright.rtl.proof.netlist import Netlist, Run, netlist
 from tilewright.rtl.proof.product import PRODUCT, abstracted
 from tilewright.rtl.proof.result import Goal, Proof, prove
@@ -57,12 +58,17 @@ def prove_format(machine: Machine, lane: VectorDatapath, hardware: Netlist, posi
     multiplies = any(node.op is Op.MUL for node in walk(format_.statement.expr))
     reduces = format_.statement.reduction is not None
     method = "all inputs" + (", products by their laws" if multiplies else "") + (", inductive" if reduces else "")
-    question = _Question(lane, hardware, position)
-    return prove(f"datapath: {format_.mnemonic}", method, question.goals)
+
+    def goals() -> list[Goal]:
+        return [*narrowing_goals(format_.statement.expr), *_Question(lane, hardware, position).goals()]
+
+    return prove(f"datapath: {format_.mnemonic}", method, goals)
 
 
 class _Question:
-    """One iteration of one format: it enters at cycle `enters`, so that its result comes in cycle `leaves`.
+    """One iteration of one format, and its statement as the pipeline has it.
+
+    The iteration enters at cycle `enters`, so that its result comes in cycle `leaves`.
 
     All registers are free in cycle 0, all inputs in every cycle, but for this iteration's format and `valid`. What is
     assumed of the others is what `VectorDatapath` asks of its user: none of them gives a result in the same cycle.
@@ -72,15 +78,15 @@ class _Question:
         self.lane = lane
         self.position = position
         self.format = lane.formats[position]
-        self.expr = self.format.statement.expr
+        self.expr = in_pipeline(self.format.statement.expr)
         self.leaves = vec_stages(lane.machine)
-        self.enters = self.leaves - statement_stages(self.expr)
+        self.enters = self.leaves - statement_stages(self.format.statement.expr)
         self.fixed: dict[tuple[str, int], int | z3.BitVecRef] = {
             ("format", self.enters): position,
             ("valid", self.enters): 1,
         }
         self.run = Run(hardware, self.fixed)
-        self.given: list[z3.BoolRef] = []
+        self.given = self.alone()
 
     def goals(self) -> list[Goal]:
         """Operator by operator: each register holds its operator's value of the registers before it.
@@ -92,7 +98,7 @@ class _Question:
         value, result = meaning.of(self.expr), self.run.at("result", self.leaves)
         element = self.format.destination.element
         equal = z3.Extract(element.bits - 1, 0, value) == z3.Extract(element.bits - 1, 0, result)
-        return [*goals, Goal("the result", [*self.given, *self.alone()], equal)]
+        return [*goals, Goal("the result", list(self.given), equal)]
 
     def operators(self) -> list[Expr]:
         return [node for node in dict.fromkeys(walk(self.expr)) if operator_stages(node)]
@@ -101,7 +107,7 @@ class _Question:
         if node.op in ACROSS_LANES:
             return self.across_goals(meaning, node)
         unit, name = self.unit_of(node), self.register(node)
-        cycle = self.enters + unit.done_stage
+        cycle = self.done_cycle(node)
         if node.op is Op.LUT:
             self.answer(node, name, cycle)
         given, goals = list(self.given), []
@@ -125,7 +131,7 @@ class _Question:
 
     def across_goals(self, meaning: Meaning, node: Expr) -> list[Goal]:
         unit = self.unit_of(node)
-        output = self.run.at(f"lanes_{self.lane.units.index(unit)}", self.enters + unit.done_stage)
+        output = self.run.at(f"lanes_{self.lane.units.index(unit)}", self.done_cycle(node))
         value = meaning.of(node)
         equal = as_integer(output, unit.range.is_signed) == value
         return [Goal(f"the value of {node}", list(self.given), z3.And(equal, within(value, node.range)))]
@@ -183,6 +189,11 @@ class _Question:
         wanted = (self.position, node)
         return next(u for u in self.lane.units if any((each.format, each.expr) == wanted for each in u.operations))
 
+    def done_cycle(self, node: Expr) -> int:
+        """In which a node's value is in its register."""
+        wanted, operations = (self.position, node), self.unit_of(node).operations
+        return self.enters + next(each.done_stage for each in operations if (each.format, each.expr) == wanted)
+
     def alone(self) -> list[z3.BoolRef]:
         """No other iteration gives a result together with this one."""
         apart = []
@@ -194,13 +205,11 @@ class _Question:
         return apart
 
     def product_laws(self, meaning: Meaning, node: Expr) -> tuple[z3.BoolRef, list[z3.BoolRef]]:
-        """That the factors are in their ranges, and the laws that follow, the wider cut where the hardware cuts it."""
-        bits = [self.unit_of(node).argument_range(i).bits for i in range(2)]
-        wide, narrow = (0, 1) if bits[0] >= bits[1] else (1, 0)
-        x, y = (meaning.of(node.args[i]) for i in (wide, narrow))
-        ranges = [node.args[i].range for i in (wide, narrow)]
-        in_range = z3.And(within(x, ranges[0]), within(y, ranges[1]))
-        return in_range, [meaning.of(node) == PRODUCT(x, y), *split(x, y, bits[wide] // 2, ranges[0], ranges[1])]
+        """That the factors are in their ranges, and the laws that follow: the order does not matter, and the bounds."""
+        x, y = (meaning.of(arg) for arg in node.args)
+        a, b = (arg.range for arg in node.args)
+        laws = [PRODUCT(y, x) == PRODUCT(x, y), within(PRODUCT(x, y), products(a, b))]
+        return z3.And(within(x, a), within(y, b)), laws
 
 
 def elements_of(machine: Machine, memory: str) -> z3.FuncDeclRef:
@@ -215,33 +224,6 @@ def without_products(hardware: Netlist) -> Netlist:
         after={register: abstracted(value) for register, value in hardware.after.items()},
         nets={name: abstracted(value) for name, value in hardware.nets.items()},
     )
-
-
-def split(x: z3.BitVecRef, y: z3.BitVecRef, at: int, range_x: Interval, range_y: Interval) -> list[z3.BoolRef]:
-    """Laws of x·y for factors in their ranges: with x = low + high·2**at, x·y = low·y + high·y·2**at.
-
-    Besides: the order of factors does not matter, and the bounds of all three products.
-    """
-    low, high = x & integer((1 << at) - 1), x >> at
-    parts = PRODUCT(low, y), PRODUCT(high, y)
-    return [
-        PRODUCT(x, y) == parts[0] + (parts[1] << at),
-        PRODUCT(y, low) == parts[0],
-        PRODUCT(y, high) == parts[1],
-        within(PRODUCT(x, y), products(range_x, range_y)),
-        within(parts[0], products(Interval(0, (1 << at) - 1), range_y)),
-        within(parts[1], products(Interval(range_x.low >> at, range_x.high >> at), range_y)),
-    ]
-
-
-def products(a: Interval, b: Interval) -> Interval:
-    """A product is greatest and least at the ends of its factors' intervals."""
-    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    return Interval(min(corners), max(corners))
-
-
-def within(value: z3.BitVecRef, interval: Interval) -> z3.BoolRef:
-    return z3.And(value >= integer(interval.low), value <= integer(interval.high))
 
 
 def _fields(element: Element) -> list[tuple[str, int, IntegerType]]:

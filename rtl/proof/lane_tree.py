@@ -32,7 +32,7 @@ def prove_lane_trees(machine: Machine) -> list[Proof]:
 
 
 def prove_lane_tree(unit: Unit, lanes: int) -> Proof:
-    shape, stages = integer_shape(unit.argument_range(0)), unit.done_stage - unit.stage
+    shape, stages = integer_shape(unit.argument_range(0)), unit.stages
     tree = LaneTree(unit.op, lanes, stages, shape, integer_shape(unit.range))
 
     def goals() -> list[Goal]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import z3
 
 from tilewright.isa.language.expressions import Expr
-from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, Rounding
+from tilewright.isa.language.numeric import MAX_INTEGER_BITS, WORD_BITS, IntegerType, Rounding
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 WIDTH = 2 * MAX_INTEGER_BITS + 2
@@ -74,7 +74,8 @@ class Meaning:
                 assert expr.type is not None
                 return as_integer(z3.Extract(expr.type.bits - 1, 0, args[0]), expr.type.is_signed)
             case Op.ROUND_SHIFT:
-                return rounded(args[0], args[1], expr.rounding)
+                value = rounded(args[0], args[1], expr.rounding)
+                return value if expr.type is None else nearest(value, expr.type)
             case Op.LUT:
                 assert self.look_up is not None
                 return self.look_up(expr, args[0] - expr.args[0].range.low)
@@ -103,6 +104,12 @@ REDUCE: Mapping[Op, Callable[[z3.BitVecRef, z3.BitVecRef], z3.BitVecRef]] = {
     Op.MIN_OVER: _PLAIN[Op.MIN],
 }
 """A reduction's value after one more iteration."""
+
+
+def nearest(value: z3.BitVecRef, of: IntegerType) -> z3.BitVecRef:
+    """The value of a type that is nearest to a value: the least or the largest, if that is outside."""
+    least, largest = integer(of.interval.low), integer(of.interval.high)
+    return z3.If(value < least, least, z3.If(value > largest, largest, value))
 
 
 def rounded(x: z3.BitVecRef, n: z3.BitVecRef, rounding: Rounding) -> z3.BitVecRef:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 from amaranth.hdl import Module, Mux, Signal, Value
 
+import tilewright.isa.language.narrowing as narrowing
+import tilewright.isa.timing as timing
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
 from tests.normalizing import NORMALIZING
@@ -65,7 +68,7 @@ def test_an_instruction_across_lanes_or_of_softmax_equals_its_statement(mnemonic
         ("max_lanes", Op.MIN, Op.MAX),
         ("sum_exponentials", Op.MIN, Op.MAX),
         ("reciprocal", Op.SHIFT_RIGHT, Op.SUB),
-        ("correct", Op.SHIFT_RIGHT, Op.SUB),
+        ("correct", Op.ADD, Op.SUB),
         ("error", Op.SUB, Op.ADD),
         ("normalize", Op.SUB, Op.ADD),
     ],
@@ -79,8 +82,8 @@ def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, mnemo
 def test_sees_a_wrong_tie(monkeypatch: pytest.MonkeyPatch, wrong: Rounding) -> None:
     right = rtl_operators.build_round_shift
 
-    def build(m: Module, x: Value, n: Value, rounding: Rounding, quotient: Signal) -> None:
-        right(m, x, n, wrong, quotient)
+    def build(m: Module, x: Value, n: Value, node: Expr, quotient: Signal) -> None:
+        right(m, x, n, dataclasses.replace(node, rounding=wrong), quotient)
 
     monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.ROUND_SHIFT, build)  # type: ignore[arg-type]
     assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift): false")
@@ -104,13 +107,49 @@ def test_sees_a_wrong_reduction(monkeypatch: pytest.MonkeyPatch, reduction: Call
 
 def test_sees_a_shared_unit_that_listens_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The multiplexers in front of the shared multiplier choose by the format of the iteration after."""
-    right = rtl_datapath._Lane.control
+    right = rtl_datapath._Common.control
 
-    def control(self: rtl_datapath._Lane, name: str, stage: int) -> Value:
+    def control(self: rtl_datapath._Common, name: str, stage: int) -> Value:
         return right(self, name, 0 if (name, stage) == ("format", 1) else stage)
 
-    monkeypatch.setattr(rtl_datapath._Lane, "control", control)
+    monkeypatch.setattr(rtl_datapath._Common, "control", control)
     assert proof_of("rescale").counterexample.startswith("the value of (a - a_zero) * scale: false")
+
+
+def test_sees_a_shared_unit_that_listens_to_the_result_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The multiplexers in front of a unit that is placed from the end choose by the iteration that ends later."""
+    right = rtl_datapath._Common.ends_in
+
+    def ends_in(self: rtl_datapath._Common, cycles: int) -> Signal:
+        return right(self, cycles + (cycles == 3))
+
+    monkeypatch.setattr(rtl_datapath._Common, "ends_in", ends_in)
+    assert proof_of("rescale").counterexample.startswith("the value of round_shift((a - a_zero) * scale, shift) + zero")
+
+
+def test_sees_a_round_shift_that_saturates_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An early zero point would still move some of the values back into the range of the result."""
+    monkeypatch.setitem(narrowing.DEMANDS, Op.ADD, lambda wanted, a, b: (wanted, wanted))  # type: ignore[arg-type]
+    timing.pipeline_nodes.cache_clear()
+    counterexample = proof_of("rescale").counterexample
+    monkeypatch.undo()
+    timing.pipeline_nodes.cache_clear()
+    assert counterexample.startswith("min(max(round_shift((a - a_zero) * scale, shift) + zero, low), high) after narr")
+
+
+def test_sees_a_high_half_that_is_shifted_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = narrowing._of_halves
+
+    def of_halves(product: Expr, factor_bits: int) -> Expr:
+        new = right(product, factor_bits)
+        return new if new is product else dataclasses.replace(new, args=(new.args[0], new.args[1].args[0]))
+
+    monkeypatch.setattr(narrowing, "_of_halves", of_halves)
+    timing.pipeline_nodes.cache_clear()
+    counterexample = proof_of("requantize").counterexample
+    monkeypatch.undo()
+    timing.pipeline_nodes.cache_clear()
+    assert counterexample.startswith("(a + p.bias) * p.scale from halves: false")
 
 
 def test_sees_a_lookup_that_forgets_the_least_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,10 +166,10 @@ def test_sees_a_lookup_that_forgets_the_least_index(monkeypatch: pytest.MonkeyPa
 
 
 def test_sees_a_lookup_in_the_table_of_the_iteration_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rtl_datapath._Lane.control
+    right = rtl_datapath._Common.control
 
-    def control(self: rtl_datapath._Lane, name: str, stage: int) -> Value:
+    def control(self: rtl_datapath._Common, name: str, stage: int) -> Value:
         return right(self, name, stage + 1 if name.startswith("first_") else stage)
 
-    monkeypatch.setattr(rtl_datapath._Lane, "control", control)
+    monkeypatch.setattr(rtl_datapath._Common, "control", control)
     assert proof_of("lookup").counterexample.startswith("the value of lut(t, a): false")

@@ -24,6 +24,7 @@ from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
+from tilewright.notebook import form_of, listed
 from tilewright.segments import ProgramRun, Segments, zeros
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ class Result:
 
     outputs: Mapping[str, NDArray[Any]]
     profile: Mapping[str, Any] | None
+
+    def __repr__(self) -> str:
+        cycles = "no clock" if self.profile is None else f"{self.profile['cycles']:,} cycles"
+        return f"<Result: {cycles}; {listed(form_of(name, array) for name, array in self.outputs.items())}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outputs, and the layers with their cycles."""
+        from tilewright.notebook import result_html
+
+        return result_html(self.outputs, self.profile)
 
 
 def compile(  # noqa: A001
@@ -118,6 +129,19 @@ class Program:
         self.network = network
         self._budgets = budgets
         self._segments = Segments(network)
+
+    def __repr__(self) -> str:
+        count = sum(len(program.instructions) for program in self.programs)
+        ends = (listed(form_of(value.name, value) for value in values) for values in (self.inputs, self.outputs))
+        nodes = len(self.host_nodes)
+        host = f", {nodes} node{'s' * (nodes != 1)} on the host" if nodes else ""
+        return f"<Program for {self.machine.name}: {count:,} instructions{host}; {' → '.join(ends)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the layers with their instructions, and what the host computes."""
+        from tilewright.notebook import program_html
+
+        return program_html(self)
 
     @classmethod
     def load(cls, path: str | Path, machine: Machine | None = None, budgets: Budgets = DEFAULT_BUDGETS) -> Program:

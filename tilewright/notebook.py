@@ -1,0 +1,66 @@
+"""Programs and results as people see them in Python and in a notebook: a line of text, or tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.program.partitioned import Value
+from tilewright.isa.program.program import Tensor
+from tilewright.tables import format_value, percent
+
+if TYPE_CHECKING:
+    from tilewright.api import Program
+
+
+def form_of(name: str, value: NDArray[Any] | Tensor | Value) -> str:
+    """`image float32 1×3×8×8`"""
+    return f"{name} {value.dtype} {'×'.join(map(str, value.shape)) or 'scalar'}"
+
+
+def listed(forms: Iterable[str]) -> str:
+    return ", ".join(forms) or "nothing"
+
+
+def result_html(outputs: Mapping[str, NDArray[Any]], profile: Mapping[str, Any] | None) -> str:
+    """The outputs with their least and greatest values; with a clock, the layers by cycles and use of the array."""
+    rows = [
+        (name, array.dtype, array.shape, *((array.min(), array.max()) if array.size else ("", "")))
+        for name, array in outputs.items()
+    ]
+    parts = [table_html("Outputs", ("output", "dtype", "shape", "least", "greatest"), rows)]
+    if profile is not None:
+        layers = [(one["name"], one["cycles"], percent(one["utilisation"])) for one in profile["layers"]]
+        total = ("total", profile["cycles"], percent(profile["utilisation"]))
+        parts.append(table_html(f"Cycles on {profile['isa']}", ("layer", "cycles", "array used"), [*layers, total]))
+    return "".join(parts)
+
+
+def program_html(program: Program) -> str:
+    """The program in a line, its layers with instructions by engine, and the nodes on the host with the reasons."""
+    rows = []
+    for binary in program.programs:
+        serves = binary.provenance or (0,) * len(binary.instructions)
+        for position, layer in enumerate(binary.layers):
+            own = [one.engine for one, at in zip(binary.instructions, serves, strict=True) if at == position]
+            rows.append((layer.name, layer.macs, *(own.count(engine) for engine in ENGINES)))
+    parts = [f"<p>{escape(repr(program).strip('<>'))}</p>", table_html("Layers", ("layer", "MACs", *ENGINES), rows)]
+    if program.host_nodes:
+        nodes = [(node.name, node.op_type, node.reason) for node in program.host_nodes]
+        parts.append(table_html("On the host", ("node", "operator", "reason"), nodes))
+    return "".join(parts)
+
+
+def table_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A plain table, which a notebook styles."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    return f"<td>{escape(format_value(value))}</td>"

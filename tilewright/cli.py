@@ -76,7 +76,18 @@ def _common(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
-    run_to_end(app)
+    run_to_end(without_bool(typer.main.get_command(app)))
+
+
+def without_bool(command: Any) -> Any:
+    """The command, its help without `<bool>` beside options that take no value; so for all commands below it."""
+    context = command.context_class(command)
+    for option in command.get_params(context):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        without_bool(below)
+    return command
 
 
 @app.command()

@@ -427,3 +427,9 @@ def test_refuses_assembly_with_an_unknown_word(tilewright: Command, tmp_path: Pa
     source.write_text(".machine base16\nfil y=act[0]\n")
     require_fault(tilewright("assemble", source, "--isa", "base16", "--output", tmp_path / "bad.npu"), BAD_WORD)
     assert files(tmp_path) == ["bad.s"]
+
+
+@pytest.mark.parametrize("words", [(), ("compile",), ("run",), ("isa", "diff"), ("price",)])
+def test_help_names_no_type_for_what_takes_no_value(tilewright: Command, words: tuple[str, ...]) -> None:
+    ended = tilewright(*words, "--help")
+    assert ended.code == 0 and "--help" in ended.out and "bool" not in ended.out

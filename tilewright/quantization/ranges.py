@@ -92,13 +92,16 @@ def _maker(tensor: str, model: onnx.ModelProto) -> str:
 def _without_rare(
     tensors: Tensors, samples: Samples, ranges: Mapping[str, Range], method: str, percentile: float
 ) -> dict[str, Range]:
-    """The ranges that ONNX Runtime's method chooses from histograms over all samples; constant tensors are left out."""
+    """The ranges that ONNX Runtime's method chooses from histograms over all samples.
+
+    Tensors that are constant, or whose range float32 cannot divide into as many bins, are left out.
+    """
     from onnxruntime.quantization.calibrate import HistogramCollector
 
-    wanted = [tensor for tensor, values in ranges.items() if values.low < values.high]
+    bins = HISTOGRAM_BINS[method]
+    wanted = [tensor for tensor, values in ranges.items() if _has_bins(values, method, bins)]
     if not wanted:
         return {}
-    bins = HISTOGRAM_BINS[method]
     collector = HistogramCollector(method, method == "percentile", bins, QUANTIZED_BINS, percentile, scenario="same")
     collector.histogram_dict = {tensor: _empty_histogram(ranges[tensor], method, bins) for tensor in wanted}
     with redirect_stdout(StringIO()):  # it prints what it does
@@ -107,6 +110,15 @@ def _without_rare(
             collector.collect({tensor: found[tensor] for tensor in wanted})
         chosen = collector.compute_collection_result()
     return {tensor: Range(np.float32(chosen[tensor][0]), np.float32(chosen[tensor][1])) for tensor in wanted}
+
+
+def _has_bins(values: Range, method: str, bins: int) -> bool:
+    """Whether a histogram of this range has bins of a width that is more than 0 and finite."""
+    if not values.low < values.high:
+        return False
+    with np.errstate(all="ignore"):
+        edges = _empty_histogram(values, method, bins)[1]
+        return bool(np.isfinite(edges).all() and (edges[:-1] < edges[1:]).all())
 
 
 def _empty_histogram(values: Range, method: str, bins: int) -> Sequence[Any]:

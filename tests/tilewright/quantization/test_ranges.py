@@ -70,6 +70,18 @@ def test_later_samples_may_be_much_larger(method: str) -> None:
     assert ranges(values, method)["x"].high > 0.1
 
 
+@pytest.mark.parametrize(("method", "size"), [("percentile", 1e-45), ("entropy", 1e-45), ("entropy", 3e38)])
+def test_a_range_that_cannot_be_divided_stays_whole(method: str, size: float) -> None:
+    """Numbers next to 0, and a range that is wider than the largest float32."""
+    values = np.zeros(1000)
+    values[:2] = -size, size
+    data = Samples({"x": values.astype(np.float32).reshape(-1, 1, 1000)})
+    b = FloatBuilder()
+    same = b.build(b.node("Relu", "same", b.input("x", (1, 1000))))
+    found = find_ranges(same, data, method, 99.0, "it")["x"]
+    assert (found.low, found.high) == (np.float32(-size), np.float32(size))
+
+
 def test_only_float32_tensors_have_ranges() -> None:
     b = FloatBuilder()
     x = b.input("x", (1, 4))

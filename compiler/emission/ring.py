@@ -27,7 +27,7 @@ LOOKAHEAD = 8
 NEAR = 16
 """Operations over which engines are expected to overlap."""
 
-MOST_MOVES = 4
+MOST_MOVES = 16
 """How often one buffer may give its place to another."""
 
 NOWHERE = -1

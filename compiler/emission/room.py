@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 
-AHEAD = 7, 8
+AHEAD = 3, 4
 """The share of a memory that operations ahead of their turn may fill; the rest leaves the allocator a choice."""
 
 

@@ -39,7 +39,7 @@ def test_words_are_there_at_once_where_two_buffers_fit() -> None:
     assert ready(room, 3, reserved=24) is None
 
 
-def test_only_seven_eighths_are_for_what_comes_early() -> None:
+def test_only_three_quarters_are_for_what_comes_early() -> None:
     room = Room(two_products(32).program())
     room.take(0, 0, 90)
     assert ready(room, 3) is None

@@ -59,7 +59,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
         vector = replace(vector, tensor=spread.buffer)
     reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
     factors, bounds, shared = units / y_scales, sum_bounds(weights), 0
-    if operator.attributes["group"] == 1 and spread is None:
+    if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
         shared = _shared_offset(weights)
     access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
     product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared)

@@ -410,6 +410,13 @@ def test_asymmetric_weights_that_do_not_fit_share_a_number(
         assert (apart == 0).mean() >= 0.99
 
 
+def test_asymmetric_weights_are_one_sum_on_a_machine_that_cannot_add_to_sums() -> None:
+    plain = load_machine("base16", ["instructions.mma.flags=[]", "instructions.mma_transposed.flags=[]"])
+    model = asymmetric(range(256), 100, np.uint8)
+    program = compile_model(model, plain)
+    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1
+
+
 def test_weights_of_groups_that_do_not_fit_become_a_sum_of_parts() -> None:
     builder = ModelBuilder(np.random.default_rng(1))
     x = builder.quantize(builder.input("x", [1, 8, 6, 6]), 0.05)

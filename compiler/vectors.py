@@ -1,4 +1,4 @@
-"""How long the vectors of the machine's matrix product are, read off the statements that have a dot product."""
+"""What the machine's matrix product can do, read off the statements that have a dot product."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from tilewright.isa.machine.machine import Machine
 def vector_blocks(machine: Machine) -> int:
     """Words of one pixel that the machine's matrix product takes in one access; 1 if it has none."""
     return max((_vector_block(format) for format in machine.formats.values()), default=1)
+
+
+def adds_to_sums(machine: Machine) -> bool:
+    """Whether every matrix product of the machine can add to sums that are there, and so several make one sum."""
+    return all(format.has_accumulate for format in machine.formats.values() if _has_dot(format))
+
+
+def _has_dot(format: InstructionFormat) -> bool:
+    return any(node.op is Op.DOT for node in walk(format.statement.expr))
 
 
 def _vector_block(format: InstructionFormat) -> int:

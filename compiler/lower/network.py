@@ -18,7 +18,7 @@ from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
 from tilewright.compiler.simplify.rewrite import fresh_name
-from tilewright.compiler.vectors import vector_blocks
+from tilewright.compiler.vectors import adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.machine.machine import Machine
@@ -47,6 +47,7 @@ class Network:
     number: NumberFormat
     lanes: int  # channels in a word of the machine
     group: int  # words of a pixel that lie together on chip
+    adds_to_sums: bool  # whether several products can make one sum
     softmax: SoftmaxFormat
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
@@ -113,7 +114,14 @@ class Network:
 
 def network_of(graph: Graph, machine: Machine) -> Network:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
-    return Network(graph, number_format(machine), machine.lanes, vector_blocks(machine), softmax_format(machine))
+    return Network(
+        graph,
+        number_format(machine),
+        machine.lanes,
+        vector_blocks(machine),
+        adds_to_sums(machine),
+        softmax_format(machine),
+    )
 
 
 def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:

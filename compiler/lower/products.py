@@ -58,10 +58,22 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
         weights = _spread_out(weights, spread)
         vector = replace(vector, tensor=spread.buffer)
     reduce = (network.shape(x)[CHANNEL] if spread is None else spread.width, *weights.shape[ROW:])
-    access = weight_access(f"{operator.name}.weight", weights, operator.attributes["group"], network)
-    factors, bounds = units / y_scales, sum_bounds(weights)
-    product = Product(reduce, access, trips, vector, written, bias, factors, bounds)
+    factors, bounds, shared = units / y_scales, sum_bounds(weights), 0
+    if operator.attributes["group"] == 1 and spread is None and network.adds_to_sums:
+        shared = _shared_offset(weights)
+    access = weight_access(f"{operator.name}.weight", weights - shared, operator.attributes["group"], network)
+    product = Product(reduce, access, trips, vector, written, bias, factors, bounds, shared)
     return [product_nest(operator.name, operator, product, macs, network)]
+
+
+def _shared_offset(weights: NDArray[np.int64]) -> int:
+    """The number nearest to 0 without which all weights fit int8: asymmetric ones lack it. 0 if there is none.
+
+    It is the same for all output channels. So `x * w` becomes `x * (w - number) + x * number`, and the second product
+    needs one tile of weights for all of them.
+    """
+    low, high = int(weights.min()) - WEIGHT.interval.low, int(weights.max()) - WEIGHT.interval.high
+    return max(high, min(low, 0)) if high <= low else 0
 
 
 def _worthwhile_spread(operator: Operator, weights: NDArray[np.int64], network: Network) -> Spread | None:
@@ -94,6 +106,7 @@ class Product:
     bias: NDArray[np.int64]  # of each output channel
     factors: NDArray[np.float64]
     bounds: NDArray[np.int64]  # [2, O]: least and greatest sum
+    shared: int = 0  # what all weights have in addition
 
 
 def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[int, ...], Access, Access]:
@@ -109,7 +122,8 @@ def _window_walk(operator: Operator, box: Box, network: Network) -> tuple[tuple[
 def product_nest(name: str, operator: Operator, product: Product, macs: int, network: Network) -> Nest:
     """The nest of a sum of products; `operator` gives the target, the nodes and the name in messages."""
     bound = Interval(int(product.bounds[0].min()), int(product.bounds[1].max()))
-    total = sum_of_products(activation("x"), source("w", _read_values(product.weights, network)), bound)
+    shared = [int(term) for term in int8_terms(np.array(product.shared))] if product.shared else []
+    total = sum_of_products(activation("x"), source("w", _read_values(product.weights, network)), bound, shared)
     if is_sum(network.graph.tensors[operator.outputs[0]]):
         expr, more = integer_sum(name, operator, total, product.bias, product.bounds, product.factors, network)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.number_format import NumberFormat
@@ -24,9 +25,12 @@ def source(name: str, values: Interval) -> Expr:
     return Expr(Op.SOURCE, values, name=name)
 
 
-def sum_of_products(a: Expr, b: Expr, bound: Interval) -> Expr:
-    """`sum(a * b)`, whose bound the caller knows from the weights."""
-    return Expr(Op.SUM, bound, (make(Op.MUL, a, b),))
+def sum_of_products(a: Expr, b: Expr, bound: Interval, numbers: Sequence[int] = ()) -> Expr:
+    """`sum(a * b + a * number + …)`, whose bound the caller knows from the weights."""
+    terms = make(Op.MUL, a, b)
+    for number in numbers:
+        terms = make(Op.ADD, terms, make(Op.MUL, a, const(number)))
+    return Expr(Op.SUM, bound, (terms,))
 
 
 def requantized(total: Expr, bias: Expr, scale: Expr, shift: Expr, target: Target, number: NumberFormat) -> Expr:

@@ -29,6 +29,7 @@ from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nest, run_nests
 from tilewright.compiler.nest.nest import Affine
+from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.kinds import NAMING
@@ -389,15 +390,45 @@ def test_asymmetric_weights_that_fit_once_centred(values: range, zero: int, dtyp
     assert (apart == 0).mean() >= 0.999
 
 
-@pytest.mark.parametrize(("values", "zero", "dtype"), [(range(256), 131, np.uint8), (range(256), 0, np.uint8)])
-def test_asymmetric_weights_that_do_not_fit_become_a_sum_of_parts(values: range, zero: int, dtype: type) -> None:
+@pytest.mark.parametrize(
+    ("values", "zero", "dtype", "numbers"),
+    [(range(256), 131, np.uint8, [-3]), (range(256), 100, np.uint8, [28]), (range(256), 0, np.uint8, [127, 1])],
+)
+def test_asymmetric_weights_that_do_not_fit_share_a_number(
+    values: range, zero: int, dtype: type, numbers: list[int]
+) -> None:
     model = asymmetric(values, zero, dtype)
     nests, program = lowered(model), compile_model(model, base16())
-    assert next(loop.trip for loop in nests.nests[0].loops if loop.name == "t") >= 2
+    weights = nests.constants["conv.weight"]
+    assert (weights.shape[0], weights.min(), weights.max()) == (5, -128, 127)
+    total = next(node for node in walk(nests.nests[0].expr) if node.op is Op.SUM)
+    products = products_of(total.args[0])
+    assert products is not None and [number for _, number in products.numbers] == numbers
     for run in (lambda inputs: run_nests(nests, inputs), lambda inputs: simulated(program, inputs)):
         apart = distances(model, run)
         assert apart.max() <= 1
         assert (apart == 0).mean() >= 0.99
+
+
+def test_asymmetric_weights_are_one_sum_on_a_machine_that_cannot_add_to_sums() -> None:
+    plain = load_machine("base16", ["instructions.mma.flags=[]", "instructions.mma_transposed.flags=[]"])
+    model = asymmetric(range(256), 100, np.uint8)
+    program = compile_model(model, plain)
+    assert distances(model, lambda inputs: simulated(program, inputs)).max() <= 1
+
+
+def test_weights_of_groups_that_do_not_fit_become_a_sum_of_parts() -> None:
+    builder = ModelBuilder(np.random.default_rng(1))
+    x = builder.quantize(builder.input("x", [1, 8, 6, 6]), 0.05)
+    values = np.random.default_rng(2).integers(0, 256, (8, 4, 3, 3)).astype(np.uint8)
+    constants = builder.constant("w", values), builder.constant("s", np.float32(0.01))
+    zero = builder.constant("z", np.array(100, np.uint8))
+    weights = builder.node("DequantizeLinear", [*constants, zero], name="w.dq")
+    builder.output(builder.quantize(builder.node("Conv", [x, weights], name="conv", group=2), 1.0))
+    model = rescaled(builder.build())
+    nests = lowered(model)
+    assert next(loop.trip for loop in nests.nests[0].loops if loop.name == "t") == 2
+    assert distances(model, lambda inputs: run_nests(nests, inputs)).max() <= 1
 
 
 def reshape_in_the_middle() -> onnx.ModelProto:

@@ -77,9 +77,19 @@ An operation's row says which circuit it is; how long that takes is said here, s
 """
 
 
+WORDS_A_STAGE = 3
+"""Words of a block that one stage makes one value of: their values are narrow."""
+
+
 def operator_stages(node: Expr) -> int:
-    """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4."""
+    """Pipeline stages of a node.
+
+    Across lanes, one for each level of the tree that halves them: 16 lanes → 4. Over the words of blocks, one for each
+    level of a tree that makes one of WORDS_A_STAGE: 3 words → 1, 9 words → 2.
+    """
     circuit = node.op.facts.circuit
+    if circuit is Circuit.WORD_TREE:
+        return next(levels for levels in range(1, len(node.args) + 1) if WORDS_A_STAGE**levels >= len(node.args))
     if circuit is Circuit.LANE_TREE:
         return max(1, (node.value - 1).bit_length())
     return CIRCUIT_STAGES[circuit]
@@ -94,16 +104,26 @@ def operator_starts(expr: Expr) -> dict[Expr, int]:
 
     The products of a statement come one after the other: each begins when the one before it is done, so that the n-th
     products of all instructions meet at the same stages and are one multiplier. `a * b * c` and `a * b + c * d` both
-    multiply at stages 0 and 2.
+    multiply at stages 0 and 2. Only the products of a block's words run side by side.
     """
     nodes = tuple(dict.fromkeys(walk(expr)))
     starts = _starts(nodes, {})
     not_before: dict[Expr, int] = {}
     free = 0
-    for product in sorted((node for node in nodes if node.op.facts.circuit is Circuit.PRODUCT), key=starts.__getitem__):
-        not_before[product] = max(_starts(nodes, not_before)[product], free)
-        free = not_before[product] + CIRCUIT_STAGES[Circuit.PRODUCT]
+    for together in sorted(_products(nodes), key=lambda products: starts[products[0]]):
+        start = max(_starts(nodes, not_before)[together[0]], free)
+        not_before.update(dict.fromkeys(together, start))
+        free = start + CIRCUIT_STAGES[Circuit.PRODUCT]
     return _starts(nodes, not_before)
+
+
+def _products(nodes: tuple[Expr, ...]) -> list[tuple[Expr, ...]]:
+    """The products among nodes: those that are the same but for the word of a block together, others alone."""
+    trees = [node for node in nodes if node.op.facts.circuit is Circuit.WORD_TREE]
+    of_words = [tuple(dict.fromkeys(nth)) for tree in trees for nth in zip(*map(walk, tree.args), strict=True)]
+    inside = {node for nth in of_words for node in nth}
+    groups = [*of_words, *((node,) for node in nodes if node not in inside)]
+    return [group for group in dict.fromkeys(groups) if group[0].op.facts.circuit is Circuit.PRODUCT]
 
 
 def _starts(nodes: tuple[Expr, ...], not_before: Mapping[Expr, int]) -> dict[Expr, int]:

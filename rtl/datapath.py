@@ -26,11 +26,11 @@ class VectorDatapath(wiring.Component):
     """Computes the statement of one format for one iteration a cycle; `result` comes `statement_stages` cycles later.
 
     `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
-    memory that this format reads it from, in the low bits), `immediates` the format's immediates as
-    `layout.immediates_layout` packs them. An iteration counts only while `valid`; `is_first` says that it begins a
-    reduce group. `result` belongs to the valid iteration that came in as many cycles ago as its statement has stages
-    and, if the statement reduces, to those before it in its group; the user sees to it that no two meet there. It
-    holds the destination word in the low bits of each lane's share.
+    memory that this format reads it from, in the low bits; of a block, its words one after the other). `immediates`
+    has the format's immediates as `layout.immediates_layout` packs them. An iteration counts only while `valid`;
+    `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
+    ago as its statement has stages and, if the statement reduces, to those before it in its group; the user sees to it
+    that no two meet there. It holds the destination word in the low bits of each lane's share.
 
     `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
     lane the element at its `lookup_<memory>_address` of the cycle before.
@@ -83,12 +83,11 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 
 
 def source_bits(machine: Machine) -> list[int]:
-    """Width of each source slot: that of the widest word that a format reads there."""
-    formats = machine.formats_of("vec")
-    slots = max((len(format.streams) for format in formats), default=0)
+    """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
+    streams = [format.streams for format in machine.formats_of("vec")]
     return [
-        max(8 * machine.memories[format.streams[i].memory].word_bytes for format in formats if i < len(format.streams))
-        for i in range(slots)
+        max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
+        for i in range(machine.vector_sources)
     ]
 
 
@@ -152,7 +151,7 @@ class _Lane:
             self.build_lookup(unit, name)
             return
         output = Signal(integer_shape(unit.range), name=name, reset_less=True)
-        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(unit.op.facts.arity)]
+        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(len(unit.operations[0].expr.args))]
         if unit.op.facts.kind is Kind.LOOPS:
             is_first, valid = self.control("is_first", unit.stage), self.control("valid", unit.stage)
             build_reduction(self.m, unit.op, args[0], output, is_first, valid)
@@ -222,7 +221,7 @@ class _Lane:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
-        low += self.lane * element.bits
+        low += (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         delayed = self.delays.at((slot, low, shape.width), f"source{slot}_bit{low}_{shape.width}", bits, stage)
         return delayed.as_signed() if shape.signed else delayed

@@ -8,7 +8,10 @@ from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.timing import operator_starts, statement_stages
 
 INT8 = IntegerType(8, True)
-SCOPE = Scope({name: {"": INT8} for name in "abcd"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, lanes=5)
+BLOCKS = {"v": 3, "w": 3, "u": 9}
+SCOPE = Scope(
+    {name: {"": INT8} for name in "abcduvw"}, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, BLOCKS, lanes=5
+)
 
 
 def starts(text: str) -> dict[str, int]:
@@ -26,6 +29,9 @@ def starts(text: str) -> dict[str, int]:
         # c * d is ready first, so it goes first: written order decides between equals only
         ("(a + b) * c + c * d", {"a + b": 0, "c * d": 0, "(a + b) * c": 2, "((a + b) * c) + (c * d)": 4}),
         ("lanes_sum(a) + b", {"lanes_sum(a)": 0, "lanes_sum(a) + b": 3}),  # 5 → 3 → 2 → 1 value
+        ("words_sum(v * w)", {"v * w": 0, "words_sum(v * w)": 2}),  # the products of all three words at once
+        ("words_sum(v * w) * a", {"v * w": 0, "words_sum(v * w)": 2, "words_sum(v * w) * a": 3}),
+        ("words_sum(u) + a", {"words_sum(u)": 0, "words_sum(u) + a": 2}),  # 9 → 3 → 1 value
         ("a * b + a * b", {"a * b": 0, "(a * b) + (a * b)": 2}),
     ],
 )

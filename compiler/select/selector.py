@@ -81,7 +81,7 @@ def _step(best: Best, inputs: Mapping[str, Binding]) -> Step:
     match = best.match
     return Step(
         best.pattern.format, inputs, match.immediates, bool(match.reduced), best.words, best.is_uniform,
-        _corrections(best, inputs),
+        _corrections(best, inputs), best.word_loop,
     )  # fmt: skip
 
 

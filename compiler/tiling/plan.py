@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.compiler.errors import CompileError
@@ -45,6 +46,11 @@ def memory_read(cover: Cover, otherwise: str) -> str:
             if isinstance(step.inputs[operand.name], TensorRead):
                 return operand.memory
     return otherwise
+
+
+def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
+    """The tensors of which some nest reads blocks of words."""
+    return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
 
 
 class _Planner:
@@ -97,10 +103,12 @@ class _Planner:
         A matrix that the array reads is loaded from DRAM as weight tiles.
         """
         matrices = {cover.nest.reads[read].tensor for cover in self._covers for read in cover.matrices}
+        in_banks = read_in_blocks(self._covers)
         for tensor, layout in list(residency.layouts.items()):
             memory = self._machine.memories[self._home(tensor)]
             is_elsewhere = memory.name != self._memory or tensor in matrices
-            if is_elsewhere or layout.words > longest_buffer(memory, layout.group):
+            longest = memory.bank_depth if tensor in in_banks else longest_buffer(memory, layout.group)
+            if is_elsewhere or layout.words > longest:
                 residency = residency.without(tensor, self._live)
         return residency
 
@@ -122,11 +130,15 @@ class _Planner:
         if cover.dot is not None:
             into = cover.dot.format.destination
             alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
+        in_banks = {
+            step.format.operand(name).memory for step in cover.steps for name in step.format.statement.blocks
+        }
         room = {}
         for memory in self._machine.memories.values():
             alignment = alignments.get(memory.name, 1)
             free = memory.depth - (taken if memory.name == self._memory else 0)
-            room[memory.name] = Room(free, longest_buffer(memory, alignment), alignment)
+            longest = memory.bank_depth if memory.name in in_banks else longest_buffer(memory, alignment)
+            room[memory.name] = Room(free, longest, alignment)
         return room
 
     def _shape(self, position: int, residency: Residency) -> NestShape:

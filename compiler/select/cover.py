@@ -68,10 +68,15 @@ class Cover:
     @property
     def cycles(self) -> int:
         """The words that the busiest engine streams: engines overlap, and each takes a word in a cycle."""
+        return max(self.words.values())
+
+    @property
+    def words(self) -> Mapping[str, int]:
+        """The words that each engine streams."""
         of_engines: Counter[str] = Counter()
         for step in self.steps:
             of_engines[step.format.engine] += step.words
-        return max(of_engines.values())
+        return dict(of_engines)
 
     @property
     def result_memory(self) -> str:

@@ -14,7 +14,7 @@ zero in the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,35 +42,43 @@ class _Diagonal:
     summed: str
 
 
+@dataclass(frozen=True)
+class Form:
+    """One way to write a nest, in a program that has its weights."""
+
+    name: str
+    nest: Nest
+    program: NestProgram
+
+
 def sum_own_channels(program: NestProgram, machine: Machine) -> NestProgram:
     """The same program with each product by a diagonal matrix in the form that streams the fewest words."""
-    blocks = sorted({f.operand(name).block for f in machine.formats_of("vec") for name in f.statement.blocks})
     for nest in program.nests:
-        diagonal = _diagonal(nest, program)
-        if diagonal is not None:
-            program = _cheapest(nest, diagonal, program, machine, blocks)
+        program = cheapest(forms(nest, program, machine), machine).program
     return program
 
 
-def _cheapest(
-    nest: Nest, diagonal: _Diagonal, program: NestProgram, machine: Machine, blocks: list[int]
-) -> NestProgram:
-    """The program with the cheapest form of a nest; as it is where no other form is cheaper."""
-    best, cycles = program, _cycles(Selector(machine, program).cover_if_possible(nest))
-    for form, weights in _forms(nest, diagonal, program, blocks):
+def forms(nest: Nest, program: NestProgram, machine: Machine) -> list[Form]:
+    """A nest as it is; and if it is a product with a diagonal matrix, without that, and with rows cut into blocks."""
+    found = [Form("as it is", nest, program)]
+    diagonal = _diagonal(nest, program)
+    if diagonal is None:
+        return found
+    blocks = sorted({f.operand(name).block for f in machine.formats_of("vec") for name in f.statement.blocks})
+    element = program.constant_types[nest.reads[diagonal.weights].tensor]
+    for name, form, weights in _without_matrix(nest, diagonal, program, blocks):
         tensor = form.reads[diagonal.weights].tensor
-        candidate = replace(
-            program,
-            nests=tuple(form if old is nest else old for old in program.nests),
-            constants={**program.constants, tensor: weights},
-            constant_types={
-                **program.constant_types, tensor: program.constant_types[nest.reads[diagonal.weights].tensor],
-            },
-        )  # fmt: skip
-        needed = _cycles(Selector(machine, candidate).cover_if_possible(form))
-        if needed < cycles:
-            best, cycles = candidate, needed
-    return best
+        nests = tuple(form if old is nest else old for old in program.nests)
+        constants, types = {**program.constants, tensor: weights}, {**program.constant_types, tensor: element}
+        found.append(Form(name, form, replace(program, nests=nests, constants=constants, constant_types=types)))
+    return found
+
+
+def cheapest(of: Sequence[Form], machine: Machine) -> Form:
+    """The form whose cover's busiest engine streams the fewest words; of equals the first."""
+    if len(of) == 1:
+        return of[0]
+    return min(of, key=lambda form: _cycles(Selector(machine, form.program).cover_if_possible(form.nest)))
 
 
 def _cycles(cover: Cover | None) -> float:
@@ -106,19 +114,19 @@ def _as_diagonal(nest: Nest, vector: Expr, weights: Expr, program: NestProgram) 
 # -- forms without a matrix --------------------------------------------------------------------------------------------
 
 
-def _forms(
-    nest: Nest, diagonal: _Diagonal, program: NestProgram, blocks: list[int]
-) -> Iterator[tuple[Nest, NDArray[Any]]]:
-    """The nest without a matrix, tap by tap and in blocks of taps, each with its weights as [1, O, R, S]."""
-    plain, weights = _without_matrix(nest, diagonal, program)
-    yield plain, weights
+def _without_matrix(
+    nest: Nest, diagonal: _Diagonal, program: NestProgram, blocks: Sequence[int]
+) -> Iterator[tuple[str, Nest, NDArray[Any]]]:
+    """(name, nest, weights as [1, O, R, S]) of the forms without a matrix."""
+    plain, weights = _tap_by_tap(nest, diagonal, program)
+    yield "channel by channel", plain, weights
     for words in blocks:
         cut = _in_blocks(plain, diagonal, weights, words)
         if cut is not None:
-            yield cut
+            yield f"in blocks of {words}", *cut
 
 
-def _without_matrix(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[Nest, NDArray[Any]]:
+def _tap_by_tap(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[Nest, NDArray[Any]]:
     x, w = nest.reads[diagonal.vector], nest.reads[diagonal.weights]
     values = program.constants[w.tensor]
     (lane, _), = nest.result.index[CHANNEL].terms
@@ -136,13 +144,11 @@ def _without_matrix(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tu
 def _in_blocks(
     nest: Nest, diagonal: _Diagonal, weights: NDArray[Any], words: int
 ) -> tuple[Nest, NDArray[Any]] | None:
-    """The nest with the taps of a row in blocks of so many words; None if a row has fewer, or they are apart."""
+    """The nest with the taps of a row in blocks of so many words; None if a row is no longer, or its taps are apart."""
     x, w = nest.reads[diagonal.vector], nest.reads[diagonal.weights]
     loop = next((loop for loop in nest.loops if w.index[COLUMN] == Affine(((loop.name, 1),))), None)
-    if loop is None or coefficient(x.index[COLUMN], loop.name) != 1 or loop.trip < words:
+    if loop is None or coefficient(x.index[COLUMN], loop.name) != 1 or loop.trip <= words:
         return None
-    if loop.trip == words:
-        return nest, weights
     step = next(step for step in range(words, 0, -1) if (loop.trip - words) % step == 0)
     count, inner = (loop.trip - words) // step + 1, f"{loop.name}_word"
     loops: list[NestLoop] = []

@@ -94,6 +94,10 @@ class Search:
             self._memo[key] = found
         return found
 
+    def candidates(self, expr: Expr, memory: str) -> list[Best]:
+        """Every way that was compared to compute `expr` into `memory`, the cheapest first; of equal ones one."""
+        return sorted(self._candidates(expr, memory, frozenset({(expr, memory)})), key=lambda best: best.cost)
+
     def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[Best]:
         for pattern, unifier in self._unifiers:
             if pattern.format.destination.memory != memory:

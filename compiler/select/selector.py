@@ -39,9 +39,19 @@ class Selector:
         best = search.best(nest.expr, self.home(nest.result.tensor))
         if best is None:
             raise failure(search)
-        steps: list[Step] = []
-        _flatten(best, steps, {})
-        return Cover(nest, search.space, with_shared_parameters(steps))
+        return _cover(search, best)
+
+    def covers(self, nest: Nest) -> list[Cover]:
+        """The covers that were compared, the cheapest first; of those with the same instructions the cheapest."""
+        try:
+            search = self._search(nest)
+        except CompileError:
+            return []
+        found: dict[tuple[str, ...], Cover] = {}
+        for best in search.candidates(nest.expr, self.home(nest.result.tensor)):
+            cover = _cover(search, best)
+            found.setdefault(tuple(step.format.mnemonic for step in cover.steps), cover)
+        return list(found.values())
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
         """The cheapest cover, or None. For passes that leave it to `select` to say why there is none."""
@@ -63,6 +73,12 @@ class Selector:
 
     def _search(self, nest: Nest) -> Search:
         return Search(self.machine, self.program, self.transfers, self._patterns, nest)
+
+
+def _cover(search: Search, best: Best) -> Cover:
+    steps: list[Step] = []
+    _flatten(best, steps, {})
+    return Cover(search.nest, search.space, with_shared_parameters(steps))
 
 
 def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:

@@ -6,7 +6,7 @@ What an operation makes of its arguments' values is in its row, which the simula
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,17 @@ Values = NDArray[np.int64]
 
 
 def evaluate(
-    expr: Expr, leaves: Mapping[tuple[str, str], Values], trips: Sequence[int], reduce: Sequence[int]
+    expr: Expr,
+    leaves: Mapping[tuple[str, str], Values],
+    trips: Sequence[int],
+    reduce: Sequence[int],
+    blocks: Collection[str] = (),
 ) -> Values:
     """The value of `expr` in every iteration: one axis for each loop, then the lanes; reduced loops have length 1.
 
     `leaves` maps (operand, field) and (immediate, "") to arrays with one axis for each loop, of length 1 where the
     value does not depend on the loop, then their elements: [..., lanes], for `dot` [..., K] and [..., K, lanes],
-    for a table [..., entries, lanes].
+    for a table [..., entries, lanes], for an operand in `blocks` [..., words, lanes].
     `reduce` are the positions of the reduce loops.
     """
 
@@ -40,6 +44,8 @@ def evaluate(
         match node.op:
             case Op.CONST:
                 return np.full((1,) * (len(trips) + 1), node.value, np.int64)
+            case Op.SOURCE if node.name in blocks:
+                return leaves[node.name, node.field][..., node.value, :]
             case Op.SOURCE | Op.IMMEDIATE:
                 return leaves[node.name, node.field]
             case Op.SUM if node.args[0].op is Op.DOT:

@@ -37,6 +37,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.plain_sums import sum_without_weights
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
@@ -222,6 +223,7 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
     Pass("copies", NESTS, NESTS, lambda nests, machine, options: remove_copies(nests, machine)),
     Pass("fuse", NESTS, NESTS, lambda nests, machine, options: fuse(nests)),
     Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options: sum_without_weights(nests, machine)),
+    Pass("diagonals", NESTS, NESTS, lambda nests, machine, options: sum_own_channels(nests, machine)),
     Pass("column-sums", NESTS, NESTS, lambda nests, machine, options: sum_columns(nests, machine)),
     Pass("windows", NESTS, NESTS, lambda nests, machine, options: separate_windows(nests, machine)),
     Pass("select", NESTS, COVERS, lambda nests, machine, options: select(nests, machine)),

@@ -105,12 +105,19 @@ def in_pipeline(expr: Expr) -> Expr:
     return pipeline_nodes(expr)[expr]
 
 
-def operator_stages(node: Expr) -> int:
-    """Pipeline stages of a node; across lanes, one for each level of the tree that halves them. 16 lanes → 4.
+WORDS_A_STAGE = 3
+"""Words of a block that one stage makes one value of: their values are narrow."""
 
-    A shift by a constant is wires.
+
+def operator_stages(node: Expr) -> int:
+    """Pipeline stages of a node.
+
+    Across lanes, one for each level of the tree that halves them: 16 lanes → 4. Over the words of blocks, one for each
+    level of a tree that makes one of WORDS_A_STAGE: 3 words → 1, 9 words → 2. A shift by a constant is wires.
     """
     circuit = node.op.facts.circuit
+    if circuit is Circuit.WORD_TREE:
+        return next(levels for levels in range(1, len(node.args) + 1) if WORDS_A_STAGE**levels >= len(node.args))
     if circuit is Circuit.LANE_TREE:
         return max(1, (node.value - 1).bit_length())
     if circuit is Circuit.STEP and node.op.facts.is_shift and node.args[1].op is Op.CONST:
@@ -140,7 +147,7 @@ def operator_starts(expr: Expr) -> Mapping[Expr, int]:
 
 def _stages_between(arg: Expr, user: Expr) -> int:
     """Stages that are left between a node's value and its user."""
-    is_free = user.op in (Op.ADD, Op.SUB, Op.SUM, Op.LANES_SUM) or not operator_stages(user)
+    is_free = user.op in (Op.ADD, Op.SUB, Op.SUM, Op.LANES_SUM, Op.WORDS_SUM) or not operator_stages(user)
     return int(_is_product(arg) and not is_free and user.op.facts.circuit is not Circuit.PRODUCT)
 
 

@@ -26,11 +26,11 @@ class VectorDatapath(wiring.Component):
     """Computes the statement of one format for one iteration a cycle; `result` comes `statement_stages` cycles later.
 
     `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
-    memory that this format reads it from, in the low bits), `immediates` the format's immediates as
-    `layout.immediates_layout` packs them. An iteration counts only while `valid`; `is_first` says that it begins a
-    reduce group. `result` belongs to the valid iteration that came in as many cycles ago as its statement has stages
-    and, if the statement reduces, to those before it in its group; the user sees to it that no two meet there. It
-    holds the destination word in the low bits of each lane's share.
+    memory that this format reads it from, in the low bits; of a block, its words one after the other). `immediates`
+    has the format's immediates as `layout.immediates_layout` packs them. An iteration counts only while `valid`;
+    `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
+    ago as its statement has stages and, if the statement reduces, to those before it in its group; the user sees to it
+    that no two meet there. It holds the destination word in the low bits of each lane's share.
 
     `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
     lane the element at its `lookup_<memory>_address` of the cycle before.
@@ -89,12 +89,11 @@ def formats_by_stages(formats: Sequence[InstructionFormat]) -> dict[int, list[in
 
 
 def source_bits(machine: Machine) -> list[int]:
-    """Width of each source slot: that of the widest word that a format reads there."""
-    formats = machine.formats_of("vec")
-    slots = max((len(format.streams) for format in formats), default=0)
+    """Width of each source slot: that of the widest word, or block of words, that a format reads there."""
+    streams = [format.streams for format in machine.formats_of("vec")]
     return [
-        max(8 * machine.memories[format.streams[i].memory].word_bytes for format in formats if i < len(format.streams))
-        for i in range(slots)
+        max(8 * machine.memories[s[i].memory].word_bytes * s[i].block for s in streams if i < len(s))
+        for i in range(machine.vector_sources)
     ]
 
 
@@ -222,7 +221,8 @@ class _Lane:
         if unit.op.facts.circuit is Circuit.TABLE:
             self.build_lookup(unit, name, output)
             return
-        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(unit.op.facts.arity)]
+        count = len(unit.operations[0].expr.args)
+        args = [self.build_argument(unit, i, f"{name}_argument{i}") for i in range(count)]
         if unit.op.facts.kind is Kind.LOOPS:
             stage = unit.operations[0].stage
             is_first, valid = self.common.control("is_first", stage), self.common.control("valid", stage)
@@ -292,7 +292,7 @@ class _Lane:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
         element = format.sources[slot].element
         low, shape = _place(element, expr.field)
-        low += self.lane * element.bits
+        low += (expr.value * self.datapath.machine.lanes + self.lane) * element.bits
         bits = getattr(self.datapath, f"source_{slot}")[low : low + shape.width]
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)

@@ -52,7 +52,8 @@ class BankedMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        banks = [Bank(self.memory, self.ways) for _ in range(self.memory.banks)]
+        read, written = (max((r.block for r in each), default=1) for each in (self.reads, self.writes))
+        banks = [Bank(self.memory, self.ways, read, written) for _ in range(self.memory.banks)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
         self.build_reads(m, banks)
@@ -117,22 +118,25 @@ class Bank(wiring.Component):
     """One bank: `ways` consecutive words from any first word, read and written in one cycle.
 
     Word `w` lies in row `w // ways` of way `w % ways`. `read_data` shows the words from `read_first` on the cycle after
-    `read`. Of the words from `write_first` on, those whose bit in `write_words` is set are written.
+    `read`: as many as the widest block that is `read`. Of the words from `write_first` on, those whose bit in
+    `write_words` is set are written; there are as many as the widest block that is `written`.
     """
 
-    def __init__(self, memory: Memory, ways: int) -> None:
+    def __init__(self, memory: Memory, ways: int, read: int, written: int) -> None:
         self.word_bits = 8 * memory.word_bytes
         self.ways = ways
+        self.words_read = read
+        self.words_written = written
         self.rows = -(-memory.bank_depth // ways)
         place = unsigned(_place_bits(memory))
         super().__init__(
             {
                 "read": In(1),
                 "read_first": In(place),
-                "read_data": Out(unsigned(self.word_bits * ways)),
-                "write_words": In(ways),
+                "read_data": Out(unsigned(self.word_bits * read)),
+                "write_words": In(written),
                 "write_first": In(place),
-                "write_data": In(unsigned(self.word_bits * ways)),
+                "write_data": In(unsigned(self.word_bits * written)),
             }
         )
 
@@ -150,14 +154,18 @@ class Bank(wiring.Component):
                 read.addr.eq(self.row(self.read_first, way)),
                 read.en.eq(self.read),
                 write.addr.eq(self.row(self.write_first, way)),
-                write.data.eq(self.write_data.word_select(nth, self.word_bits)),
+                write.data.eq(self.written_word(nth)),
                 write.en.eq(self.write_words.bit_select(nth, 1)),
             ]
             read_words.append(read.data)
-        for nth in range(self.ways):
+        for nth in range(self.words_read):
             word = Array(read_words)[self.way(first_way_read + nth)]
             m.d.comb += self.read_data.word_select(nth, self.word_bits).eq(word)
         return m
+
+    def written_word(self, nth: Value) -> Value:
+        """The nth word that is written; any if there is no such word."""
+        return self.write_data.word_select(nth, self.word_bits) if self.words_written > 1 else self.write_data
 
     def way(self, place: Value) -> Value:
         """The way that holds the word at a place of the bank; also differences of places, cyclically."""
@@ -173,8 +181,11 @@ def _place_bits(memory: Memory) -> int:
 
 
 def ways_of(machine: Machine, memory: Memory) -> int:
-    """Ways that a bank is interleaved over: the next power of two of the widest block of the array's `a` and `c`."""
-    blocks = [1]
+    """Ways that a bank is interleaved over: the next power of two of the widest block that is read or written at once.
+
+    Blocks are the array's `a` and `c`, and the sources of vector instructions.
+    """
+    blocks = [o.block for f in machine.formats_of("vec") for o in f.streams if o.memory == memory.name]
     for format in machine.formats_of("mma"):
         blocks += [o.block for o in (systolic_activations(format), format.destination) if o.memory == memory.name]
-    return 1 << (max(blocks) - 1).bit_length()
+    return 1 << (max(blocks, default=1) - 1).bit_length()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import WORD_BITS, Rounding
 from tilewright.isa.language.operations import Op, combining
+from tilewright.isa.timing import WORDS_A_STAGE
 
 
 def leading_zeros(x: Value) -> Value:
@@ -129,10 +132,25 @@ def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signa
     m.d.sync += quotient.eq(Mux(is_above, most, Mux(is_outside, ~most, floor + is_up)))
 
 
+def build_word_tree(m: Module, *values: Value) -> None:
+    """Drive the last of `values` with what the others, one for each word, add up to: WORDS_A_STAGE a register."""
+    *level, output = values
+    while len(level) > WORDS_A_STAGE:
+        groups = [level[i : i + WORDS_A_STAGE] for i in range(0, len(level), WORDS_A_STAGE)]
+        level = []
+        for group in groups:
+            total = reduce(add, group)
+            register = Signal(total.shape(), name=f"{output.name}_part{len(level)}_of_{len(groups)}", reset_less=True)
+            m.d.sync += register.eq(total)
+            level.append(register)
+    m.d.sync += output.eq(reduce(add, level))
+
+
 SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
     Op.SHIFT_LEFT: build_shift_left,
     Op.MUL: build_product,
     Op.ROUND_SHIFT: build_round_shift,
+    Op.WORDS_SUM: build_word_tree,
 }
 """Operations with registers inside, or that need the shape of their result: called with the module, arguments, node
 (where the operation has a setting) and output register.
@@ -140,7 +158,7 @@ SEQUENTIAL: Mapping[Op, Callable[..., None]] = {
 
 
 def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal) -> None:
-    """Drive the output register of a unit for operations like `node`, whose kind is LANE, from its arguments."""
+    """Drive the output register of a unit for operations like `node`, of kind LANE or WORDS, from its arguments."""
     if node.op in SEQUENTIAL:
         settings = () if node.setting is None else (node,)
         SEQUENTIAL[node.op](m, *args, *settings, output)

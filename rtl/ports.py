@@ -59,6 +59,12 @@ def vector_source_memories(machine: Machine, slot: int) -> tuple[str, ...]:
     return tuple(name for name in machine.memories if name in found)
 
 
+def widest_block(machine: Machine, slot: int, memory: str) -> int:
+    """The most words that some vector instruction reads of a memory at once, as its source number `slot`."""
+    streams = [format.streams for format in machine.formats_of("vec")]
+    return max(s[slot].block for s in streams if slot < len(s) and s[slot].memory == memory)
+
+
 def _array_reads(machine: Machine) -> Iterator[MemoryPort]:
     for format in machine.formats_of("mma")[:1]:  # the array reaches the same memories with all of its instructions
         a, w, c = systolic_activations(format), systolic_weights(format), format.destination
@@ -76,7 +82,8 @@ def _array_writes(machine: Machine) -> Iterator[MemoryPort]:
 def _vector_reads(machine: Machine) -> Iterator[MemoryPort]:
     for slot in range(machine.vector_sources):
         for memory in vector_source_memories(machine, slot):
-            yield MemoryPort("vec", f"source{slot}_{memory}", memory, Requester(f"vec_source{slot}"))
+            block = widest_block(machine, slot, memory)
+            yield MemoryPort("vec", f"source{slot}_{memory}", memory, Requester(f"vec_source{slot}", block))
 
 
 def _vector_writes(machine: Machine) -> Iterator[MemoryPort]:

@@ -70,7 +70,7 @@ def interpret_instruction(
 
 def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineState, index: int) -> None:
     format = instruction.format
-    immediates = {(name, ""): instruction[name] for name in format.immediates}
+    immediates = {(name, "", 0): instruction[name] for name in format.immediates}
     reduction = format.statement.reduction
     partial = [0] * machine.lanes
     for loops in _iterations(instruction):
@@ -84,7 +84,15 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
         is_last = all(loops[name] == instruction.trips[name] - 1 for name in format.reduce_loops)
         lanes = [
             Lane(
-                {**immediates, **{k: v for s in format.streams for k, v in _fields(s, words[s.name][lane]).items()}},
+                {
+                    **immediates,
+                    **{
+                        key: value
+                        for s in format.streams
+                        for word, raw in enumerate(words[s.name][lane :: machine.lanes])
+                        for key, value in _fields(s, word, raw).items()
+                    },
+                },
                 {
                     t.name: [wrap(r, _plain_type(t.element)) for r in words[t.name][lane :: machine.lanes]]
                     for t in format.tables
@@ -103,11 +111,11 @@ def _evaluate_lanes(machine: Machine, instruction: Instruction, state: MachineSt
             _write(state, machine, format.destination, _address(instruction, format.destination, loops), results)
 
 
-def _fields(source: Operand, raw: int) -> dict[tuple[str, str], int]:
-    """The integers of one lane of a word, by operand and field name."""
+def _fields(source: Operand, word: int, raw: int) -> dict[tuple[str, str, int], int]:
+    """The integers of one lane of a word, by operand, field name and position of the word in its block."""
     if source.element.type is not None:
-        return {(source.name, ""): wrap(raw, source.element.type)}
-    return {(source.name, f.name): wrap(raw >> f.low_bit, f.type) for f in source.element.fields}
+        return {(source.name, "", word): wrap(raw, source.element.type)}
+    return {(source.name, f.name, word): wrap(raw >> f.low_bit, f.type) for f in source.element.fields}
 
 
 def _combine(op: Op, so_far: int, value: int) -> int:
@@ -125,11 +133,11 @@ def _combine(op: Op, so_far: int, value: int) -> int:
 class Lane:
     """What a statement names, in one lane.
 
-    `values` has the integer of every (operand, field) and (immediate, ""), `tables` the elements of every operand that
-    is looked up in.
+    `values` has the integer of every (operand, field, word of its block) and (immediate, "", 0), `tables` the elements
+    of every operand that is looked up in.
     """
 
-    values: Mapping[tuple[str, str], int]
+    values: Mapping[tuple[str, str, int], int]
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
@@ -154,7 +162,9 @@ def evaluate(expr: Expr, lane: Lane, reduced: int, across: Mapping[Expr, int] = 
         case Op.CONST:
             return expr.value
         case Op.SOURCE | Op.IMMEDIATE:
-            return lane.values[expr.name, expr.field]
+            return lane.values[expr.name, expr.field, expr.value]
+        case Op.WORDS_SUM:
+            return sum(args)
         case Op.ADD:
             return args[0] + args[1]
         case Op.SUB:

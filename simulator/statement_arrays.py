@@ -20,8 +20,8 @@ from tilewright.isa.language.numeric import Interval, wrap
 from tilewright.isa.language.operations import REDUCTIONS, Op
 from tilewright.isa.machine.memory import Element
 
-Leaf = tuple[str, str, bool]
-"""An operand's name, its field, and whether it stands inside the reduction."""
+Leaf = tuple[str, str, bool, int]
+"""An operand's name, its field, whether it stands inside the reduction, and the word of its block."""
 
 Table = tuple[str, bool]
 """The name of an operand that is looked up in, and whether that happens inside the reduction."""
@@ -41,7 +41,7 @@ def working_type(expr: Expr) -> np.dtype[Any]:
 def leaves(expr: Expr, inside: bool = False) -> set[Leaf]:
     """Every source that an expression mentions."""
     if expr.op is Op.SOURCE:
-        return {(expr.name, expr.field, inside)}
+        return {(expr.name, expr.field, inside, expr.value)}
     inside = inside or expr.op in REDUCTIONS
     return {leaf for arg in expr.args for leaf in leaves(arg, inside)}
 
@@ -121,7 +121,7 @@ class ArrayStatement:
     def _value(self, expr: Expr, operands: Operands, inside: bool) -> Any:
         match expr.op:
             case Op.SOURCE:
-                return operands.sources[expr.name, expr.field, inside]
+                return operands.sources[expr.name, expr.field, inside, expr.value]
             case Op.CONST:
                 return self.type.type(expr.value)
             case Op.IMMEDIATE:

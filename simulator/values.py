@@ -141,12 +141,12 @@ class PreparedProgram:
         shape = (*trips, self._machine.lanes)
         statement = ArrayStatement(format.statement.expr, shape, tuple(range(kept, len(trips))))
         sources = {
-            leaf: (
-                self._view(format.operand(leaf[0]).memory, _source_walk(instruction, leaf[0], leaf[2], kept)),
+            (name, field, inside, word): (
+                self._view(format.operand(name).memory, _source_walk(instruction, name, inside, kept, word)),
                 element,
             )
-            for leaf in sorted(leaves(format.statement.expr))
-            for element in [format.operand(leaf[0]).element]
+            for name, field, inside, word in sorted(leaves(format.statement.expr))
+            for element in [format.operand(name).element]
         }
         immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
@@ -228,10 +228,13 @@ class PreparedProgram:
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int) -> Walk:
-    """A source's words, with size 1 where it stays put; outside the reduction only a group's last iteration counts."""
+def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, word: int = 0) -> Walk:
+    """One word of a source's blocks, with size 1 where it stays put.
+
+    Outside the reduction only a group's last iteration counts.
+    """
     whole = walk_of(instruction, instruction.format.operand(name))
-    base, trips = whole.base, []
+    base, trips = whole.base + word, []
     for axis, (trip, stride) in enumerate(zip(whole.trips, whole.strides, strict=True)):
         is_last_only = axis >= kept and not inside
         if is_last_only:

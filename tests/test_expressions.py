@@ -68,22 +68,27 @@ def groups_of(rng: random.Random) -> Groups:
 
 def interpreted(statement: Statement, group: Sequence[Lane], immediates: Mapping[str, int]) -> int:
     """The statement's value in one lane after a group of iterations, by the interpreter's evaluator."""
-    names = {(name, ""): value for name, value in immediates.items()}
+    names = {(name, "", 0): value for name, value in immediates.items()}
     reduced = 0
     if statement.reduction is not None:
-        inside = [evaluate(statement.reduction.args[0], interpreter.Lane({**names, **lane}), 0) for lane in group]
+        inside = [evaluate(statement.reduction.args[0], lane_of(names, lane), 0) for lane in group]
         reduced = {Op.SUM: sum, Op.MAX_OVER: max, Op.MIN_OVER: min}[statement.reduction.op](inside)
-    return evaluate(statement.expr, interpreter.Lane({**names, **group[-1]}), reduced)
+    return evaluate(statement.expr, lane_of(names, group[-1]), reduced)
+
+
+def lane_of(immediates: Mapping[tuple[str, str, int], int], sources: Lane) -> interpreter.Lane:
+    """What the interpreter takes of a lane; no source is a block."""
+    return interpreter.Lane({**immediates, **{(name, field, 0): v for (name, field), v in sources.items()}})
 
 
 def as_arrays(statement: Statement, groups: Groups, immediates: Mapping[str, int]) -> list[list[int]]:
     """The statement's values by group and lane, by the array code."""
     code = ArrayStatement(statement.expr, (GROUPS, LENGTH, LANES), (1,))
     sources = {}
-    for name, field, inside in leaves(statement.expr):
+    for name, field, inside, word in leaves(statement.expr):
         values = [[[lane[name, field] for lane in iteration] for iteration in group] for group in groups]
         array = np.array(values, np.int64).astype(code.type)
-        sources[name, field, inside] = array if inside or statement.reduction is None else array[:, -1:]
+        sources[name, field, inside, word] = array if inside or statement.reduction is None else array[:, -1:]
     value = np.broadcast_to(
         code.evaluate(sources, immediates), (GROUPS, LENGTH if statement.reduction is None else 1, LANES)
     )
@@ -135,7 +140,7 @@ def machine_of(statements: Sequence[Statement], rounding: Rounding) -> Machine:
     structure = ", ".join(f"{field}: {of}" for field, of in SOURCES["p"].items())
     instructions = []
     for number, statement in enumerate(statements):
-        used = sorted({name for name, _, _ in leaves(statement.expr)})
+        used = sorted({name for name, *_ in leaves(statement.expr)})
         given = sorted({node.name for node in walk(statement.expr) if node.op is Op.IMMEDIATE})
         reduce = f"loops: {{i: 4, r: {REDUCE_BITS}}}\n    reduce: [r]\n    to: {{y: 'acc[i]'}}"
         instructions.append(

@@ -27,7 +27,10 @@ FOLDERS = ("codesign", "compiler", "isa", "rtl", "simulator")
 DATA = (
     *("tilewright/py.typed", "tilewright/rtl/simulation/bench.cpp"),
     *("tilewright/isa/specs/base16.yaml", "tilewright/isa/specs/machine.schema.json"),
-    *(f"tilewright/codesign/processes/sg13g2/{name}" for name in ("process.yaml", "cells.csv", "srams.csv", "arcs.csv", "pins.csv")),
+    *(
+        f"tilewright/codesign/processes/sg13g2/{name}"
+        for name in ("process.yaml", "cells.csv", "srams.csv", "arcs.csv", "pins.csv")
+    ),
 )
 """Files of the package that no import needs, but its users do."""
 

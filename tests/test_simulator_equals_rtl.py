@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.blocks import with_blocks
 from tests.compiler.models import ModelBuilder
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
@@ -185,3 +186,14 @@ def test_faults_are_the_same() -> None:
             zip((f.name for f in program.instructions[0].format.fields), program.instructions[0].values, strict=True)
         )
         assert expected is not None and counters.fault == expected, f"{program.instructions[0].mnemonic} {fields}"
+
+
+def test_blocks_of_words() -> None:
+    machine, seeds = with_blocks(), range(3000, 3008)
+    of_blocks = [format_ for format_ in machine.formats.values() if format_.statement.blocks]
+    jobs = random_jobs(machine, seeds, 20)
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        instructions = [random_instruction(machine, of_blocks[i % 2], rng) for i in range(6)]
+        jobs.append(job(program_of(machine, instructions), rng))
+    assert_equal(machine, jobs, [*seeds, *(f"{seed} of blocks" for seed in seeds)])

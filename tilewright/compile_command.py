@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,6 +55,10 @@ Tuning = Annotated[
 FailOnMiss = Annotated[
     bool, typer.Option("--fail-on-miss", help="Refuse to search: all must be in the file of --tuning, or in the cache.")
 ]
+ExplainSelection = Annotated[
+    bool,
+    typer.Option("--explain-selection", help="Print the instructions compared for each layer, and what they cost."),
+]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -69,6 +74,7 @@ def compile_command(
     dump_dir: DumpDir = None,
     resume_from: ResumeFrom = None,
     report_folder: ReportFolder = None,
+    explain_selection: ExplainSelection = False,
     no_host: NoHost = False,
     effort: Effort = 1,
     tuning: Tuning = None,
@@ -76,17 +82,18 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
-    from tilewright.compile_report import compile_summary, print_compile_summary, write_report
+    from tilewright.compile_report import compile_summary, write_report
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.compiler.options import Options
     from tilewright.dumps import Dumps, dump_files, require_folder, with_head, write_folder
     from tilewright.isa.files.loader import load_machine
+    from tilewright.selection_report import selection_summary
 
     wanted = dump_after or []
     _require_passes(wanted)
     _require_source(model, resume_from, shape, calibration)
     folders = [folder for folder in (dump_dir, report_folder) if folder is not None]
-    if output is None and not wanted and not folders:
+    if output is None and not wanted and not folders and not explain_selection:
         raise typer.BadParameter("say where the program goes", param_hint="--output")
     options = Options(shapes=parse_shapes(shape or ()), effort=effort, tuning=tuning, fails_on_miss=fail_on_miss)
     machine = load_machine(isa, tuple(set or ()))
@@ -94,7 +101,7 @@ def compile_command(
         require_folder(folder)
     quantized = None if calibration is None or model is None else _quantize(model, calibration, options.shapes, seed)
     dumps = Dumps()
-    dump = dumps.add if wanted or folders else None
+    dump = dumps.add if wanted or folders or explain_selection else None
     start = perf_counter()
     if resume_from is not None:
         program = _resume(resume_from, machine, options, wanted, dump)
@@ -113,10 +120,22 @@ def compile_command(
     summary = compile_summary(program, seconds)
     if quantized is not None:
         summary["quantization"] = quantize_summary(quantized)
+    if explain_selection:
+        summary["selection"] = selection_summary(dumps.programs, machine)
     if report(summary, json, output) and not wanted:
-        print_compile_summary(summary)
-        if quantized is not None:
-            typer.echo(f"\n{hurting_line(summary['quantization'])}")
+        _print_summary(summary)
+
+
+def _print_summary(summary: Mapping[str, Any]) -> None:
+    from tilewright.compile_report import print_compile_summary
+    from tilewright.selection_report import print_selection
+
+    print_compile_summary(summary)
+    if "selection" in summary:
+        typer.echo()
+        print_selection(summary["selection"])
+    if "quantization" in summary:
+        typer.echo(f"\n{hurting_line(summary['quantization'])}")
 
 
 # -- what may stand together -------------------------------------------------------------------------------------------

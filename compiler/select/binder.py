@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tilewright.compiler.graph.graph import COLUMN
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.nest.products import (
     is_matrix_of_a_tensor,
@@ -9,10 +12,11 @@ from tilewright.compiler.nest.products import (
     is_vector,
     summed_loop,
 )
-from tilewright.compiler.nest.space import NestSpace, is_lane_walk
+from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient, is_lane_walk
 from tilewright.compiler.select.bindings import Binding, ComputedMatrix, ConstantMatrix, Parameters, Table, TensorRead
 from tilewright.compiler.select.transfer import Transfers, home_of
 from tilewright.compiler.select.unify import Match
+from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Interval
@@ -61,16 +65,44 @@ class Binder:
         return known.low if known is not None and known.low == known.high else None
 
     def _lives_in(self, tensor: str, memory: str) -> bool:
+        """Whether a tensor's words are loaded into a memory: a computed one's into its home, a constant's into any."""
         if tensor in self._program.buffers:
             return self.home(tensor) == memory
-        is_same = self._machine.memories[memory].element.type == self._program.constant_types[tensor]
-        return is_same and self._program.constants[tensor].ndim == 4 and self.home(tensor) == memory
+        words = self._machine.memories[memory]
+        is_same = words.element.type == self._program.constant_types[tensor] and words.width == self._machine.lanes
+        return is_same and self._program.constants[tensor].ndim == 4 and memory in self._transfers.loads
 
     # -- operands ------------------------------------------------------------------------------------------------------
 
     def tensor(self, read: str, walked: str) -> TensorRead | None:
         """A tensor whose channels the loop `walked` goes over, and nothing else does."""
         return TensorRead(read) if is_lane_walk(self._nest.reads[read], walked, self._machine.lanes) else None
+
+    def word_loop(self, format: InstructionFormat, bound: Mapping[str, object]) -> str | None:
+        """The reduce loop whose iterations are the words of an instruction's blocks; NO_LOOP if it takes no blocks.
+
+        It goes from pixel to pixel along the rows of the tensors that are read by blocks, and moves nothing else. None
+        if there is no such loop.
+        """
+        blocks = {name: bound[name] for name in format.statement.blocks}
+        if not blocks:
+            return NO_LOOP
+        if vector_blocks(self._machine) > 1:
+            return None  # the next word is of the same pixel
+        reads = [read.read for read in blocks.values() if isinstance(read, TensorRead)]
+        if len(reads) < len(blocks):
+            return None
+        still = [b.read for name, b in bound.items() if name not in blocks and isinstance(b, TensorRead)]
+        words = {format.operand(name).block for name in blocks}
+        for loop in self._space.reduce:
+            others = [other for other in self._space.reduce if other != loop and self._space.trips[other] > 1]
+            if others and not format.reduce_loops:
+                continue
+            moves_blocks = all(_is_along_rows(self._nest.reads[read], loop) for read in reads)
+            moves_others = any(coefficient(index, loop) for read in still for index in self._nest.reads[read].index)
+            if {self._space.trips[loop]} == words and moves_blocks and not moves_others:
+                return loop
+        return None
 
     def table(self, operand: Operand, read: str, walked: str) -> Table | None:
         """A table of as many entries as the operand looks up in, one for all channels or one for each."""
@@ -127,6 +159,12 @@ class Binder:
         rows = self._machine.memories[weights.memory]
         words = self._machine.memories[self.home(tensor)]
         return rows.element.type == words.element.type and rows.width == words.width == self._machine.lanes
+
+
+def _is_along_rows(access: Access, loop: str) -> bool:
+    """Whether a loop moves an access from pixel to pixel of a row, and nowhere else."""
+    moves = [coefficient(index, loop) for index in access.index]
+    return moves[COLUMN] == 1 and sum(map(abs, moves)) == 1
 
 
 def _is_of_channels(access: Access, loop: str) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction
-from tilewright.compiler.nest.space import NestSpace
-from tilewright.compiler.select.bindings import Binding, ComputedMatrix
+from tilewright.compiler.nest.space import NO_LOOP, NestSpace
+from tilewright.compiler.select.bindings import Binding, ComputedMatrix, TensorRead
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -27,6 +28,7 @@ class Step:
     words: int  # iterations of the instruction over the whole nest
     is_uniform: bool = False  # one word of a pixel serves all its lane blocks: the result of a reduction across lanes
     corrections: tuple[Correction, ...] = ()  # of a dot product: more products that it adds
+    word_loop: str = NO_LOOP  # the reduce loop whose iterations are the words of its blocks
 
     @cached_property
     def is_dot(self) -> bool:
@@ -57,6 +59,25 @@ class Cover:
         """The names of reads whose tensors are loaded as weight tiles."""
         return tuple(b.read for step in self.steps for b in step.inputs.values() if isinstance(b, ComputedMatrix))
 
+    @cached_property
+    def block_reads(self) -> frozenset[str]:
+        """The names of reads that take blocks of words: no block may lie across two banks."""
+        blocks = ((step, step.inputs[name]) for step in self.steps for name in step.format.statement.blocks)
+        return frozenset(bound.read for _, bound in blocks if isinstance(bound, TensorRead))
+
+    @property
+    def cycles(self) -> int:
+        """The words that the busiest engine streams: engines overlap, and each takes a word in a cycle."""
+        return max(self.words.values())
+
+    @property
+    def words(self) -> Mapping[str, int]:
+        """The words that each engine streams."""
+        of_engines: Counter[str] = Counter()
+        for step in self.steps:
+            of_engines[step.format.engine] += step.words
+        return dict(of_engines)
+
     @property
     def result_memory(self) -> str:
         """The memory that the result is computed into."""
@@ -66,7 +87,9 @@ class Cover:
     def fits_reduce_loops(self) -> bool:
         """Whether one instruction can hold all of the nest's reduce loops."""
         reducing = next(step.format for step in self.steps if step.reduces)
-        trips = sorted((loop.trip for loop in self.nest.loops if loop.is_reduce and loop.trip > 1), reverse=True)
+        loops = [loop for loop in self.nest.loops if loop.is_reduce and loop.trip > 1]
+        in_words = {step.word_loop for step in self.steps}
+        trips = sorted((loop.trip for loop in loops if loop.name not in in_words), reverse=True)
         longest = sorted((1 << loop.bits for loop in reducing.loops if loop.is_reduce), reverse=True)
         return reducing.has_accumulate or (
             len(trips) <= len(longest) and all(trip <= most for trip, most in zip(trips, longest, strict=False))

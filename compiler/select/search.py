@@ -15,10 +15,11 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import NO_LOOP, loops_of, nest_space
 from tilewright.compiler.select.binder import Binder
-from tilewright.compiler.select.bindings import Binding, Idle, TensorRead
+from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, TensorRead
 from tilewright.compiler.select.cover import dot_product, operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
@@ -59,6 +60,7 @@ class Best:
     inputs: Mapping[str, Binding | Best]
     words: int
     is_uniform: bool
+    word_loop: str
 
 
 class Search:
@@ -92,6 +94,10 @@ class Search:
             self._memo[key] = found
         return found
 
+    def candidates(self, expr: Expr, memory: str) -> list[Best]:
+        """Every way that was compared to compute `expr` into `memory`, the cheapest first; of equal ones one."""
+        return sorted(self._candidates(expr, memory, frozenset({(expr, memory)})), key=lambda best: best.cost)
+
     def _candidates(self, expr: Expr, memory: str, visiting: frozenset[tuple[Expr, str]]) -> Iterator[Best]:
         for pattern, unifier in self._unifiers:
             if pattern.format.destination.memory != memory:
@@ -118,13 +124,16 @@ class Search:
             if source is None:
                 return None
             bound[operand.name] = source
+        word_loop = self.binder.word_loop(pattern.format, bound)
+        if word_loop is None:
+            return None
         is_uniform = self._is_uniform(expr)
-        words = self._words(pattern, bound, bool(match.reduced), is_uniform)
+        words = self._words(pattern, bound, bool(match.reduced), is_uniform, word_loop)
         total, neutral, size = words, match.neutral, pattern.size
         for source in bound.values():
             if isinstance(source, Best):
                 total, neutral, size = total + source.cost[0], neutral + source.cost[1], size + source.cost[2]
-        return Best((total, neutral, size), pattern, expr, match, bound, words, is_uniform)
+        return Best((total, neutral, size), pattern, expr, match, bound, words, is_uniform, word_loop)
 
     def _bind_operand(
         self, operand: Operand, pattern: Pattern, match: Match, visiting: frozenset[tuple[Expr, str]]
@@ -155,7 +164,7 @@ class Search:
         return any(node.op in ACROSS_LANES for node in walk(expr))
 
     def _words(
-        self, pattern: Pattern, bound: Mapping[str, Binding | Best], reduces: bool, is_uniform: bool
+        self, pattern: Pattern, bound: Mapping[str, Binding | Best], reduces: bool, is_uniform: bool, word_loop: str
     ) -> int:
         """Iterations of an instruction over the whole nest."""
         trips, space, format = self.space.trips, self.space, pattern.format
@@ -164,6 +173,8 @@ class Search:
         if not reduces:
             return words
         for loop in space.reduce:
+            if loop == word_loop:
+                continue
             words *= trips[loop] // self.machine.lanes if loop == space.across else trips[loop]
         if pattern.dot is not None:
             vector = bound[pattern.dot.args[0].name]
@@ -171,8 +182,18 @@ class Search:
             channels = self.nest.reads[vector.read].index[CHANNEL].terms
             trip = trips[channels[0][0]] if channels else 1
             in_vector = format.operand(pattern.dot.args[0].name).block * self.machine.lanes
-            words = words // trip * -(-trip // in_vector)
+            words = words // trip * -(-self._reach(pattern, bound, trip) // in_vector)
         return words
+
+
+    def _reach(self, pattern: Pattern, bound: Mapping[str, Binding | Best], channels: int) -> int:
+        """The summed channels that the channels of one weight tile need: all, or those of a band."""
+        weights = bound[systolic_weights(pattern.format).name]
+        if not isinstance(weights, ConstantMatrix):
+            return channels
+        access = self.nest.reads[weights.read]
+        of_each = next((-index.terms[0][1] for index in access.index if len(index.terms) == 2), 0)
+        return min(channels, of_each * pattern.format.destination.block * self.machine.lanes) or channels
 
 
 def _idle_like(format: InstructionFormat, operand: Operand, match: Match) -> Idle | None:

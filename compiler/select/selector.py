@@ -52,9 +52,19 @@ class Selector:
         best = search.best(nest.expr, self.home(nest.result.tensor))
         if best is None:
             raise failure(search)
-        steps: list[Step] = []
-        _flatten(best, steps, {})
-        return Cover(nest, search.space, with_shared_parameters(steps))
+        return _cover(search, best)
+
+    def covers(self, nest: Nest) -> list[Cover]:
+        """The covers that were compared, the cheapest first; of those with the same instructions the cheapest."""
+        try:
+            search = self._search(nest)
+        except CompileError:
+            return []
+        found: dict[tuple[str, ...], Cover] = {}
+        for best in search.candidates(nest.expr, self.home(nest.result.tensor)):
+            cover = _cover(search, best)
+            found.setdefault(tuple(step.format.mnemonic for step in cover.steps), cover)
+        return list(found.values())
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
         """The cheapest cover, or None. For passes that leave it to `select` to say why there is none."""
@@ -78,6 +88,12 @@ class Selector:
         return Search(self.machine, self.program, self.transfers, self._patterns, nest)
 
 
+def _cover(search: Search, best: Best) -> Cover:
+    steps: list[Step] = []
+    _flatten(best, steps, {})
+    return Cover(search.nest, search.space, with_shared_parameters(steps))
+
+
 def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:
     """Append the steps of a cover, inputs first and shared steps only once. Returns the index of the last step."""
     if id(best) in placed:
@@ -94,7 +110,7 @@ def _step(best: Best, inputs: Mapping[str, Binding]) -> Step:
     match = best.match
     return Step(
         best.pattern.format, inputs, match.immediates, bool(match.reduced), best.words, best.is_uniform,
-        _corrections(best, inputs),
+        _corrections(best, inputs), best.word_loop,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from typing import Any, assert_never
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.nest.products import Correction
-from tilewright.compiler.nest.space import nest_space
+from tilewright.compiler.nest.space import NO_LOOP, nest_space
 from tilewright.compiler.nest.text import nests_operation, read_nests
 from tilewright.compiler.select.bindings import (
     Binding,
@@ -94,6 +94,8 @@ def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
     }
     if step.is_uniform:
         attributes["uniform"] = True
+    if step.word_loop != NO_LOOP:
+        attributes["word_loop"] = step.word_loop
     if step.corrections:
         attributes["corrections"] = tuple({"number": c.number, "vector": c.is_vector} for c in step.corrections)
     memory = f"!{step.format.destination.memory}"
@@ -176,6 +178,7 @@ class _CoverReader:
             attribute(operation, "words", int),
             "uniform" in operation.attributes and attribute(operation, "uniform", bool),
             tuple(_corrections(operation)),
+            _word_loop(operation, nest, format),
         )
 
 
@@ -233,6 +236,20 @@ def _parameters(
     if not set(free) <= set(fields):
         raise CompileError(where, f"{operand} has no fields {', '.join(map(str, free))} that could be free")
     return Parameters(fields, frozenset(free))
+
+
+def _word_loop(operation: Operation, nest: Nest, format: InstructionFormat) -> str:
+    """The reduce loop whose iterations are the words of a step's blocks."""
+    name: str = attribute(operation, "word_loop", str) if "word_loop" in operation.attributes else NO_LOOP
+    words = {format.operand(operand).block for operand in format.statement.blocks}
+    fitting = [loop.name for loop in nest.loops if loop.is_reduce and {loop.trip} == words] or [NO_LOOP]
+    if name not in fitting:
+        raise CompileError(
+            f"nest {nest.name!r}: {operation.name}",
+            f"its word_loop is {name!r}",
+            expected=f"a reduce loop over as many words as its blocks have: {', '.join(fitting) or 'none'}",
+        )
+    return name
 
 
 def _corrections(operation: Operation) -> Iterator[Correction]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.compiler.nest.products import products_of
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
+from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
 
 
@@ -102,6 +102,9 @@ class Unifier:
                 yield from self._unify_lookup(pattern, expr, so_far, is_reduced)
             case op if op in REDUCTIONS:
                 yield from self._unify_reduction(pattern, expr, so_far)
+            case op if op in OVER_WORDS:  # which loop runs over the words is seen from the accesses
+                if expr.op in REDUCTIONS and combining(expr.op) is combining(op):
+                    yield from self._unify(pattern.args[0], expr.args[0], so_far, True)
             case op if op in ACROSS_LANES:
                 if expr.op is op:
                     yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
@@ -166,7 +169,10 @@ class Unifier:
 
     def _unify_reduction(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
         inner = pattern.args[0]
-        if expr.op is pattern.op:
+        if inner.op in OVER_WORDS:
+            if expr.op is pattern.op and combining(inner.op) is combining(expr.op):
+                yield from self._unify(inner.args[0], expr.args[0], so_far, True)
+        elif expr.op is pattern.op:
             yield from self._unify(inner, expr.args[0], so_far, True)
         elif inner.op is not Op.DOT:  # over a single iteration, a reduction is its argument
             for match in self._unify(inner, expr, so_far, False):

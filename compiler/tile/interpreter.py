@@ -92,12 +92,13 @@ class _Run:
         for name in self.format.immediates:
             leaves[name, ""] = np.full((1,) * (len(self.trips) + 1), self.operation.fields.get(name, 0), np.int64)
         reduce = [position for position, loop in enumerate(self.format.loops) if loop.is_reduce]
-        values = evaluate(self.format.statement.expr, leaves, self.trips, reduce)
+        statement = self.format.statement
+        values = evaluate(statement.expr, leaves, self.trips, reduce, statement.blocks)
         if reads_destination(self.format, self.operation):
             old = self._elements(self._gather(destination), destination)
-            expr = self.format.statement.expr
             values = values + decode(old, destination.element)[""]
-            values = np.asarray(wrap(values, expr.type)) if expr.type is not None else values
+            wrapped = statement.expr.type
+            values = np.asarray(wrap(values, wrapped)) if wrapped is not None else values
         self._scatter(destination, self._words(values, destination))
 
     # -- words of operands, as uint8 [trip or 1 of each loop…, block, word bytes] ------------------------------------
@@ -140,7 +141,7 @@ class _Run:
 
     def _source_leaves(self, source: Operand) -> dict[tuple[str, str], Values]:
         fields = decode(self._elements(self._gather(source), source), source.element)
-        if self._is_matrix(source) or source in self.format.tables:
+        if self._is_matrix(source) or source in self.format.tables or source.name in self.format.statement.blocks:
             width = self.machine.memories[source.memory].width
             fields = {name: v.reshape(*v.shape[:-1], source.block, width) for name, v in fields.items()}
         return {(source.name, name): values for name, values in fields.items()}

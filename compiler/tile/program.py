@@ -23,7 +23,7 @@ class TileBuffer:
     `place` is an on-chip memory of the machine (`size` in words) or a DRAM region (`size` in bytes). A buffer in
     `weights`, `inputs` or `outputs` stands for bytes at a fixed `offset` of that region; elsewhere `offset` is None
     and the allocator chooses. `alignment` (words or bytes): the chosen address is a multiple of it, and no
-    aligned group of that many words of the buffer lies across two banks.
+    aligned group of that many words of the buffer lies across two banks. `is_in_bank`: nor does the buffer itself.
     """
 
     name: str
@@ -31,6 +31,7 @@ class TileBuffer:
     size: int
     alignment: int = 1
     offset: int | None = None
+    is_in_bank: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ def _print_buffer(buffer: TileBuffer, type: str) -> Operation:
     attributes: dict[str, Any] = {"place": buffer.place, "size": buffer.size, "alignment": buffer.alignment}
     if buffer.offset is not None:
         attributes["offset"] = buffer.offset
+    if buffer.is_in_bank:
+        attributes["in_bank"] = True
     return Operation(BUFFER, results=(buffer.name,), attributes=attributes, result_types=(type,))
 
 
@@ -134,7 +136,8 @@ def _parse_buffer(operation: Operation) -> tuple[str, TileBuffer]:
     name = operation.results[0]
     offset = attribute(operation, "offset", int) if "offset" in operation.attributes else None
     size, alignment = attribute(operation, "size", int), attribute(operation, "alignment", int)
-    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset)
+    is_in_bank = "in_bank" in operation.attributes and attribute(operation, "in_bank", bool)
+    return name, TileBuffer(name, attribute(operation, "place", str), size, alignment, offset, is_in_bank)
 
 
 def _parse_operation(operation: Operation, machine: Machine) -> TileOperation:

@@ -34,13 +34,15 @@ class TileBuilder:
     def __post_init__(self) -> None:
         self.packer = LoopPacker(self.machine)
 
-    def buffer(self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None) -> str:
+    def buffer(
+        self, name: str, place: str, size: int, alignment: int = 1, offset: int | None = None, is_in_bank: bool = False
+    ) -> str:
         """A new buffer called `name`, with a number behind it if the name is taken."""
         fresh = name
         while fresh in self.buffers:
             self._copies[name] = self._copies.get(name, 0) + 1
             fresh = f"{name}.{self._copies[name]}"
-        self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset)
+        self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset, is_in_bank)
         return fresh
 
     def constant(self, name: str, content: bytes) -> str:

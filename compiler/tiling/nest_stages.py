@@ -153,6 +153,8 @@ class NestLowering:
         inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
         if step.reduces:
             for loop in space.reduce:
+                if loop == step.word_loop:
+                    continue  # an iteration of the instruction takes all of its words
                 within = self._job.shape.group if loop == space.across else 1
                 inner += [word_loop(step, len(tile[loop]) // within, loop, strides, is_reduce=True)]
                 inner += [word_loop(step, within, IN_GROUP, strides, is_reduce=True)] if within > 1 else []

@@ -78,7 +78,9 @@ class OnChip:
         there = common(blocks, range(home.layout.blocks))
         group = self._job.shape.group
         layout = box_layout(group, batch, there, rows, columns)
-        buffer = self._builder.buffer(f"{self._name}.{read}", home.memory, layout.words, group)
+        is_in_bank = read in self._job.cover.block_reads
+        name = f"{self._name}.{read}"
+        buffer = self._builder.buffer(name, home.memory, layout.words, group, is_in_bank=is_in_bank)
         outside = outside_runs(layout, inner_rows, inner_columns)
         if outside:
             assert access.outside is not None, f"{self._name}: {read} leaves its bounds"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,11 @@ def memory_read(cover: Cover, otherwise: str) -> str:
             if isinstance(step.inputs[operand.name], TensorRead):
                 return operand.memory
     return otherwise
+
+
+def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
+    """The tensors of which some nest reads blocks of words."""
+    return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
 
 
 class Planner:
@@ -122,10 +128,12 @@ class Planner:
         A matrix that the array reads is loaded from DRAM as weight tiles.
         """
         matrices = {cover.nest.reads[read].tensor for cover in self._covers for read in cover.matrices}
+        in_banks = read_in_blocks(self._covers)
         for tensor, layout in list(residency.layouts.items()):
             memory = self._memories[self._home(tensor)]
             is_elsewhere = memory.name != self._memory or tensor in matrices or tensor in self._options.off_chip
-            if is_elsewhere or layout.words > longest_buffer(memory, layout.group):
+            longest = memory.bank_depth if tensor in in_banks else longest_buffer(memory, layout.group)
+            if is_elsewhere or layout.words > longest:
                 residency = residency.without(tensor, self._live)
         return residency
 
@@ -156,11 +164,15 @@ class Planner:
         if cover.dot is not None:
             into = cover.dot.format.destination
             alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
+        in_banks = {
+            step.format.operand(name).memory for step in cover.steps for name in step.format.statement.blocks
+        }
         room = {}
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
             free = memory.depth - (taken if memory.name == self._memory else 0)
-            room[memory.name] = Room(free, longest_buffer(memory, alignment), alignment)
+            longest = memory.bank_depth if memory.name in in_banks else longest_buffer(memory, alignment)
+            room[memory.name] = Room(free, longest, alignment)
         return room
 
     def _shape(self, position: int, residency: Residency) -> NestShape:

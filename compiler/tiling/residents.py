@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
@@ -37,15 +37,25 @@ class Fills:
 
 
 class Residents:
-    """The tensors on chip at this point of the program; `memory` is where all of them live."""
+    """The tensors on chip at this point of the program.
+
+    All of them live in `memory`, those of `in_banks` each within one bank.
+    """
 
     def __init__(
-        self, nests: NestProgram, residency: Residency, memory: str, fills: Fills, builder: TileBuilder
+        self,
+        nests: NestProgram,
+        residency: Residency,
+        memory: str,
+        in_banks: Collection[str],
+        fills: Fills,
+        builder: TileBuilder,
     ) -> None:
         self.tensors: dict[str, Whole] = {}
         self._nests = nests
         self._residency = residency
         self._memory = memory
+        self._in_banks = in_banks
         self._fills = fills
         self._builder = builder
         self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
@@ -62,7 +72,9 @@ class Residents:
     def add(self, tensor: str) -> Whole:
         """A buffer for a tensor that is not there yet."""
         layout = self._residency.layouts[tensor]
-        held = Whole(self._builder.buffer(tensor, self._memory, layout.words, layout.group), layout)
+        is_in_bank = tensor in self._in_banks
+        buffer = self._builder.buffer(tensor, self._memory, layout.words, layout.group, is_in_bank=is_in_bank)
+        held = Whole(buffer, layout)
         self.tensors[tensor] = held
         return held
 

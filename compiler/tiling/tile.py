@@ -6,7 +6,8 @@ needs is asked for before the tile before it is computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
@@ -20,7 +21,7 @@ from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.job import InDram, NestJob, Whole
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles
+from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles, read_in_blocks
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
@@ -50,7 +51,9 @@ class _Lowering:
         self._live = lives(self._nests)
         self._fills = Fills(selector, self._builder)
         self._dram = DramTensors(self._machine, self._nests, self._builder)
-        self._residents = Residents(self._nests, plan.residency, plan.memory, self._fills, self._builder)
+        self._residents = Residents(
+            self._nests, plan.residency, plan.memory, read_in_blocks(self._covers), self._fills, self._builder
+        )
 
     def program(self, positions: range) -> TileProgram:
         for tensor in self._plan.residency.layouts:
@@ -92,6 +95,7 @@ class _Lowering:
             access = nest.reads[read]
             head = _rows_of_first_tile(access, choice)
             homes[access.tensor] = self._home_for_reading(access.tensor, head, following)
+        homes |= self._constants_where_read(position, homes)
         self._residents.prepare_borders(nest, homes)
         result = self._home_for_writing(nest.result.tensor, position)
         stored = self._dram.place(nest.result.tensor) if shape.stores_result else None
@@ -101,6 +105,18 @@ class _Lowering:
             for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
         }
         return NestJob(shape, choice, homes, result, stored, fills)
+
+    def _constants_where_read(self, position: int, homes: Mapping[str, Whole | InDram]) -> dict[str, InDram]:
+        """The places of a nest's constants, with the memory that each is read from: any that holds their elements."""
+        nest, places = self._nests.nests[position], {}
+        for step in self._covers[position].steps:
+            for operand in step.format.sources:
+                bound = step.inputs[operand.name]
+                tensor = nest.reads[bound.read].tensor if isinstance(bound, TensorRead) else ""
+                home = homes.get(tensor)
+                if tensor in self._nests.constants and isinstance(home, InDram) and not step.is_dot:
+                    places[tensor] = replace(home, memory=operand.memory)
+        return places
 
     def _home_for_reading(self, tensor: str, head: int, following: Stage) -> Whole | InDram:
         """Where a tensor is; an input that stays on chip is brought there before its first reader.

@@ -127,10 +127,10 @@ def _vector(format: InstructionFormat, memories: Mapping[str, Memory], lanes: in
                 f"operand {operand.name}: a word of {operand.memory} has {memories[operand.memory].width} elements; "
                 f"a vector engine needs lanes = {lanes}"
             )
-        if operand.block != 1 and operand not in format.tables:
+        if operand.block != 1 and operand not in format.tables and operand.name not in format.statement.blocks:
             yield (
                 f"operand {operand.name} is a block of {operand.block} words; a vector engine takes one an iteration, "
-                f"or looks up in it: lut({operand.name}, …)"
+                f"or looks up in it: lut({operand.name}, …), or takes all of them: words_sum({operand.name})"
             )
     yield from _tables(format)
     if format.has_accumulate:

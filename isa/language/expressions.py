@@ -7,12 +7,12 @@ expression as the statement language has it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.facts import Setting
+from tilewright.isa.language.facts import Kind, Setting
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Interval, Rounding
 from tilewright.isa.language.operations import Op
 
@@ -26,7 +26,7 @@ class Expr:
     args: tuple[Expr, ...] = ()
     name: str = ""  # of a source, an immediate, or the table of a lookup
     field: str = ""  # of a source that is a structure
-    value: int = 0  # of a constant; of an operation across lanes, how many they are
+    value: int = 0  # of a constant; of an operation across lanes, how many they are; of a source, the word of its block
     type: IntegerType | None = None
     rounding: Rounding = Rounding.EVEN
 
@@ -129,6 +129,13 @@ def _check_count(op: Op, count: Expr) -> None:
         raise IsaError(f"{op.value}: the shift count {count} is in {count.range}; expected 0 to {MAX_INTEGER_BITS}")
 
 
+def of_word(expr: Expr, blocks: Collection[str], word: int) -> Expr:
+    """The expression with one word of each operand in `blocks`; others are the same for all words."""
+    if expr.op is Op.SOURCE:
+        return dataclasses.replace(expr, value=word) if expr.name in blocks else expr
+    return dataclasses.replace(expr, args=tuple(of_word(arg, blocks, word) for arg in expr.args))
+
+
 def first_index(index: Expr, entries: int) -> int:
     """The index that a table's first word is for: the least of a wrapped index or of one with a value for each entry.
 
@@ -150,7 +157,8 @@ def _print(expr: Expr) -> str:
         case op if op.is_infix:
             left, right = (f"({_print(arg)})" if arg.op.is_infix and arg.args else _print(arg) for arg in expr.args)
             return f"{left} {op.value} {right}"
-    arguments = [_print(arg) for arg in expr.args]
+    is_over_words = expr.op.facts.kind is Kind.WORDS  # the first word's expression is that of all words
+    arguments = [_print(arg) for arg in (expr.args[:1] if is_over_words else expr.args)]
     match expr.op.facts.setting:
         case Setting.TABLE:
             arguments.insert(0, expr.name)

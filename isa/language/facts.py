@@ -18,6 +18,7 @@ class Kind(Enum):
     LANE = auto()  # one lane of one iteration
     LOOPS = auto()  # all iterations of the reduce loops
     ACROSS_LANES = auto()  # all lanes of one iteration
+    WORDS = auto()  # one lane of all words of a block: an argument for each word
     ARRAY = auto()  # words in the systolic array
 
 
@@ -42,6 +43,7 @@ class Circuit(Enum):
     ROUNDED_SHIFT = auto()
     TABLE = auto()
     LANE_TREE = auto()
+    WORD_TREE = auto()
     ARRAY = auto()  # the systolic array has it, the vector datapath does not
 
 
@@ -63,14 +65,14 @@ class Facts:
 
     word: str  # of the language: a sign between two arguments, or the name of a function
     meaning: str  # one sentence for readers; {0}, {1}, … stand for the arguments, {setting} for the setting
-    arity: int
+    arity: int  # of Kind.WORDS as it is written: the node has so many for each word
     circuit: Circuit
     kind: Kind = Kind.LANE
     setting: Setting = Setting.NOTHING
     range: Callable[..., Interval] | None = None  # None: who makes the node knows its range
     array: Callable[..., Any] | None = None  # the value on arrays of integers; for Kind.LANE
     needs_int64: bool = False  # `array` is exact on int64 only, however small the values are
-    combines: str = ""  # the word that makes one value of two; for reductions
+    combines: str = ""  # the word that makes one value of two; for reductions over loops, lanes or words
     notation: Notation | None = None  # None: printed as a call of the word
     is_shift: bool = False  # the second argument is a shift count
     is_commutative: bool = False

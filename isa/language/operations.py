@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import reduce
 
 import numpy as np
 
@@ -297,6 +298,17 @@ class Op(Enum):
         combines="max",
         notation=over("max", "lane"),
     )
+    WORDS_SUM = Facts(
+        word="words_sum",
+        meaning="the sum of {0} over the words of its blocks, lane by lane",
+        arity=1,
+        kind=Kind.WORDS,
+        circuit=Circuit.WORD_TREE,
+        range=ranges.of_sum_of_words,
+        array=lambda *words: reduce(np.add, words),
+        combines="+",
+        notation=over("Σ", "word"),
+    )
     WRAP = Facts(
         word="wrap",
         meaning="the low bits of {0}, read as {setting}",
@@ -319,12 +331,16 @@ ACROSS_LANES = frozenset(op for op in Op if op.facts.kind is Kind.ACROSS_LANES)
 """Operations whose value in a lane takes the arguments of all lanes."""
 
 
+OVER_WORDS = frozenset(op for op in Op if op.facts.kind is Kind.WORDS)
+"""Operations on the words of blocks. An argument of such a node is the same expression for one word after the other."""
+
+
 OPERATIONS: Mapping[str, Op] = {op.value: op for op in Op}
 """By word."""
 
 
 def combining(reduction: Op) -> Op:
-    """The operation that makes one value of two in a reduction, over loops or across lanes."""
+    """The operation that makes one value of two in a reduction, over loops, across lanes or over words."""
     return OPERATIONS[reduction.facts.combines]
 
 

@@ -81,5 +81,9 @@ def of_sum_of_lanes(a: Interval, lanes: int) -> Interval:
     return Interval(a.low * lanes, a.high * lanes)
 
 
+def of_sum_of_words(*words: Interval) -> Interval:
+    return Interval(sum(word.low for word in words), sum(word.high for word in words))
+
+
 def same(a: Interval) -> Interval:
     return a

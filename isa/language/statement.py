@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.isa.errors import IsaError, did_you_mean, listed, short
-from tilewright.isa.language.expressions import Expr, Scope, const, lookup, make, walk
+from tilewright.isa.language.expressions import Expr, Scope, const, lookup, make, of_word, walk
 from tilewright.isa.language.facts import Setting
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Interval, parse_integer_type
-from tilewright.isa.language.operations import OPERATIONS, REDUCTION_WORDS, REDUCTIONS, Op
+from tilewright.isa.language.operations import ACROSS_LANES, OPERATIONS, OVER_WORDS, REDUCTION_WORDS, REDUCTIONS, Op
 
 MAX_CHARACTERS = 2000
 MAX_DEPTH = 60
@@ -39,6 +39,15 @@ class Statement:
     def tables(self) -> tuple[str, ...]:
         """The operands that are looked up in, each once."""
         return tuple(dict.fromkeys(node.name for node in walk(self.expr) if node.op is Op.LUT))
+
+    @property
+    def blocks(self) -> frozenset[str]:
+        """The operands of which the statement takes every word of a block, and takes them nowhere else."""
+        inside = [leaf for node in walk(self.expr) if node.op in OVER_WORDS for leaf in walk(node)]
+        taken = {leaf.name for leaf in inside if leaf.op is Op.SOURCE and leaf.value > 0}
+        everywhere = [node.name for node in walk(self.expr) if node.op is Op.SOURCE]
+        within = [leaf.name for leaf in inside if leaf.op is Op.SOURCE]
+        return frozenset(name for name in taken if everywhere.count(name) == within.count(name))
 
 
 def parse_statement(text: str, scope: Scope) -> Statement:
@@ -176,6 +185,8 @@ def _call(node: ast.Call, word: str, args: list[ast.expr], scope: Scope) -> Expr
             )
         case op if op.facts.setting is Setting.TABLE:
             return _look_up(args[0], _build(args[1], scope), scope)
+        case op if op in OVER_WORDS:
+            return _over_words(op, _build(args[0], scope), scope)
         case op if op.facts.setting is Setting.TYPE:
             return make(op, *(_build(arg, scope) for arg in args[:-1]), type=_type(word, args[-1]))
         case op:
@@ -192,6 +203,23 @@ def _dot_matrix(node: ast.expr, scope: Scope) -> Expr:
     if operand.op is not Op.SOURCE or operand.field:
         raise IsaError(f"transpose: expected a source that is a block of words, not `{operand}`")
     return make(Op.TRANSPOSE, operand)
+
+
+def _over_words(op: Op, value: Expr, scope: Scope) -> Expr:
+    """An operation on the words of blocks: its arguments are `value` for one word after the other."""
+    nodes = walk(value)
+    counts = {node.name: scope.blocks.get(node.name, 1) for node in nodes if node.op is Op.SOURCE}
+    blocks = {name: count for name, count in counts.items() if count > 1}
+    if len(set(blocks.values())) != 1:
+        found = ", ".join(f"{name} of {count}" for name, count in counts.items()) or "none"
+        raise IsaError(
+            f"{op.value}: the sources in `{value}` have blocks of other sizes, or none (words: {found}); "
+            "expected blocks of one size, such as `3 * act`"
+        )
+    inner = next((node for node in nodes if node.op in OVER_WORDS | REDUCTIONS | ACROSS_LANES), None)
+    if inner is not None:
+        raise IsaError(f"{op.value}: `{inner}` stands inside; expected what each lane computes of one word")
+    return make(op, *(of_word(value, blocks, word) for word in range(max(blocks.values()))))
 
 
 def _look_up(table: ast.expr, index: Expr, scope: Scope) -> Expr:

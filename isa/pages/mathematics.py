@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.notation import Notation, Tightness
-from tilewright.isa.language.operations import Op
+from tilewright.isa.language.operations import OVER_WORDS, Op
 from tilewright.isa.machine.encoding import InstructionFormat
 
 
@@ -34,7 +34,7 @@ def _print(expr: Expr, format: InstructionFormat) -> tuple[str, Tightness]:
 
 
 def _fill(notation: Notation, expr: Expr, format: InstructionFormat) -> tuple[str, Tightness]:
-    arguments = [_bound(arg, format, notation.argument(position)) for position, arg in enumerate(expr.args)]
+    arguments = [_bound(arg, format, notation.argument(position)) for position, arg in enumerate(_said(expr))]
     text = notation.template.format(
         *arguments,
         name=expr.name,
@@ -43,6 +43,11 @@ def _fill(notation: Notation, expr: Expr, format: InstructionFormat) -> tuple[st
         loops=", ".join(format.reduce_loops),
     )
     return text, notation.binds
+
+
+def _said(expr: Expr) -> tuple[Expr, ...]:
+    """The arguments that a statement says: of an operation on words, what it takes of each."""
+    return expr.args[:1] if expr.op in OVER_WORDS else expr.args
 
 
 def _as_call(op: Op) -> Notation:

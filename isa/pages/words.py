@@ -6,7 +6,7 @@ from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.facts import Circuit, Setting
 from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType
 from tilewright.isa.language.operations import Op
-from tilewright.isa.timing import CIRCUIT_STAGES
+from tilewright.isa.timing import CIRCUIT_STAGES, WORDS_A_STAGE
 
 INT8 = IntegerType(8, True)
 EVERY_VALUE = INT8.interval
@@ -65,6 +65,8 @@ def _cycles(op: Op) -> str:
     match op.facts.circuit:
         case Circuit.LANE_TREE:
             return "log₂ of the lanes, rounded up"
+        case Circuit.WORD_TREE:
+            return f"log₍{WORDS_A_STAGE}₎ of the words, rounded up"
         case Circuit.ARRAY:
             return "in the array only"
         case circuit:

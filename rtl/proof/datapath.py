@@ -36,7 +36,7 @@ def datapath_key(machine: Machine) -> tuple[object, ...]:
     return tuple(
         (
             format.statement.expr,
-            tuple((operand.name, operand.element) for operand in format.sources),
+            tuple((operand.name, operand.element, operand.block) for operand in format.sources),
             format.destination.element,
             tuple(format.immediates.items()),
             tuple((table.memory, machine.memories[table.memory].address_bits) for table in format.tables),
@@ -168,16 +168,18 @@ class _Question:
         meaning.known[node] = as_integer(number, unit.range.is_signed)
         self.given.append(within(meaning.known[node], node.range))
 
-    def inputs(self) -> dict[tuple[str, str], z3.BitVecRef]:
+    def inputs(self) -> dict[tuple[str, str, int], z3.BitVecRef]:
         """The integers that sources and immediates hold in this iteration, in lane 0."""
         found = {}
         for slot, operand in enumerate(self.format.streams):
-            word = self.run.at(f"source_{slot}", self.enters)
-            for name, low, type_ in _fields(operand.element):
-                found[operand.name, name] = _typed(word, low, type_)
+            words = self.run.at(f"source_{slot}", self.enters)
+            for word in range(operand.block):
+                first = word * self.lane.machine.lanes * operand.element.bits
+                for name, low, type_ in _fields(operand.element):
+                    found[operand.name, name, word] = _typed(words, first + low, type_)
         immediates, low = self.run.at("immediates", self.enters), 0
         for name, type_ in self.format.immediates.items():
-            found[name, ""] = _typed(immediates, low, type_)
+            found[name, "", 0] = _typed(immediates, low, type_)
             low += type_.bits
         return found
 

@@ -39,13 +39,15 @@ def flag(condition: z3.BoolRef) -> z3.BitVecRef:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Evaluates expressions over integers: `leaves` gives sources (by operand and field) and immediates (by name, "").
+    """Evaluates expressions over integers: `leaves` gives sources and immediates.
+
+    A source's key is its operand, field and word of its block; an immediate's its name, "" and 0.
 
     `reduction` stands for the value of the reduction over the reduce loops; `product` multiplies,
     `look_up` reads tables. What goes across lanes goes across this one alone.
     """
 
-    leaves: Mapping[tuple[str, str], z3.BitVecRef]
+    leaves: Mapping[tuple[str, str, int], z3.BitVecRef]
     product: Product
     reduction: z3.BitVecRef | None = None
     known: dict[Expr, z3.BitVecRef] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class Meaning:
         if expr.op is Op.CONST:
             return integer(expr.value)
         if expr.op in (Op.SOURCE, Op.IMMEDIATE):
-            return self.leaves[expr.name, expr.field]
+            return self.leaves[expr.name, expr.field, expr.value]
         if expr.op in REDUCTIONS:
             assert self.reduction is not None
             return self.reduction
@@ -68,6 +70,8 @@ class Meaning:
         if expr.op in ACROSS_LANES:
             return args[0]  # of one lane
         match expr.op:
+            case Op.WORDS_SUM:
+                return sum(args, integer(0))
             case Op.MUL:
                 return self.product(args[0], args[1])
             case Op.WRAP:

@@ -8,8 +8,9 @@ from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.timing import in_pipeline, operator_stages, operator_starts, statement_stages
 
 INT8 = IntegerType(8, True)
-SOURCES = {name: {"": INT8} for name in "abcd"} | {"w": {"": IntegerType(20, True)}}
-SCOPE = Scope(SOURCES, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, lanes=5)
+SOURCES = {name: {"": INT8} for name in "abcduvx"} | {"w": {"": IntegerType(20, True)}}
+BLOCKS = {"v": 3, "x": 3, "u": 9}
+SCOPE = Scope(SOURCES, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, BLOCKS, lanes=5)
 
 
 def starts(text: str) -> dict[str, int]:
@@ -31,6 +32,9 @@ def starts(text: str) -> dict[str, int]:
         ("w * a", {"wrap(w, uint10) * a": 1, "(w >> 10) * a": 1, "(wrap(w, uint10) * a) + (((w >> 10) * a) << 10)": 2}),
         ("(a >> 3) + b", {"(a >> 3) + b": 0}),  # a shift by a constant is wires
         ("lanes_sum(a) + b", {"lanes_sum(a)": 0, "lanes_sum(a) + b": 3}),  # 5 → 3 → 2 → 1 value
+        ("words_sum(v * x)", {"v * x": 1, "words_sum(v * x)": 2}),  # the products of all three words at once
+        ("words_sum(v * x) * a", {"v * x": 1, "words_sum(v * x)": 2, "words_sum(v * x) * a": 3}),
+        ("words_sum(u) + a", {"words_sum(u)": 0, "words_sum(u) + a": 2}),  # 9 → 3 → 1 value
         ("a * b + a * b", {"a * b": 1, "(a * b) + (a * b)": 2}),
     ],
 )

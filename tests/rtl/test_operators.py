@@ -19,7 +19,7 @@ def test_each_operation_of_a_lane_is_in_one_table() -> None:
     built = [
         op.value
         for op in Op
-        if op.facts.kind is Kind.LANE and op.facts.circuit not in (Circuit.WIRES, Circuit.TABLE)
+        if op.facts.kind in (Kind.LANE, Kind.WORDS) and op.facts.circuit not in (Circuit.WIRES, Circuit.TABLE)
     ]
 
     assert sorted(built) == sorted(op.value for op in (*COMBINATIONAL, *SEQUENTIAL))

@@ -12,6 +12,7 @@ import tilewright.isa.language.narrowing as narrowing
 import tilewright.isa.timing as timing
 import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
+from tests.blocks import with_blocks
 from tests.normalizing import NORMALIZING
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import Expr
@@ -25,6 +26,7 @@ from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 WITH_SOFTMAX = load_machine("vector16")
+WITH_BLOCKS = with_blocks()
 WITH_CLZ = load_machine_text(NORMALIZING, "normalizing")
 OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
 
@@ -49,6 +51,16 @@ def test_equals_a_short_statement_for_all_inputs(mnemonic: str) -> None:
 @pytest.mark.parametrize("mnemonic", ["exponent", "mantissa"])
 def test_equals_a_statement_that_counts_leading_zeros_for_all_inputs(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_CLZ).counterexample == ""
+
+
+def test_equals_a_statement_on_blocks_of_words_for_all_inputs() -> None:
+    assert proof_of("depthwise", WITH_BLOCKS).counterexample == ""
+
+
+def test_sees_a_word_of_a_block_that_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rtl_operators.build_word_tree
+    monkeypatch.setitem(rtl_operators.SEQUENTIAL, Op.WORDS_SUM, lambda m, first, *others: right(m, -first, *others))
+    assert proof_of("depthwise", WITH_BLOCKS).counterexample.startswith("the value of words_sum(a * w): false")
 
 
 def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.MonkeyPatch) -> None:

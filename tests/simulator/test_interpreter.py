@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.blocks import with_blocks
 from tests.generators import LIMITS, one_instruction_program, program_of
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction, make_instruction
@@ -119,6 +120,26 @@ def test_reduces_across_lanes() -> None:
     run(state, instruction("max_lanes", {"trip.s": 2, "a.s": 1, "y.base": 3}, machine), machine)
     assert state.memories["acc"][1].view("<i4").tolist() == [-1] * 8
     assert state.memories["act"][3].view(np.int8).tolist() == [8] * 8
+
+
+def test_takes_three_words_of_a_row_and_their_weights_in_an_iteration() -> None:
+    """Pixel x of row r is 10 · r + x in all lanes, the weight of tap (r, s) is 3 · r + s + 1: a 3×3 window of 1 to 9.
+
+    At pixel 1: 1·1 + 2·2 + 3·3 = 14, then 11·4 + 12·5 + 13·6 = 182 and 21·7 + 22·8 + 23·9 = 530: 726 in all. To it
+    comes the lane's bias, 10 · lane, and an eighth of that is the result.
+    """
+    machine = with_blocks()
+    state = empty_state(machine)
+    for row in range(3):
+        for place in range(4):
+            state.memories["act"][4 * row + place] = 10 * row + place
+        for tap in range(3):
+            state.memories["wgt"][3 * row + tap] = 3 * row + tap + 1
+    state.memories["par"][0] = par_word([(10 * lane, 1, 3) for lane in range(8)])
+    fields = {"trip.x": 2, "trip.r": 3, "a.x": 1, "a.r": 4, "w.r": 3, "y.base": 100, "y.x": 1, "low": -128, "high": 127}
+    run(state, instruction("depthwise", fields, machine), machine)
+    expected = [round((726 + 10 * lane) / 8) for lane in range(8)]
+    assert state.memories["act"][101].view(np.int8).tolist() == expected
 
 
 def test_last_iteration_wins_where_destinations_overlap() -> None:

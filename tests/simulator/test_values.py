@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.blocks import BLOCKS
 from tests.generators import one_instruction_program, random_instruction, random_state
 from tests.lanes import across_lanes
 from tests.normalizing import NORMALIZING
@@ -47,7 +48,9 @@ def test_equals_the_interpreter_on_every_instruction(named: tuple[str, tuple[str
 
 
 @pytest.mark.parametrize(
-    "text", [ODD_ELEMENTS, TABLES, across_lanes(3), NORMALIZING], ids=["odd", "tables", "lanes", "leading zeros"]
+    "text",
+    [ODD_ELEMENTS, TABLES, across_lanes(3), NORMALIZING, BLOCKS],
+    ids=["odd", "tables", "lanes", "leading zeros", "blocks"],
 )
 def test_equals_the_interpreter_with_every_word_of_the_language(text: str) -> None:
     machine = load_machine_text(text, "odd")

@@ -218,3 +218,22 @@ def test_a_text_takes_the_place_of_a_model(tilewright: Command, dump_folder: Pat
 
 def test_either_a_model_or_a_text_is_needed(tilewright: Command, tmp_path: Path) -> None:
     assert tilewright(*COMPILE, "-o", tmp_path / "x.npu").code == 2
+
+
+def test_explains_the_selection(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(conv_model(np.random.default_rng(0), 16, 16, size=8, group=16, name="conv"), tmp_path / "net.onnx")
+    ended = tilewright("compile", tmp_path / "net.onnx", "--isa", "dw16", "--explain-selection", "--json", "-")
+    rows = json.loads(ended.out)["selection"]
+    shown = [(row["form"], row["instructions"], row["words"], row["cost"], row["is_chosen"]) for row in rows]
+    assert shown == [  # 6 × 6 results: a cycle for each of nine taps, or for each of three rows of the window
+        ("as it is", ["mma", "requantize"], {"mma": 324, "vec": 36}, 324, False),
+        ("channel by channel", ["depthwise"], {"vec": 108}, 108, True),
+    ]
+
+
+def test_explains_no_selection_that_was_made_before(
+    tilewright: Command, dump_folder: Path, model_file: Path
+) -> None:
+    arguments = (*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--explain-selection")
+    message = "--explain-selection: expected the pass plain-sums to run; resume from an earlier one"
+    require_fault(tilewright(*arguments), message)

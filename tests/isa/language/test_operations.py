@@ -29,7 +29,8 @@ from tilewright.simulator.interpreter import Lane, evaluate
 from tilewright.simulator.statement_arrays import ArrayStatement, working_type
 
 INT8 = IntegerType(8, True)
-TYPES = {"a": INT8, "b": INT8, "c": IntegerType(3, False), "t": INT8}
+TYPES = {"a": INT8, "b": INT8, "c": IntegerType(3, False), "t": INT8, "w": INT8}
+WORDS_OF_W = 5
 SCOPE = Scope(
     {name: {"": type_} for name, type_ in TYPES.items()},
     {},
@@ -38,11 +39,14 @@ SCOPE = Scope(
     reduce_trips=1,
     dot_length=1,
     rounding=Rounding.EVEN,
-    blocks={"t": 256},
+    blocks={"t": 256, "w": WORDS_OF_W},
 )
 
 SAID = [op for op in Op if op.facts.kind is not Kind.LEAF]
 IN_LANES = [op for op in SAID if op.facts.kind is not Kind.ARRAY]
+IN_NESTS = [op for op in IN_LANES if op.facts.kind is not Kind.WORDS]
+"""A nest says the same of all elements: which of them are words of a block is found when instructions are selected."""
+
 LANEWISE = [op for op in SAID if op.facts.kind is Kind.LANE and op.facts.setting is not Setting.TABLE]
 """What has a value on arrays."""
 
@@ -56,6 +60,8 @@ def word_of(op: Op) -> str:
 def sentence(op: Op) -> str:
     """A statement that says the word. Shift counts are of `c`, from 0 to 7."""
     arguments = ["a", "c" if op.facts.is_shift else "b", "c"][: op.facts.arity]
+    if op.facts.kind is Kind.WORDS:
+        arguments = ["w"]
     if op.is_infix:
         return f"y = {f' {op.value} '.join(arguments)}"
     match op.facts.setting:
@@ -83,7 +89,7 @@ def test_is_parsed_and_printed(op: Op) -> None:
     assert op.is_infix or op.value in WORDS
 
 
-@pytest.mark.parametrize("op", IN_LANES, ids=word_of)
+@pytest.mark.parametrize("op", IN_NESTS, ids=word_of)
 def test_is_read_back_from_the_text_of_a_nest(op: Op) -> None:
     expr = statement(op).expr
     reads = {node.name: Access(node.name, (Affine((("i", 1),), 0),)) for node in walk(expr) if node.name}
@@ -114,7 +120,8 @@ def test_has_one_value_for_interpreter_proofs_and_arrays(op: Op) -> None:
     expr = statement(op).expr
     rng = random.Random(op.value)
     for _ in range(20):
-        values = {name: one_of(rng, TYPES[name].interval) for name in "abc"}
+        values = {(name, 0): one_of(rng, TYPES[name].interval) for name in "abc"}
+        values |= {("w", word): one_of(rng, INT8.interval) for word in range(WORDS_OF_W)}
         table = {index: rng.randint(-128, 127) for index in range(-128, 128)}
         expected = interpreted(expr, values, table)
 
@@ -126,7 +133,7 @@ def test_has_one_value_for_interpreter_proofs_and_arrays(op: Op) -> None:
 
 
 def test_is_selected_for_itself() -> None:
-    unmatched = [op.value for op in IN_LANES if not matches(op)]
+    unmatched = [op.value for op in IN_NESTS if not matches(op)]
 
     assert unmatched == [Op.LUT.value]  # whose table must be a constant of the network
 
@@ -150,42 +157,49 @@ def instruction(said: Statement) -> InstructionFormat:
 # -- values by each reader ---------------------------------------------------------------------------------------------
 
 
+Values = dict[tuple[str, int], int]
+"""By operand and word of its block."""
+
+
 def one_of(rng: random.Random, interval: Interval) -> int:
     return rng.choice([interval.low, interval.high, rng.randint(interval.low, interval.high)])
 
 
-def interpreted(expr: Expr, values: dict[str, int], table: dict[int, int]) -> int:
+def interpreted(expr: Expr, values: Values, table: dict[int, int]) -> int:
     """Reductions see one iteration of one lane: what they are of it is their argument."""
-    lane = Lane({(name, ""): value for name, value in values.items()}, {"t": list(table.values())})
-    if expr.op.facts.combines:
+    lane = Lane({(name, "", word): value for (name, word), value in values.items()}, {"t": list(table.values())})
+    if expr.op.facts.combines and expr.op.facts.kind is not Kind.WORDS:
         return evaluate(expr.args[0], lane, 0)
     return evaluate(expr, lane, 0)
 
 
-def proved(expr: Expr, values: dict[str, int], table: dict[int, int]) -> int:
+def proved(expr: Expr, values: Values, table: dict[int, int]) -> int:
     stored = list(table.values())
 
     def look_up(node: Expr, index: z3.BitVecRef) -> z3.BitVecRef:
         return integer(stored[z3.simplify(index).as_signed_long()])
 
-    leaves = {(name, ""): integer(value) for name, value in values.items()}
-    reduction = integer(values["a"])
+    leaves = {(name, "", word): integer(value) for (name, word), value in values.items()}
+    reduction = integer(values["a", 0])
     meaning = Meaning(leaves, lambda x, y: x * y, reduction, look_up=look_up)
     return int(z3.simplify(meaning.of(expr)).as_signed_long())
 
 
-def simulated(expr: Expr, values: dict[str, int]) -> int:
+def simulated(expr: Expr, values: Values) -> int:
     code = ArrayStatement(expr, (1, 1), (0,))
     sources = {
-        (name, "", inside): np.array([[value]], code.type) for name, value in values.items() for inside in (False, True)
+        (name, "", inside, word): np.array([[value]], code.type)
+        for (name, word), value in values.items()
+        for inside in (False, True)
     }
     return int(code.evaluate(sources, {}).item())
 
 
-def compiled(expr: Expr, values: dict[str, int], table: dict[int, int]) -> int:
-    leaves = {(name, ""): np.array([[value]], np.int64) for name, value in values.items()}
+def compiled(expr: Expr, values: Values, table: dict[int, int]) -> int:
+    leaves = {(name, ""): np.array([[values[name, 0]]], np.int64) for name in "abc"}
+    leaves["w", ""] = np.array([[[values["w", word]] for word in range(WORDS_OF_W)]], np.int64)
     leaves["t", ""] = np.array(list(table.values()), np.int64)[None, :, None]
-    return int(evaluate_int64(expr, leaves, [1], [0]).item())
+    return int(evaluate_int64(expr, leaves, [1], [0], ["w"]).item())
 
 
 # -- what the rows say of values ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
             "b": {"": INT8},
             "p": {"bias": INT32, "scale": IntegerType(16, False), "shift": IntegerType(6, False)},
             "t": {"": IntegerType(12, False)},
+            "v": {"": INT8},
         },
         immediates={"zero": INT8, "count": IntegerType(3, False)},
         destination="y",
@@ -28,7 +29,7 @@ def scope(destination: str = "int32", reduce_trips: int = 1) -> Scope:
         reduce_trips=reduce_trips,
         dot_length=16,
         rounding=Rounding.EVEN,
-        blocks={"t": 256},
+        blocks={"t": 256, "v": 3},
         lanes=8,
     )
 
@@ -114,7 +115,7 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
         ("z = a", "the statement assigns 'z'; expected the destination 'y'"),
         ("y = a / b", "`a / b` is not part of the statement language (operators: + - * << >> < <= == !=)"),
         ("y = [a]", "`[a]` is not part of the statement language (operators: + - * << >> < <= == !=)"),
-        ("y = c", "unknown name 'c'; the statement can use: a, b, p, t, zero, count"),
+        ("y = c", "unknown name 'c'; the statement can use: a, b, p, t, v, zero, count"),
         ("y = p.bais", "'p.bais' is not an element (did you mean 'p.bias'?); expected p.bias or p.scale or p.shift"),
         ("y = p", "'p' is not an element; expected p.bias or p.scale or p.shift"),
         ("y = clmap(a, 0, 1)", "unknown word 'clmap' (did you mean 'clamp'?); the language has: "
@@ -130,7 +131,7 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
          "expected a word for each value"),
         ("y = lut(a, b)", "lut: `b` is in [-128, 127], which is 256 values, and a is a block of 1 words; "
          "expected a word for each value"),
-        ("y = lut(zero, a)", "lut: expected a source that is a block of words (a, b, p, t), not `zero`"),
+        ("y = lut(zero, a)", "lut: expected a source that is a block of words (a, b, p, t, v), not `zero`"),
         ("y = lut(p, a)", "lut: p is a structure; a table's element is one integer"),
         ("y = transpose(a)", "`transpose(a)` stands on its own; transpose is for the second argument of dot: "
          "dot(a, transpose(w))"),
@@ -144,6 +145,12 @@ def test_prints_and_parses_to_the_same_tree(text: str) -> None:
         ("y = dot(a, transpose(zero))", "transpose: expected a source that is a block of words, not `zero`"),
         ("y = dot(a, transpose(p.bias))", "transpose: expected a source that is a block of words, not `p.bias`"),
         ("y = dot(a, transpose())", "transpose takes 1 arguments, not 0"),
+        ("y = words_sum(a)", "words_sum: the sources in `a` have blocks of other sizes, or none (words: a of 1); "
+         "expected blocks of one size, such as `3 * act`"),
+        ("y = words_sum(v + t)", "words_sum: the sources in `v + t` have blocks of other sizes, or none (words: "
+         "v of 3, t of 256); expected blocks of one size, such as `3 * act`"),
+        ("y = words_sum(lanes_sum(v))", "words_sum: `lanes_sum(v)` stands inside; expected what each lane computes "
+         "of one word"),
         ("y = lut(t, a) + t", "t is a table, and `t` stands outside of lut(t, …)"),
         ("y = cast(a * b, int8)",
          "cast: the value is in [-16256, 16384] and does not fit int8; say sat(…, int8) or wrap(…, int8)"),

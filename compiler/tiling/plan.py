@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -42,11 +42,12 @@ def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
     return Planner(selection, options).plan()
 
 
-def memory_read(cover: Cover, otherwise: str) -> str:
-    """The memory that a nest reads tensors from; `otherwise` when it reads none."""
+def memory_read(cover: Cover, constants: Collection[str], otherwise: str) -> str:
+    """The memory that a nest reads computed tensors from; `otherwise` when it reads none."""
     for step in cover.steps:
         for operand in step.format.sources:
-            if isinstance(step.inputs[operand.name], TensorRead):
+            bound = step.inputs[operand.name]
+            if isinstance(bound, TensorRead) and cover.nest.reads[bound.read].tensor not in constants:
                 return operand.memory
     return otherwise
 
@@ -160,7 +161,8 @@ class Planner:
     def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
         """What each memory has for tiles beside `taken` words of tensors on chip."""
         cover = shape.cover
-        alignments = {memory_read(cover, self._memory): self._group, cover.result_memory: self._group}
+        read = memory_read(cover, self._nests.constants, self._memory)
+        alignments = {read: self._group, cover.result_memory: self._group}
         if cover.dot is not None:
             into = cover.dot.format.destination
             alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))

@@ -99,7 +99,7 @@ class _Lowering:
         self._residents.prepare_borders(nest, homes)
         result = self._home_for_writing(nest.result.tensor, position)
         stored = self._dram.place(nest.result.tensor) if shape.stores_result else None
-        memory = memory_read(cover, self._plan.memory)
+        memory = memory_read(cover, self._nests.constants, self._plan.memory)
         fills = {
             value: self._fills.fill(nest, value, memory)
             for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})

@@ -9,16 +9,18 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.blocks import with_blocks
+from tests.blocks import BLOCKS, with_blocks
 from tests.compiler.machines import without
 from tests.compiler.models import conv_model, random_inputs
 from tests.compiler.pipelines import distances, lowered, simulated
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import Nest
+from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.selector import select
-from tilewright.isa.files.loader import load_machine
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.machine import Machine
 
 PADDED = [1, 1, 1, 1]
@@ -53,6 +55,14 @@ def test_is_the_same_in_blocks_as_on_the_array(name: str) -> None:
     for output, computed in results[0].items():
         np.testing.assert_array_equal(computed, results[1][output])
     assert distances(model, lambda inputs: simulated(in_blocks, inputs), count=2).max() <= 1
+
+
+def test_padding_is_filled_where_the_tensor_is_whichever_operand_comes_first() -> None:
+    text = BLOCKS.replace("      a: taps * act\n", "").replace('c, r, s]"\n', 'c, r, s]"\n      a: taps * act\n')
+    machine, through_dram = load_machine_text(text, "weights first"), Options(tiling=TilingOptions(residency="none"))
+    assert machine.format("depthwise").sources[-1].name == "a"
+    program = compile_model(depthwise(**CONVOLUTIONS["3x3"]), machine, through_dram)
+    assert "fill" in {instruction.mnemonic for instruction in program.instructions}
 
 
 @pytest.mark.parametrize("name", TAP_BY_TAP)

@@ -175,9 +175,27 @@ def vec_write(format: InstructionFormat) -> int:
     return VEC_OPERANDS + statement_stages(format.statement.expr)
 
 
+def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
+    """Whether a result may find its write port taken: only the array comes before vec, so where the array writes."""
+    return any(other.destination.memory == format.destination.memory for other in machine.formats_of("mma"))
+
+
 def vec_results(machine: Machine) -> int:
-    """Results that may be issued and not yet written: just enough for one each cycle when no write is refused."""
-    return VEC_OPERANDS + vec_stages(machine) + 2
+    """Results that may be issued and not yet written, of those whose write can be refused.
+
+    As many as the machine's file says, or enough for one each cycle.
+    """
+    said = machine.engines["vec"].results
+    waiting = [format for format in machine.formats_of("vec") if can_be_refused(machine, format)]
+    return said or max((vec_write(format) for format in waiting), default=0) + 1
+
+
+def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:
+    """An iteration issues while fewer results than this are outstanding whose write can be refused.
+
+    A result that cannot be refused never waits, so it must not come behind one that may.
+    """
+    return vec_results(machine) if can_be_refused(machine, format) else 1
 
 
 # -- bursts ------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def read_ports(machine: Machine) -> tuple[MemoryPort, ...]:
 
 
 def write_ports(machine: Machine) -> tuple[MemoryPort, ...]:
-    """All ports that write, those of one memory in the order of the table; the array's sums always win."""
+    """All ports that write, those of one memory in the order of the table: the array's sums win, then vec's results."""
     return (*_array_writes(machine), *_vector_writes(machine), *_load_writes(machine))
 
 
@@ -90,7 +90,7 @@ def _vector_writes(machine: Machine) -> Iterator[MemoryPort]:
     written = {format.destination.memory for format in machine.formats_of("vec")}
     for memory in machine.memories:
         if memory in written:
-            yield MemoryPort("vec", f"write_{memory}", memory, Requester("vec"))
+            yield MemoryPort("vec", f"write_{memory}", memory, Requester("vec", is_privileged=True))
 
 
 def _load_writes(machine: Machine) -> Iterator[MemoryPort]:

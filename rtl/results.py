@@ -15,11 +15,11 @@ class ResultQueue(wiring.Component):
     """Holds what could not be written at once: `valid` and `oldest` are the oldest result, until the cycle of `taken`.
 
     A result that comes in (`arrives`, `result`) is the oldest in the same cycle if none waits. The user keeps the
-    number of results within `capacity`.
+    number of results that wait within `capacity`, which may be 0.
     """
 
     def __init__(self, shape: Shape, capacity: int) -> None:
-        self.capacity = 1 << ceil_log2(capacity)
+        self.capacity = 1 << ceil_log2(capacity) if capacity else 0
         super().__init__(
             {
                 "arrives": In(1),
@@ -34,6 +34,9 @@ class ResultQueue(wiring.Component):
         if place := outlined(self, platform):
             return place
         m = Module()
+        if not self.capacity:
+            m.d.comb += [self.valid.eq(self.arrives), self.oldest.eq(self.result)]
+            return m
         m.submodules.waiting = waiting = Memory(shape=self.result.shape(), depth=self.capacity, init=[])
         enter, leave = waiting.write_port(), waiting.read_port(domain="comb")
         level = Signal(range(self.capacity + 1))

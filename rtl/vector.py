@@ -11,7 +11,7 @@ from amaranth.lib.wiring import Out
 from tilewright.isa.machine.encoding import OPCODE, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import VEC_OPERANDS, statement_stages, vec_results, vec_stages
+from tilewright.isa.timing import VEC_OPERANDS, can_be_refused, statement_stages, vec_results, vec_stages
 from tilewright.rtl.datapath import (
     VectorDatapath,
     formats_by_stages,
@@ -177,26 +177,29 @@ class VectorEngine(wiring.Component):
     def build_results(
         self, m: Module, walker: NestWalker, datapath: VectorDatapath, issues: Signal, has_room: Signal
     ) -> None:
-        """Count results from issue to write; write the oldest; retire with an instruction's last."""
+        """Write the oldest result; retire with an instruction's last; leave room for those that may have to wait."""
         address_bits = max(self.machine.memories[name].address_bits for name in self.targets)
         target = data.StructLayout(
             {"format": walker.walk.shape(), "address": unsigned(address_bits), "is_last": unsigned(1)}
         )
         layout = data.StructLayout({"word": unsigned(result_bits(self.machine)), "target": target})
-        m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine))
+        can_wait = [i for i, format in enumerate(self.formats) if can_be_refused(self.machine, format)]
+        m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine) if can_wait else 0)
         gives_result, issued_target = Signal(), Signal(target)
-        outstanding = Signal(range(vec_results(self.machine) + 1))
         m.d.comb += [
             gives_result.eq(issues & walker.is_last["reduce"]),
             issued_target.format.eq(walker.walk),
             issued_target.address.eq(walker.address[DESTINATION]),
             issued_target.is_last.eq(walker.last),
-            has_room.eq(outstanding < vec_results(self.machine)),
             queue.result.word.eq(datapath.result),
             queue.taken.eq(Cat(self.build_write(m, name, queue) for name in self.targets).any()),
             self.retire.eq(queue.taken & queue.oldest.target.is_last),
         ]
-        m.d.sync += outstanding.eq(outstanding + gives_result - queue.taken)
+        # Results that can be refused, from issue to write. One that cannot must not come behind them.
+        outstanding = Signal(range(vec_results(self.machine) + 1))
+        comes, goes = (which.matches(*can_wait) for which in (walker.walk, queue.oldest.target.format))
+        m.d.sync += outstanding.eq(outstanding + (gives_result & comes) - (queue.taken & goes))
+        m.d.comb += has_room.eq(outstanding < Mux(comes, vec_results(self.machine), 1))
         arrives, arriving, passed = gives_result, issued_target.as_value(), 0
         for stages, positions in formats_by_stages(self.formats).items():
             cycles = VEC_OPERANDS + stages

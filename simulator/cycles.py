@@ -28,7 +28,6 @@ from tilewright.simulator.kernel.layout import (
     ENGINE,
     FIXED_REQUESTERS,
     IDLE,
-    LOAD_WRITES,
     PARAMETERS,
     QUEUES,
     STALL_DRAM,
@@ -114,7 +113,6 @@ def _figures(machine: Machine) -> dict[str, int]:
         "update": timing.MMA_UPDATE,
         "mma_read": timing.mma_read(machine),
         "mma_write": timing.mma_write(machine),
-        "vec_results": timing.vec_results(machine),
         "bus_bytes": machine.dram.bus_bytes,
         "latency": machine.dram.latency_cycles,
         "outstanding_beats": machine.dram.outstanding_beats,
@@ -146,7 +144,7 @@ def _ring_sizes(machine: Machine) -> dict[str, int]:
     """Entries of the rings that the page leaves open: as many as can be in use at once, or more."""
     return {
         "pipeline_slots": timing.mma_write(machine) + 1,
-        "result_slots": timing.vec_results(machine) + 1,
+        "result_slots": timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1,
         "read_slots": timing.BURST_QUEUE + timing.FETCH_BUFFER_BEATS + 2,
         "response_slots": machine.dram.latency_cycles + timing.BURST_QUEUE + 4,
     }
@@ -166,7 +164,7 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         **dict.fromkeys(("ask", "grant"), figures["requesters"]),
         "index": len(WALKERS) * figures["loops"],
         **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),
-        **dict.fromkeys(("result_ready", "result_port"), sizes["result_slots"]),
+        **dict.fromkeys(("result_ready", "result_port", "result_refusable"), sizes["result_slots"]),
         "source_word": figures["vec_sources"] + 1,
         **dict.fromkeys(("load_burst_bytes", "load_burst_first"), timing.BURST_QUEUE),
         **dict.fromkeys(("store_burst_bytes", "store_burst_first", "store_burst_last"), timing.BURST_QUEUE),
@@ -183,5 +181,4 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         "queue_depth": np.array([machine.engines[name].queue_depth for name in ENGINES], np.int64),
         "port_of_word": bank_of_words(machine),
         "read_turn": np.full(ports, figures["requesters"] - 1, np.int64),  # the final requester, as after reset
-        "write_turn": np.full(ports, LOAD_WRITES, np.int64),
     }

@@ -15,7 +15,7 @@ from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
 from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Program
-from tilewright.isa.timing import vec_write
+from tilewright.isa.timing import can_be_refused, vec_result_limit, vec_write
 from tilewright.simulator.kernel.layout import (
     ACCUMULATES,
     DMA_BYTE,
@@ -29,6 +29,8 @@ from tilewright.simulator.kernel.layout import (
     MMA_C,
     MMA_W,
     MOST_FIXED_OPERANDS,
+    REFUSABLE,
+    RESULT_LIMIT,
     RUN_BYTES,
     RUNS,
     SOURCES,
@@ -147,6 +149,8 @@ def _fill_lanes(
     _fill_operand(rows, index, destination, instruction, format.destination, first_words[format.destination.memory])
     rows.table[index, SOURCES] = len(format.streams)
     rows.table[index, TO_WRITE] = vec_write(format)
+    rows.table[index, REFUSABLE] = can_be_refused(machine, format)
+    rows.table[index, RESULT_LIMIT] = vec_result_limit(machine, format)
     rows.table[index, ITERATIONS] = prod(instruction.trips.values())
     rows.table[index, GROUP] = prod(instruction.trips[name] for name in format.reduce_loops)
 

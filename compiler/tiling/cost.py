@@ -38,7 +38,7 @@ from tilewright.compiler.tiling.shape import (
 )
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import MMA_UPDATE, mma_write, vec_results
+from tilewright.isa.timing import MMA_UPDATE, VEC_OPERANDS, mma_write, vec_stages
 
 Cycles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -106,7 +106,7 @@ def expected_cycles(
     ends = (vec + store) / count.results + mma / count.all
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, count.all, count.results))
     slowest = np.maximum(slowest, load)
-    serial = machine.dram.latency_cycles + mma_write(machine) + vec_results(machine)
+    serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * TILE_CYCLES + serial + TRAFFIC * load
     return np.where(is_double, slowest + ends, total + count.all * serial) + latency
 

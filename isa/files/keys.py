@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
@@ -135,12 +135,20 @@ DRAM_END = {"load": "reads", "store": "writes"}
 """The key of an engine whose list is exactly [dram]; every other list is of on-chip memories."""
 
 
+_RESULTS = Key(
+    Whole(1, 64),
+    "Results that may wait where the array writes too; enough for one each cycle if left out.",
+    is_needed=False,
+)
+
+
 def _engine_keys(engine: str) -> dict[str, Key]:
     def reach(key: str) -> Words:
         return Words((DRAM,), is_all=True) if DRAM_END.get(engine) == key else Words(excluded=(DRAM,))
 
     return {
         "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
+        **({"results": _RESULTS} if TEMPLATES[engine] is Template.VECTOR else {}),
         "reads": Key(reach("reads"), "Memories that it has read ports to."),
         "writes": Key(reach("writes"), "Memories that it has write ports to."),
     }

@@ -221,7 +221,9 @@ class _Builder:
             queue = self.reader.number(keys, path, "queue", ENGINE_KEYS[name])
             reads = self.reader.words(keys.get("reads"), f"{path}.reads", places)
             writes = self.reader.words(keys.get("writes"), f"{path}.writes", places)
-            self._engines[name] = Engine(name, queue, reads, writes)
+            has_results = "results" in keys and "results" in ENGINE_KEYS[name]
+            results = self.reader.number(keys, path, "results", ENGINE_KEYS[name]) if has_results else None
+            self._engines[name] = Engine(name, queue, reads, writes, results)
             for key, reached in (("reads", reads), ("writes", writes)):
                 if key not in keys:
                     continue

@@ -42,6 +42,7 @@ class Engine:
     queue_depth: int
     reads: tuple[str, ...]  # memories it has read ports to; `dram` for DMA in
     writes: tuple[str, ...]
+    results: int | None = None  # of vec: that may wait where the array writes too; None: enough for one each cycle
 
     @property
     def template(self) -> Template:

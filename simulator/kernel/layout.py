@@ -30,7 +30,9 @@ GROUP = ITERATIONS + 1  # of vec, iterations a result; of mma, tiles
 FIRST_INNER = GROUP + 1  # of mma, the first vector loop; of DMA, one beyond the loops that the address side walks
 SOURCES = FIRST_INNER + 1
 TO_WRITE = SOURCES + 1  # of vec, the cycles from issue to write
-ACCUMULATES = TO_WRITE + 1
+REFUSABLE = TO_WRITE + 1  # of vec, whether the write of a result can be refused
+RESULT_LIMIT = REFUSABLE + 1  # of vec, an iteration issues while fewer such results are outstanding
+ACCUMULATES = RESULT_LIMIT + 1
 RUN_BYTES = ACCUMULATES + 1
 RUNS = RUN_BYTES + 1
 WORD_BYTES = RUNS + 1
@@ -56,9 +58,6 @@ VEC_ASKS = 1
 FIXED_REQUESTERS = 2
 """Read requesters other than vec's sources."""
 
-VEC_WRITES, LOAD_WRITES = range(2)
-"""Write requesters that take turns."""
-
 FETCH_OWNER, LOAD_OWNER = range(2)
 """Who asked for a read of DRAM."""
 
@@ -76,22 +75,22 @@ def record(*names: str) -> np.dtype[Any]:
 
 QUEUES = (
     *("dispatched", "started", "completed", "retiring", "can_take", "activity"),  # an entry an engine
-    *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "write_turn", "ask", "grant", "index"),
-    *("c_read", "c_write", "c_last", "result_ready", "result_port", "source_word"),
+    *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "ask", "grant", "index"),
+    *("c_read", "c_write", "c_last", "result_ready", "result_port", "result_refusable", "source_word"),
     *("load_burst_bytes", "load_burst_first", "word_ready", "word_size"),
     *("store_burst_bytes", "store_burst_first", "store_burst_last"),
     *("read_owner", "read_first", "read_beats", "response_at", "response_last", "started_at", "retired_at"),
 )
 """What `q` holds, each as a stretch of its own.
 
-`engine_order`: the n-th instruction of each engine. `read_turn`, `write_turn`: by port, who was granted last. `ask`:
+`engine_order`: the n-th instruction of each engine. `read_turn`: by port, who was granted last. `ask`:
 the port that each requester asks in this cycle, or -1. `index`: the loop indices of every walker. `c_read`, `c_write`:
 by cycle, the port of the accumulators that the array will read or write, or -1. `activity`: a column of the counters,
 or -1 for nothing in hand.
 """
 
 PARAMETERS = record(
-    *("rows", "weight_lead", "update", "mma_read", "mma_write", "vec_results"),
+    *("rows", "weight_lead", "update", "mma_read", "mma_write"),
     *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "burst_queue"),
     *("load_contexts", "store_contexts", "store_words", "store_read", "load_window", "store_window"),
     *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
@@ -110,7 +109,7 @@ STATE = record(
     *("first_row_0", "first_row_1", "last_vector", "a_word", "c_word", "is_adding", "mma_in_flight", "slot"),
     # vec
     *("vec_active", "vec_instruction", "iterations_left", "group_left", "granted", "result_head", "result_count"),
-    *("newest_ready",),
+    *("newest_ready", "refusable_count"),
     # load
     *("load_active", "load_instruction", "load_run_left", "load_run_at", "load_run_start", "load_runs_left"),
     *("load_asked", "load_buffer", "load_window", "load_burst_head", "load_burst_count", "packed", "words_left"),

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
-from tilewright.simulator.kernel.layout import LOAD_WRITES, VEC_WRITES
 
 
 @part_of_cycle
@@ -30,15 +29,8 @@ def arbitrate_reads(p, q, c_port, w_port):
 
 
 @part_of_cycle
-def arbitrate_writes(p, q, c_port, vec_port, load_port):
-    """The array's c wins; vec and load take turns on each port. Whether each of the two is written."""
+def arbitrate_writes(c_port, vec_port, load_port):
+    """The array's c wins, then vec. Whether vec and load are written."""
     vec_written = vec_port >= 0 and vec_port != c_port
-    load_written = load_port >= 0 and load_port != c_port
-    if vec_written and load_written and vec_port == load_port:
-        vec_written = q[p.at_write_turn + vec_port] == LOAD_WRITES  # whose turn it is not: the one granted last
-        load_written = not vec_written
-    if vec_written:
-        q[p.at_write_turn + vec_port] = VEC_WRITES
-    if load_written:
-        q[p.at_write_turn + load_port] = LOAD_WRITES
+    load_written = load_port >= 0 and load_port != c_port and load_port != vec_port
     return vec_written, load_written

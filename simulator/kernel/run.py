@@ -49,7 +49,7 @@ def step_engines(p, s, code, q, t):
 
     vec_port = result_port(p, s, q, t)
     load_port = s.writer_port if s.writer_held else -1
-    vec_written, load_written = arbitrate_writes(p, q, c_write_port, vec_port, load_port)
+    vec_written, load_written = arbitrate_writes(c_write_port, vec_port, load_port)
 
     step_mma(p, s, code, q, t, w_port, c_write_port)
     step_vec(p, s, code, q, t, vec_written)

@@ -9,6 +9,8 @@ from tilewright.simulator.kernel.layout import (
     BUSY,
     GROUP,
     ITERATIONS,
+    REFUSABLE,
+    RESULT_LIMIT,
     SOURCES,
     STALL_PORT,
     TO_WRITE,
@@ -34,7 +36,7 @@ def start_vec(p, s, code, q, i):
 @part_of_cycle
 def may_issue(p, s, code, t):
     """There is room for a result, and one of this instruction would not overtake those before it."""
-    if not s.vec_active or s.result_count >= p.vec_results:
+    if not s.vec_active or s.refusable_count >= code[s.vec_instruction, RESULT_LIMIT]:
         return False
     return t + code[s.vec_instruction, TO_WRITE] > s.newest_ready
 
@@ -61,6 +63,7 @@ def step_vec(p, s, code, q, t, is_written):
         s.has_progress = 1
     if is_written:
         q[p.at_retiring + VEC] = q[p.at_result_port + s.result_head] < 0
+        s.refusable_count -= q[p.at_result_refusable + s.result_head]
         s.result_head = wrapped(s.result_head + 1, p.result_slots)
         s.result_count -= 1
     if not can_issue:
@@ -85,6 +88,8 @@ def step_vec(p, s, code, q, t, is_written):
         port = port_of(p, q, q[p.at_source_word + p.vec_sources])
         q[p.at_result_ready + slot] = s.newest_ready
         q[p.at_result_port + slot] = port if s.iterations_left else -1 - port  # negative: the instruction's last
+        q[p.at_result_refusable + slot] = code[i, REFUSABLE]
+        s.refusable_count += code[i, REFUSABLE]
         s.result_count += 1
     loop = advance(p, code, q, W_VEC, i, 0, p.loops)
     if loop < 0:

@@ -2,10 +2,20 @@
 
 import pytest
 
+from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.expressions import Scope
 from tilewright.isa.language.numeric import IntegerType, Rounding
 from tilewright.isa.language.statement import parse_statement
-from tilewright.isa.timing import in_pipeline, operator_stages, operator_starts, statement_stages
+from tilewright.isa.timing import (
+    can_be_refused,
+    in_pipeline,
+    operator_stages,
+    operator_starts,
+    statement_stages,
+    vec_result_limit,
+    vec_results,
+    vec_write,
+)
 
 INT8 = IntegerType(8, True)
 SOURCES = {name: {"": INT8} for name in "abcduvx"} | {"w": {"": IntegerType(20, True)}}
@@ -45,3 +55,20 @@ def test_starts_each_operator_as_early_as_it_may(text: str, expected: dict[str, 
 def test_a_statement_ends_with_its_last_operator() -> None:
     assert statement_stages(parse_statement("y = a * b + c * d", SCOPE).expr) == 3
     assert statement_stages(parse_statement("y = a", SCOPE).expr) == 0
+
+
+def test_only_results_that_go_where_the_array_writes_may_wait() -> None:
+    machine = load_machine("base16")
+    waiting = [of for of in machine.formats_of("vec") if can_be_refused(machine, of)]
+
+    assert [of.mnemonic for of in waiting] == ["sum", "add_bias", "add_sums"]
+    assert vec_result_limit(machine, waiting[0]) == vec_results(machine)
+    assert vec_result_limit(machine, machine.format("requantize")) == 1
+
+
+def test_as_many_results_wait_as_the_file_says() -> None:
+    machine = load_machine("base16", ["engines.vec.results=7"])
+    whole_pipeline = max(vec_write(of) for of in machine.formats_of("vec") if can_be_refused(machine, of))
+
+    assert vec_results(machine) == 7
+    assert vec_results(load_machine("base16")) == whole_pipeline + 1  # what would be taken without the key

@@ -22,7 +22,7 @@ from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import Instruction, Operand, encode, make_instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import vec_results, vec_write
+from tilewright.isa.timing import vec_result_limit, vec_write
 from tilewright.rtl.interfaces import Activity
 from tilewright.rtl.vector import VectorEngine
 
@@ -42,7 +42,8 @@ class VectorModel:
         self.kept: dict[int, int] = {}  # source → word
         self.group: list[tuple[list[int], dict[str, int]]] = []  # by iteration: words of the streams, addresses
         self.results: deque[tuple[int, str, int, int, bool]] = deque()  # from cycle, memory, address, word, is last
-        self.outstanding = 0
+        self.shared = {of.destination.memory for of in machine.formats_of("mma")}  # their ports may be taken
+        self.outstanding = 0  # results that go there
         self.newest_ready = 0  # the cycle from which the newest iteration's result may be written
 
     @property
@@ -60,12 +61,12 @@ class VectorModel:
                 written = memory, address, word
                 cycle.retires = is_last
                 self.results.popleft()
-                self.outstanding -= 1
+                self.outstanding -= memory in self.shared
         issues_last = False
         if self.current is not None:
             cycle.activity = Activity.STALL_PORT
             in_order = time + vec_write(self.current.format) > self.newest_ready
-            if outstanding < vec_results(self.machine) and in_order:
+            if outstanding < vec_result_limit(self.machine, self.current.format) and in_order:
                 issues_last = self.ask(time, cycle, granted)
         if written is not None:
             self.memories[written[0]][written[1]] = written[2]
@@ -102,8 +103,8 @@ class VectorModel:
         self.group.append(([self.kept[slot] for slot in range(len(of.streams))], addresses))
         self.kept = {}
         if all(index[name] == self.current.trips[name] - 1 for name in of.reduce_loops):
-            self.outstanding += 1
             target = of.destination
+            self.outstanding += target.memory in self.shared
             result = (target.memory, addresses[target.name], self.result(), not self.pending)
             self.results.append((time + vec_write(of), *result))
         return not self.pending
@@ -140,6 +141,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
     names = [name for name in engine.signature.members if name.startswith(("source", "write"))]
     ports = {name: getattr(engine, name) for name in names}
     lookups = {name: getattr(engine, f"lookup_{name}") for name in machine.table_memories}
+    always_granted = {f"write_{name}" for name in machine.memories if name not in model.shared}
     trace: list[Cycle] = []
 
     async def bench(ctx: Any) -> None:
@@ -150,7 +152,7 @@ def run(machine: Machine, program: Sequence[Instruction], probability: float, se
                 number, instruction = waiting[0]
                 bits = int.from_bytes(encode(instruction, machine.instruction_bytes), "little")
                 ctx.set(engine.instruction.payload, {"bits": bits, "index": number})
-            grants = {name: seed.random() < probability for name in names}
+            grants = {name: name in always_granted or seed.random() < probability for name in names}
             seen = Cycle()
             data: dict[str, int] = {}
             for port in ports.values():
@@ -213,6 +215,13 @@ def test_follows_the_contract_in_every_cycle(probability: float) -> None:
     machine, seed = load_machine("tiny8", NARROW), random.Random(11)
     mnemonics = [of.mnemonic for of in machine.formats_of("vec")]
     run(machine, [valid_instruction(machine, seed.choice(mnemonics), seed) for _ in range(25)], probability, seed)
+
+
+@pytest.mark.parametrize("results", [1, 3, 9])
+def test_follows_the_contract_with_any_number_of_results(results: int) -> None:
+    machine, seed = load_machine("tiny8", [*NARROW, f"engines.vec.results={results}"]), random.Random(results)
+    mnemonics = ["sum", "add_sums", "add", "add_bias", "copy"] * 2
+    run(machine, [valid_instruction(machine, mnemonic, seed) for mnemonic in mnemonics], 0.6, seed)
 
 
 @pytest.mark.parametrize("number", [0, 9, 24, 30])

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
 from tilewright.rtl.fifo import Fifo
 
@@ -21,6 +21,7 @@ class Fetch(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.bus_bytes = machine.dram.bus_bytes
+        self.buffer_beats = machine.fetch_beats
         self.limit_bits = machine.dram.offset_bits + 1
         super().__init__(
             {
@@ -36,16 +37,16 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.buffer = buffer = Fifo(ReadBeat(self.bus_bytes), FETCH_BUFFER_BEATS)
+        m.submodules.buffer = buffer = Fifo(ReadBeat(self.bus_bytes), self.buffer_beats)
         beat_shift = (self.bus_bytes - 1).bit_length()
         asked = Signal(self.limit_bits)  # beats, as the next two
-        reserved = Signal(range(FETCH_BUFFER_BEATS + 1))
+        reserved = Signal(range(self.buffer_beats + 1))
         beats_left = Signal(self.limit_bits)
         burst, granted, taken = Signal(range(BURST_BEATS + 1)), Signal(), Signal()
         m.d.comb += [
             beats_left.eq((self.limit >> beat_shift) - asked),
             burst.eq(Mux(beats_left < BURST_BEATS, beats_left, BURST_BEATS)),
-            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= FETCH_BUFFER_BEATS)),
+            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= self.buffer_beats)),
             self.request.payload.address.eq(self.base + (asked << beat_shift)),
             self.request.payload.last_beat.eq(burst - 1),
             granted.eq(self.request.valid & self.request.ready),

@@ -10,7 +10,6 @@ from amaranth.hdl import unsigned
 from tilewright.isa.machine.encoding import OPCODE
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import BURST_QUEUE, FETCH_BUFFER_BEATS, LOAD_CONTEXTS, STORE_WORDS
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.interfaces import QueuedInstruction
@@ -32,7 +31,8 @@ def dispatch_key(machine: Machine) -> Hashable:
 
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
-    return {LOAD_CONTEXTS, BURST_QUEUE, STORE_WORDS, FETCH_BUFFER_BEATS, machine.dram.outstanding_beats}
+    load, store = machine.flights["load"], machine.flights["store"]
+    return {load.contexts, load.bursts, load.beats, store.bursts, store.beats, machine.fetch_beats}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.rtl.benches import simulate, stream_get
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.fetch import Fetch
 
 BASE = 0x3000
@@ -66,13 +66,13 @@ def test_asks_no_more_than_its_buffer_holds() -> None:
         ctx.set(dut.base, BASE)
         ctx.set(dut.limit, 1000 * dut.bus_bytes)
         await ctx.tick().repeat(300)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats
         await stream_get(ctx, dut.output, BURST_BEATS - 1)
         await ctx.tick().repeat(50)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats
         await stream_get(ctx, dut.output, 1)
         await ctx.tick().repeat(50)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS + BURST_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats + BURST_BEATS
 
     simulate(dut, bench, background=[answer(dut, 3, random.Random(1), requests)])
 

@@ -100,7 +100,7 @@ def test_the_estimate_is_near_the_exact_price(small: Price) -> None:
     ("setting", "unit"),
     [
         ("engines.vec.queue=9", "queue dispatch.vec_queue"),
-        ("dram.outstanding_beats=160", "queue load.packer.beats"),
+        ("engines.load.beats=8", "queue load.packer.beats"),
         ("wait_bits=20", "dispatch"),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import window_bytes, word_parts
@@ -13,7 +14,8 @@ from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import BurstRequest, ReadBeat
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
+from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
+from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
@@ -32,6 +34,7 @@ class LoadEngine(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
+        self.kept = kept_bits(self.formats, 8 * machine.instruction_bytes, is_packed)
         super().__init__(
             {
                 **engine_members(machine),
@@ -45,12 +48,11 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, flight = Module(), self.machine.flights["load"]
         m.submodules.bursts = bursts = self.bursts
-        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), flight.bursts)
-        m.submodules.packing_queue = packing_queue = Fifo(QueuedInstruction(self.machine), flight.contexts)
+        m.submodules.burst_queue = burst_queue = Fifo(QueuedBurst(self.machine), flight.bursts)
+        m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
         m.submodules.packer = packer = self.packer
         m.submodules.writer = writer = Writer(self.machine)
         wiring.connect(m, burst_queue.output, packer.burst)
-        wiring.connect(m, packing_queue.output, packer.instruction)
         wiring.connect(m, wiring.flipped(self.beat), packer.beat)
         wiring.connect(m, packer.part, writer.part)
         for name in self.memories:
@@ -81,25 +83,44 @@ class LoadEngine(wiring.Component):
             self.request.payload.eq(bursts.request),
             bursts.step.eq(self.request.valid & self.request.ready),
             burst_queue.input.valid.eq(bursts.step),
-            burst_queue.input.payload.eq(bursts.bytes),
+            burst_queue.input.payload.bytes.eq(bursts.bytes),
+            burst_queue.input.payload.index.eq(bursts.index),
         ]
         m.d.sync += asked.eq(asked + Mux(bursts.step, bursts.beats, 0) - packer.takes_beat)
 
     def build_start(self, m: Module, bursts: Bursts, packing_queue: Fifo) -> Signal:
         """Take an instruction into the address side and the packer's queue; returns how many are in hand."""
         start, started = build_dma_start(m, self, bursts, self.machine.flights["load"].contexts)
+        entering, oldest, packed = packing_queue.input, packing_queue.output, self.packer.instruction
         m.d.comb += [
-            packing_queue.input.valid.eq(start),
-            packing_queue.input.payload.eq(self.instruction.payload),
+            entering.valid.eq(start),
+            entering.payload.bits.eq(self.kept.pack(self.instruction.payload.bits)),
+            entering.payload.index.eq(self.instruction.payload.index),
+            packed.valid.eq(oldest.valid),
+            packed.payload.bits.eq(self.kept.unpack(oldest.payload.bits)),
+            packed.payload.index.eq(oldest.payload.index),
+            oldest.ready.eq(packed.ready),
         ]
         return started
 
     def build_fault(self, m: Module, bursts: Bursts, packer: Packer) -> None:
         causes = [
-            FaultCause(FaultCode.BUS, packer.bus_fault, packer.burst.payload.instruction),
+            FaultCause(FaultCode.BUS, packer.bus_fault, packer.burst.payload.index),
             FaultCause(FaultCode.ADDRESS, packer.address_fault, packer.packing, packer.fault_address),
         ]
         build_dma_fault(m, self, bursts, causes)
+
+
+class QueuedBurst(data.StructLayout):
+    """A burst whose beats come, and the index of its instruction, which is at fault if the bus reports an error."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({"bytes": BurstBytes(machine.dram.bus_bytes), "index": unsigned(index_bits(machine))})
+
+
+def is_packed(format: InstructionFormat, field: InstructionField) -> bool:
+    """Whether the packer reads a field: trip counts, and where the words go."""
+    return field.kind is FieldKind.TRIP or field.name.startswith(f"{chip_operand(format).name}.")
 
 
 class WordTarget(data.StructLayout):
@@ -150,13 +171,13 @@ class Packer(wiring.Component):
         super().__init__(
             {
                 "halt": In(1),
-                "instruction": In(stream.Signature(QueuedInstruction(machine))),
-                "burst": In(stream.Signature(BurstBytes(self.bus_bytes))),
+                "instruction": In(stream.Signature(StartedInstruction(machine))),
+                "burst": In(stream.Signature(QueuedBurst(machine))),
                 "beat": In(stream.Signature(ReadBeat(self.bus_bytes))),
                 "takes_beat": Out(1),
                 "part": Out(stream.Signature(WordPart(machine))),
                 "is_packing": Out(1),
-                "packing": Out(INDEX_BITS),
+                "packing": Out(index_bits(machine)),
                 "bus_fault": Out(1),
                 "address_fault": Out(1),
                 "fault_address": Out(self.walker.slot_shape("word")),
@@ -173,7 +194,7 @@ class Packer(wiring.Component):
             beats.input.valid.eq(self.beat.valid & ~self.halt),
             beats.input.payload.eq(self.beat.payload),
             self.beat.ready.eq(beats.input.ready | self.halt),
-            cursor.burst.eq(self.burst.payload),
+            cursor.burst.eq(self.burst.payload.bytes),
         ]
         ends_word = self.build_emit(m, walker, window)
         self.build_take(m, beats, cursor, window)

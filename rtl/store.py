@@ -13,7 +13,7 @@ from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
+from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
@@ -53,7 +53,7 @@ class StoreEngine(wiring.Component):
         m.submodules.bursts = bursts = self.bursts
         m.submodules.address = address = AddressRegister()
         m.submodules.former = former = BeatFormer(self.machine)
-        m.submodules.responses = responses = Responses(self.machine.flights["store"].contexts)
+        m.submodules.responses = responses = Responses(self.machine.flights["store"].contexts, index_bits(self.machine))
         for name in self.memories:
             wiring.connect(m, getattr(reader, f"read_{name}"), wiring.flipped(getattr(self, f"read_{name}")))
         wiring.connect(m, reader.part, former.part)
@@ -150,7 +150,7 @@ class Reader(wiring.Component):
         super().__init__(
             {
                 "halt": In(1),
-                "instruction": In(QueuedInstruction(machine)),
+                "instruction": In(StartedInstruction(machine)),
                 "start": In(1),
                 "is_free": Out(1),
                 **read_members(machine, "store"),
@@ -158,7 +158,7 @@ class Reader(wiring.Component):
                 "moved": In(1),
                 "is_granted": Out(1),
                 "is_refused": Out(1),
-                "reading": Out(INDEX_BITS),
+                "reading": Out(index_bits(machine)),
                 "fault": Out(1),
                 "fault_address": Out(self.walker.slot_shape("word")),
             }
@@ -280,17 +280,17 @@ class Responses(wiring.Component):
     instruction.
     """
 
-    def __init__(self, contexts: int) -> None:
-        self.contexts = contexts
+    def __init__(self, contexts: int, index_bits: int) -> None:
+        self.contexts, self.index_bits = contexts, index_bits
         super().__init__(
             {
                 "start": In(1),
-                "instruction": In(INDEX_BITS),
+                "instruction": In(index_bits),
                 "addressed": In(1),
                 "addressed_last": In(1),
                 "responded": In(1),
                 "retire": Out(1),
-                "oldest_instruction": Out(INDEX_BITS),
+                "oldest_instruction": Out(index_bits),
                 "is_idle": Out(1),
             }
         )
@@ -299,7 +299,7 @@ class Responses(wiring.Component):
         m = Module()
         pending = [Signal(PENDING_BITS, name=f"pending_{n}") for n in range(self.contexts)]
         is_addressed = [Signal(name=f"is_addressed_{n}") for n in range(self.contexts)]
-        instructions = [Signal(INDEX_BITS, name=f"instruction_{n}") for n in range(self.contexts)]
+        instructions = [Signal(self.index_bits, name=f"instruction_{n}") for n in range(self.contexts)]
         newest = Signal(range(self.contexts), init=self.contexts - 1)
         oldest = Signal(range(self.contexts))
         for n in range(self.contexts):

@@ -51,16 +51,20 @@ class MemoryPrice:
 
 def memory_price(machine: Machine, memory: Memory, process: Process) -> MemoryPrice:
     """The memory in the macros that take the least area, of equal ones the fewest. Raises PriceError without any."""
-    storages, words, bits = _storages(machine, memory)
+    return storage_price(memory.name, *_storages(machine, memory), process)
+
+
+def storage_price(name: str, storages: int, words: int, bits: int, process: Process) -> MemoryPrice:
+    """So many equal storages of so many words, as `memory_price`."""
     fitting = [macro for macro in process.macros if macro.ports == PORTS]
     if not fitting:
-        raise PriceError(f"{process.name} has no macro with {PORTS} ports, which {memory.name} needs")
+        raise PriceError(f"{process.name} has no macro with {PORTS} ports, which {name} needs")
     macro = min(fitting, key=lambda each: (_count(each, words, bits) * each.area_um2, _count(each, words, bits)))
     across, deep = -(-bits // macro.bits), -(-words // macro.words)
     twin = next((m for m in process.macros if (m.ports, m.words, m.bits) == (1, macro.words, macro.bits)), None)
     read_pj = across * twin.read_pj if twin and twin.read_pj else None
     write_pj = across * twin.write_pj if twin and twin.write_pj else None
-    return MemoryPrice(memory.name, storages, words, bits, macro, across, deep, read_pj, write_pj)
+    return MemoryPrice(name, storages, words, bits, macro, across, deep, read_pj, write_pj)
 
 
 def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:

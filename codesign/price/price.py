@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
-from tilewright.codesign.price.macros import MemoryPrice, memory_price
+from tilewright.codesign.price.macros import MemoryPrice, memory_price, storage_price
 from tilewright.codesign.price.netlist import Netlist, netlist
 from tilewright.codesign.price.parts import array, lanes, queue, whole
 from tilewright.codesign.price.process import Process, load_process
@@ -17,9 +17,9 @@ from tilewright.codesign.price.synthesis import Bill, Synthesis
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.memory import Macro
 from tilewright.rtl.npu import Npu
 from tilewright.rtl.results import ResultQueue
 from tilewright.rtl.systolic import SystolicArray
@@ -69,7 +69,7 @@ class Price:
     yosys: str
     script_hash: str
     units: tuple[Unit, ...]  # largest first
-    memories: tuple[MemoryPrice, ...]  # in file order
+    memories: tuple[MemoryPrice, ...]  # in file order, then queues in memory blocks
 
     @cached_property
     def logic_um2(self) -> float:
@@ -100,7 +100,9 @@ def price_machine(machine: Machine, process: Process | None = None, exact: bool 
     process = process or load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
     synthesis = Synthesis(process)
-    bills, bases = _bills(netlist(Npu(machine), Macro, *REPEATED), machine, exact)
+    found = netlist(Npu(machine), Block, *REPEATED)
+    memories += tuple(_queue_memories(found, machine, process))
+    bills, bases = _bills(found, machine, exact)
     costs = synthesis.costs_of(bills)
     multipliers = _multipliers(machine)
     units = [
@@ -110,6 +112,15 @@ def price_machine(machine: Machine, process: Process | None = None, exact: bool 
     ]
     units.sort(key=lambda unit: -unit.area_um2)
     return Price(machine, process, exact, synthesis.version, synthesis.script_hash, tuple(units), memories)
+
+
+def _queue_memories(found: Netlist, machine: Machine, process: Process) -> Iterator[MemoryPrice]:
+    """The memory blocks that are no memory of the machine's file: those of long queues."""
+    for path, place in found.places.items():
+        inside = path.removeprefix("top.")
+        if isinstance(place.part, Block) and inside.split(".")[0] not in machine.memories:
+            name = f"queue {inside.rpartition('.')[0]}"
+            yield storage_price(name, 1, place.part.depth, Shape.cast(place.part.shape).width, process)
 
 
 def _bills(found: Netlist, machine: Machine, exact: bool) -> tuple[dict[str, Bill], dict[str, str]]:

@@ -8,9 +8,10 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import word_parts
-from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number, one_if
@@ -135,7 +136,7 @@ class _Engine:
         following = z3.If(moves, z3.If(is_end, number(0), self.place(nets) + 1), self.place(nets))
         walking = Walking(
             nets.moves("packing_queue.output"),
-            nets.at("packing_queue.output__payload.bits"),
+            restored(nets.at("packing_queue.output__payload.bits"), self.engine.kept),
             z3.And(moves, is_end),
             walker,
             partial(packer.holds, "is_packing"),
@@ -265,9 +266,11 @@ class _Engine:
             return z3.And(started == total, z3.ULE(started, self.machine.flights["load"].contexts))
 
         starts = nets.moves("instruction")
+        taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")
         queued = z3.And(
             nets.moves("packing_queue.input"),
-            nets.at("packing_queue.input__payload") == nets.at("instruction__payload"),
+            keeps_fields(self.formats, taken, restored(entry, self.engine.kept), is_packed),
+            nets.at("packing_queue.input__payload.index") == nets.at("instruction__payload.index"),
         )
         return [
             Goal("reset", [nets.run.starts_from_reset()], counted(0)),

@@ -77,6 +77,28 @@ def test_asks_no_more_than_its_buffer_holds() -> None:
     simulate(dut, bench, background=[answer(dut, 3, random.Random(1), requests)])
 
 
+@pytest.mark.parametrize("first", [0, 1, 20, 63])
+def test_tells_of_the_first_beat_with_an_error(first: int) -> None:
+    machine, beats = load_machine("tiny8"), 64
+    dut, requests = Fetch(machine), []
+
+    async def spoil(ctx: Any) -> None:
+        """Two beats have an error: this one and the one after the next."""
+        came = 0
+        while True:
+            ctx.set(dut.beat.payload.error, came in (first, first + 2))
+            *_, comes = await ctx.tick().sample(dut.beat.valid)
+            came += comes
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.base, BASE)
+        ctx.set(dut.limit, beats * dut.bus_bytes)
+        payloads = await stream_get(ctx, dut.output, first + 1, pause=0.6)
+        assert [payload.error for payload in payloads] == [0] * first + [1]
+
+    simulate(dut, bench, background=[answer(dut, 9, random.Random(first), requests), spoil])
+
+
 def test_asks_for_nothing_while_halted() -> None:
     dut, requests = Fetch(load_machine("tiny8")), []
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
-from tilewright.isa.machine.machine import ENGINES, USUAL_FETCH_BEATS, USUAL_FLIGHTS
+from tilewright.isa.machine.machine import ENGINES, USUAL_FETCH_BEATS, USUAL_FLIGHTS, Counting
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
@@ -251,6 +251,11 @@ MACHINE_KEYS = {
     "fetch_beats": Key(
         Whole(BURST_BEATS, 4096),
         f"Beats of program that fetch holds; {USUAL_FETCH_BEATS} if left out.",
+        is_needed=False,
+    ),
+    "counters": Key(
+        Word(tuple(counting.value for counting in Counting)),
+        "What the hardware counts of a run: none; few (cycles and bytes); or all, what each engine does as well.",
         is_needed=False,
     ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),

@@ -26,7 +26,15 @@ from tilewright.isa.files.keys import (
 from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.machine.machine import ENGINES, USUAL_FETCH_BEATS, USUAL_FLIGHTS, Engine, Flight, Machine
+from tilewright.isa.machine.machine import (
+    ENGINES,
+    USUAL_FETCH_BEATS,
+    USUAL_FLIGHTS,
+    Counting,
+    Engine,
+    Flight,
+    Machine,
+)
 from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
@@ -85,6 +93,7 @@ class _Builder:
         wait_bits = self.reader.number(top, "", "wait_bits", MACHINE_KEYS)
         dram = self._read_dram(top.get("dram"))
         fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
+        counting = self._read_counting(top.get("counters"))
         self._read_memories(top.get("memories"))
         self._read_engines(top.get("engines"))
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
@@ -105,6 +114,7 @@ class _Builder:
             engines=self._engines,
             flights=self._flights,
             fetch_beats=fetch_beats,
+            counting=counting,
             formats={format.mnemonic: format for format in formats},
             instruction_bytes=-(-bits // (8 * step)) * step,
             text=_canonical(self._tree, name),
@@ -153,6 +163,16 @@ class _Builder:
             self._rounding = Rounding(word)
         else:
             self.reader.complain(tree.where, "rounding", f"expected {', '.join(words)}, not {tree.kind}")
+
+    def _read_counting(self, tree: Tree | None) -> Counting:
+        words = [counting.value for counting in Counting]
+        if tree is None:
+            return Counting.ALL
+        word = self.reader.word(tree, "counters")
+        if word in words:
+            return Counting(word)
+        self.reader.complain(tree.where, "counters", f"expected {', '.join(words)}, not {tree.kind}")
+        return Counting.ALL
 
     def _read_dram(self, tree: Tree | None) -> Dram:
         keys = self.reader.mapping(tree, "dram", DRAM_KEYS)

@@ -64,6 +64,14 @@ USUAL_FETCH_BEATS = 64
 """Beats of program that fetch holds, where the machine's file says nothing else."""
 
 
+class Counting(StrEnum):
+    """What a machine counts of its runs."""
+
+    NONE = "none"
+    FEW = "few"  # cycles and bytes on the bus
+    ALL = "all"  # and what each engine does in every cycle
+
+
 @dataclass(frozen=True)
 class Machine:
     """Everything the YAML says, complete and checked.
@@ -83,6 +91,7 @@ class Machine:
     engines: Mapping[str, Engine]  # in the order of ENGINES
     flights: Mapping[str, Flight]  # of the DMA engines
     fetch_beats: int  # beats of program that fetch holds or has asked for
+    counting: Counting
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
     instruction_bytes: int
     text: str

@@ -44,6 +44,7 @@ def _sizes(a: Machine, b: Machine) -> Iterator[str]:
     yield from _change("rounding", a.rounding.value, b.rounding.value)
     yield from _change("wait_bits", a.wait_bits, b.wait_bits)
     yield from _change("fetch_beats", a.fetch_beats, b.fetch_beats)
+    yield from _change("counters", a.counting.value, b.counting.value)
     for field in fields(a.dram):
         yield from _change(f"dram.{field.name}", getattr(a.dram, field.name), getattr(b.dram, field.name))
 

@@ -39,6 +39,7 @@ struct Bench {
     int64_t engines = 0, trace_length = 0;
     int64_t count[2][16] = {};
     int64_t run_cycle = 0;
+    int64_t* seen = nullptr;  // of the run: cycles until all is done, bytes read and bytes written on the bus
 
     struct {
         uint8_t* bytes;
@@ -97,6 +98,8 @@ void tilewright_attach_trace(int64_t* trace, int64_t engines, int64_t length) {
     bench.run_cycle = 0;
 }
 
+void tilewright_attach_seen(int64_t* seen) { bench.seen = seen; }
+
 void tilewright_attach_memory(int number, uint8_t* bytes, uint64_t word_bytes) {
     bench.memories[number] = {bytes, word_bytes};
 }
@@ -122,7 +125,10 @@ void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBi
     if (running) {
         note(0, started, bench.run_cycle);
         note(1, retired, bench.run_cycle + 1);
-        bench.run_cycle++;
+        bench.seen[0] = bench.run_cycle++;  // in the last of them, all is done already
+        if (bench.is_offered && rready) bench.seen[1] += bench.bus_bytes;
+        if (wvalid)
+            for (uint64_t byte = 0; byte < bench.bus_bytes; byte++) bench.seen[2] += wstrb[byte / 32] >> byte % 32 & 1;
     }
     uint64_t next_cycle = bench.clock_cycle + 1;
     if (arvalid)

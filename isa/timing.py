@@ -25,25 +25,20 @@ BURST_BEATS = 16
 BURST_BOUNDARY_BYTES = 4096
 """AXI4 (IHI 0022, A3.4.1): a burst must not cross a 4 KiB address boundary."""
 
-FETCH_BUFFER_BEATS = 64
-"""Beats of program that fetch holds or has asked for."""
-
 # -- DMA engines -------------------------------------------------------------------------------------------------------
 
-LOAD_CONTEXTS = 4
-"""Load instructions that may be started and not yet completed."""
-
-BURST_QUEUE = 16
-"""Bursts of the store engine that are addressed and whose beats are not all sent; of load, bursts not all packed."""
-
-STORE_WORDS = 4
-"""Words of the store engine that are read or being read and not yet turned into beats."""
-
 STORE_READ = 2
-"""From the grant of a store's read to its word in the word buffer."""
+"""From the grant of a store's read to its bytes in the read buffer."""
 
-STORE_CONTEXTS = 4
-"""Store instructions that may be started and not yet completed."""
+
+def window_bytes(bus_bytes: int) -> int:
+    """Bytes that a DMA engine holds between beats and words: those of one beat on top of those of another."""
+    return 2 * bus_bytes
+
+
+def word_parts(word_bytes: int, bus_bytes: int) -> int:
+    """Cycles in which a DMA engine moves a word: one for each part of a beat's size, the last one may be shorter."""
+    return -(-word_bytes // bus_bytes)
 
 DMA_STAGES = 6
 """From the start of a load to its first word on chip, without DRAM: address, bus, buffer, window, writer, write."""

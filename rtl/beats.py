@@ -7,18 +7,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.timing import BURST_BEATS
-from tilewright.rtl.interfaces import INDEX_BITS
 
 
 class BurstBytes(data.StructLayout):
-    """What the data side must know of a burst: how many bytes, in which byte of its first beat they begin, for whom."""
+    """What the data side must know of a burst: how many bytes, and in which byte of its first beat they begin."""
 
     def __init__(self, bus_bytes: int) -> None:
         super().__init__(
             {
                 "bytes": unsigned((BURST_BEATS * bus_bytes).bit_length()),
                 "first_byte": unsigned((bus_bytes - 1).bit_length()),
-                "instruction": unsigned(INDEX_BITS),
             }
         )
 

@@ -113,7 +113,8 @@ class AddressRegister(wiring.Component):
 class ReadChannel(wiring.Component):
     """Puts the bursts of fetch and load on the bus, fetch's first, and gives each its beats.
 
-    Beats are always accepted: who asks for a burst has room for it. `is_idle`: every beat asked for has come.
+    Fetch asks for what it has room for and takes each beat at once. Load's wait on the bus until it is ready, which it
+    is in the end whatever else happens, so that no beat behind them waits for ever. `is_idle`: every beat has come.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -123,7 +124,8 @@ class ReadChannel(wiring.Component):
             {
                 **{name: direction for name, direction in bus.items() if name.startswith(("ar", "r"))},
                 **{f"{client}_request": In(stream.Signature(BurstRequest())) for client in READ_CLIENTS},
-                **{f"{client}_beat": Out(ReadBeatSignature(self.bus_bytes)) for client in READ_CLIENTS},
+                "fetch_beat": Out(ReadBeatSignature(self.bus_bytes)),
+                "load_beat": Out(stream.Signature(ReadBeat(self.bus_bytes))),
                 "is_idle": Out(1),
             }
         )
@@ -151,7 +153,7 @@ class ReadChannel(wiring.Component):
             self.arburst.eq(INCREMENTING),
             self.arvalid.eq(address.output.valid),
             address.output.ready.eq(self.arready),
-            self.rready.eq(1),
+            self.rready.eq((self.rid != READ_CLIENTS.index("load")) | self.load_beat.ready),
         ]
         for number, name in enumerate(READ_CLIENTS):
             beat = getattr(self, f"{name}_beat")
@@ -166,6 +168,6 @@ class ReadChannel(wiring.Component):
     def build_idle(self, m: Module) -> None:
         """Count bursts from their acceptance to their last beat."""
         open_bursts = Signal(16)
-        opened, closed = self.arvalid & self.arready, self.rvalid & self.rlast
+        opened, closed = self.arvalid & self.arready, self.rvalid & self.rready & self.rlast
         m.d.sync += open_bursts.eq(open_bursts + opened - closed)
         m.d.comb += self.is_idle.eq((open_bursts == 0) & ~self.arvalid)

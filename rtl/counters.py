@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Counting, Machine
 from tilewright.rtl.dispatch import HeadStatus
 from tilewright.rtl.interfaces import Activity
 
@@ -35,17 +35,28 @@ def engine_counter_names(engine: str) -> tuple[str, ...]:
     )
 
 
-def counter_names() -> tuple[str, ...]:
-    """All counters, in the order of their registers."""
-    of_engines = (f"{engine}.{name}" for engine in ENGINES for name in engine_counter_names(engine))
-    return ("cycles", "dram_bytes_read", "dram_bytes_written", *of_engines)
+FEW = ("cycles", "dram_bytes_read", "dram_bytes_written")
+"""The counters that are of no engine."""
+
+
+def counter_names(counting: Counting) -> tuple[str, ...]:
+    """The counters that a machine has, in the order of their registers."""
+    match counting:
+        case Counting.NONE:
+            return ()
+        case Counting.FEW:
+            return FEW
+        case Counting.ALL:
+            return (*FEW, *(f"{engine}.{name}" for engine in ENGINES for name in engine_counter_names(engine)))
+        case _:
+            assert_never(counting)
 
 
 class CounterValues(data.StructLayout):
-    """The values of all counters, by name."""
+    """The values of a machine's counters, by name."""
 
-    def __init__(self) -> None:
-        super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names()})
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({name: unsigned(COUNTER_BITS) for name in counter_names(machine.counting)})
 
 
 class Counters(wiring.Component):
@@ -55,6 +66,7 @@ class Counters(wiring.Component):
     """
 
     def __init__(self, machine: Machine) -> None:
+        self.counting = machine.counting
         byte_count = range(machine.dram.bus_bytes + 1)
         super().__init__(
             {
@@ -65,19 +77,18 @@ class Counters(wiring.Component):
                 **{f"{engine}_activity": In(Activity) for engine in ENGINES},
                 **{f"{engine}_head": In(HeadStatus()) for engine in ENGINES},
                 **{f"{engine}_starts": In(1) for engine in ENGINES},
-                "values": Out(CounterValues()),
+                "values": Out(CounterValues(machine)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if self.counting is Counting.NONE:
+            return m
         with m.If(self.is_counting):
-            m.d.sync += [
-                self.values["cycles"].eq(self.values["cycles"] + 1),
-                self.values["dram_bytes_read"].eq(self.values["dram_bytes_read"] + self.bytes_read),
-                self.values["dram_bytes_written"].eq(self.values["dram_bytes_written"] + self.bytes_written),
-            ]
-        for engine in ENGINES:
+            for name, more in zip(FEW, (1, self.bytes_read, self.bytes_written), strict=True):
+                m.d.sync += self.values[name].eq(self.values[name] + more)
+        for engine in ENGINES if self.counting is Counting.ALL else ():
             names = engine_counter_names(engine)
             counted = Signal(range(len(names)), name=f"{engine}_counted")
             self.build_choice(m, engine, names, counted)

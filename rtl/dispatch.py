@@ -11,7 +11,8 @@ from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.bus import ReadBeat
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, FaultSignature, QueuedInstruction, instruction_stream
+from tilewright.rtl.interfaces import FaultSignature, KeptInstruction, index_bits, instruction_stream
+from tilewright.rtl.kept_bits import KeptBits, kept_bits
 from tilewright.rtl.layout import instruction_view
 
 
@@ -32,6 +33,7 @@ class Dispatch(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self.kept = {engine: queue_bits(machine, engine) for engine in ENGINES}
         super().__init__(
             {
                 "beats": In(stream.Signature(ReadBeat(machine.dram.bus_bytes))),
@@ -49,7 +51,7 @@ class Dispatch(wiring.Component):
         m = Module()
         dispatched = {e: Signal(self.machine.wait_bits, name=f"{e}_dispatched") for e in ENGINES}
         completed = {e: Signal(self.machine.wait_bits, name=f"{e}_completed") for e in ENGINES}
-        queues = {e: Fifo(QueuedInstruction(self.machine), self.machine.engines[e].queue_depth) for e in ENGINES}
+        queues = {e: instruction_queue(self.machine, e) for e in ENGINES}
         for engine, queue in queues.items():
             m.submodules[f"{engine}_queue"] = queue
         m.submodules.assembler = assembler = Assembler(self.machine)
@@ -65,7 +67,7 @@ class Dispatch(wiring.Component):
     def build_push(
         self, m: Module, assembler: Assembler, queues: dict[str, Fifo], dispatched: dict[str, Signal]
     ) -> None:
-        index = Signal(INDEX_BITS)
+        index = Signal(index_bits(self.machine))
         bits, is_full = assembler.output.payload.bits, assembler.output.valid & ~self.halt
         self.build_fault(m, assembler, index, dispatched)
         with m.If(is_full & ~self.fault.valid), m.Switch(self.opcode(bits)):
@@ -76,8 +78,8 @@ class Dispatch(wiring.Component):
                 with m.Case(*opcodes):
                     m.d.comb += [queue.input.valid.eq(1), assembler.output.ready.eq(queue.input.ready)]
                     m.d.sync += dispatched[engine].eq(dispatched[engine] + queue.input.ready)
-        for queue in queues.values():
-            m.d.comb += [queue.input.payload.bits.eq(bits), queue.input.payload.index.eq(index)]
+        for engine, queue in queues.items():
+            m.d.comb += [queue.input.payload.bits.eq(self.kept[engine].pack(bits)), queue.input.payload.index.eq(index)]
         m.d.sync += index.eq(index + (assembler.output.valid & assembler.output.ready))
 
     def build_fault(self, m: Module, assembler: Assembler, index: Signal, dispatched: dict[str, Signal]) -> None:
@@ -98,11 +100,13 @@ class Dispatch(wiring.Component):
 
     def build_start(self, m: Module, engine: str, queue: Fifo, completed: dict[str, Signal]) -> None:
         head, offered = queue.output, getattr(self, f"{engine}_instruction")
+        bits = self.kept[engine].unpack(head.payload.bits)
         waits_for = Signal(len(ENGINES), name=f"{engine}_waits_for")
         m.d.comb += [
-            waits_for.eq(Cat(completed[e] < self.wait_count(head.payload.bits, e) for e in ENGINES)),
+            waits_for.eq(Cat(completed[e] < self.wait_count(bits, e) for e in ENGINES)),
             offered.valid.eq(head.valid & (waits_for == 0) & ~self.halt),
-            offered.payload.eq(head.payload),
+            offered.payload.bits.eq(bits),
+            offered.payload.index.eq(head.payload.index),
             head.ready.eq(offered.valid & offered.ready),
             getattr(self, f"{engine}_head").is_present.eq(head.valid),
             getattr(self, f"{engine}_head").waits_for.eq(Mux(head.valid, waits_for, 0)),
@@ -115,6 +119,15 @@ class Dispatch(wiring.Component):
         """Opcode and wait counts are at the same place in every format."""
         any_format = next(iter(self.machine.formats.values()))
         return instruction_view(any_format, bits)[f"wait.{engine}"]
+
+
+def queue_bits(machine: Machine, engine: str) -> KeptBits:
+    """What an engine's queue keeps of its instructions."""
+    return kept_bits(machine.formats_of(engine), 8 * machine.instruction_bytes)
+
+
+def instruction_queue(machine: Machine, engine: str) -> Fifo:
+    return Fifo(KeptInstruction(machine, queue_bits(machine, engine)), machine.engines[engine].queue_depth)
 
 
 class AssembledInstruction(data.StructLayout):

@@ -44,7 +44,7 @@ class FaultCause:
 
 def build_dma_fault(m: Module, engine: wiring.Component, bursts: Bursts, causes: Sequence[FaultCause]) -> None:
     """The first cause that holds is an engine's fault; the last of them is that the address side leaves a region."""
-    region = FaultCause(FaultCode.REGION, bursts.fault, bursts.bytes.instruction, bursts.fault_address)
+    region = FaultCause(FaultCode.REGION, bursts.fault, bursts.index, bursts.fault_address)
     causes = [*causes, region]
     m.d.comb += engine.fault.valid.eq(~engine.halt & Cat(cause.holds for cause in causes).any())
     fault = engine.fault.payload

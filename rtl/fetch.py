@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import queue
 
 
 class Fetch(wiring.Component):
@@ -21,6 +21,7 @@ class Fetch(wiring.Component):
 
     def __init__(self, machine: Machine) -> None:
         self.bus_bytes = machine.dram.bus_bytes
+        self.buffer_beats = machine.fetch_beats
         self.limit_bits = machine.dram.offset_bits + 1
         super().__init__(
             {
@@ -36,28 +37,41 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.buffer = buffer = Fifo(ReadBeat(self.bus_bytes), FETCH_BUFFER_BEATS)
+        m.submodules.buffer = buffer = queue(unsigned(8 * self.bus_bytes), self.buffer_beats)
         beat_shift = (self.bus_bytes - 1).bit_length()
         asked = Signal(self.limit_bits)  # beats, as the next two
-        reserved = Signal(range(FETCH_BUFFER_BEATS + 1))
+        reserved = Signal(range(self.buffer_beats + 1))
         beats_left = Signal(self.limit_bits)
+        has_error, before_error = Signal(), Signal(range(self.buffer_beats + 1))
         burst, granted, taken = Signal(range(BURST_BEATS + 1)), Signal(), Signal()
         m.d.comb += [
             beats_left.eq((self.limit >> beat_shift) - asked),
             burst.eq(Mux(beats_left < BURST_BEATS, beats_left, BURST_BEATS)),
-            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= FETCH_BUFFER_BEATS)),
+            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= self.buffer_beats)),
             self.request.payload.address.eq(self.base + (asked << beat_shift)),
             self.request.payload.last_beat.eq(burst - 1),
             granted.eq(self.request.valid & self.request.ready),
             buffer.input.valid.eq(self.beat.valid),
-            buffer.input.payload.eq(self.beat.payload),
+            buffer.input.payload.eq(self.beat.payload.data),
             self.output.valid.eq(buffer.output.valid & ~self.halt),
-            self.output.payload.eq(buffer.output.payload),
+            self.output.payload.data.eq(buffer.output.payload),
+            self.output.payload.error.eq(has_error & (before_error == 0)),
             buffer.output.ready.eq(self.output.ready & ~self.halt),
             taken.eq(self.output.valid & self.output.ready),
             self.is_finished.eq((beats_left == 0) & (reserved == 0)),
         ]
+        self.build_error(m, buffer.level - taken, taken, has_error, before_error)
         m.d.sync += reserved.eq(reserved + Mux(granted, burst, 0) - taken)
         with m.If(granted):
             m.d.sync += asked.eq(asked + burst)
         return m
+
+    def build_error(self, m: Module, left: Value, taken: Signal, has_error: Signal, before_error: Signal) -> None:
+        """Count the beats before the first one that the bus reported an error for: it ends the run, whatever follows.
+
+        `left`: the beats that stay in the buffer in this cycle.
+        """
+        with m.If(self.beat.valid & self.beat.payload.error & ~has_error):
+            m.d.sync += [has_error.eq(1), before_error.eq(left)]
+        with m.Elif(taken & (before_error != 0)):
+            m.d.sync += before_error.eq(before_error - 1)

@@ -1,13 +1,22 @@
-"""A first-in first-out queue of any depth, whose entries wait in a memory block."""
+"""First-in first-out queues of any depth: short ones in registers, long ones in a memory block of their own."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
+from tilewright.rtl.block import Block
 from tilewright.rtl.outline import outlined
+
+FEWEST_IN_BLOCK = 32
+"""From this many entries on, a memory block is smaller than registers, on a chip as on an FPGA."""
+
+
+def queue(shape: object, depth: int) -> Fifo | BlockFifo:
+    """The smaller of both for a depth."""
+    return Fifo(shape, depth) if depth < FEWEST_IN_BLOCK else BlockFifo(shape, depth)
 
 
 class Fifo(wiring.Component):
@@ -19,13 +28,7 @@ class Fifo(wiring.Component):
     def __init__(self, shape: object, depth: int) -> None:
         self.shape = shape
         self.depth = depth
-        super().__init__(
-            {
-                "input": In(stream.Signature(shape)),
-                "output": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 1)),  # entries held
-            }
-        )
+        super().__init__(_members(shape, depth))
 
     def elaborate(self, platform: object) -> Elaboratable:
         if place := outlined(self, platform):
@@ -34,23 +37,60 @@ class Fifo(wiring.Component):
         m.submodules.entries = entries = Memory(shape=self.shape, depth=self.depth, init=[])
         write = entries.write_port()
         read = entries.read_port(transparent_for=(write,))
-        tail, head = Signal(range(self.depth)), Signal(range(self.depth))
-        put, taken = Signal(), Signal()
-        m.d.comb += [
-            self.input.ready.eq(self.level < self.depth),
-            self.output.valid.eq(self.level > 0),
-            put.eq(self.input.valid & self.input.ready),
-            taken.eq(self.output.valid & self.output.ready),
-            write.addr.eq(tail),
-            write.data.eq(self.input.payload),
-            write.en.eq(put),
-            read.addr.eq(Mux(taken, self.after(head), head)),  # the entry that is the oldest in the next cycle
-            self.output.payload.eq(read.data),
-        ]
-        m.d.sync += [head.eq(read.addr), self.level.eq(self.level + put - taken)]
-        with m.If(put):
-            m.d.sync += tail.eq(self.after(tail))
+        put, head, next_head = build_pointers(m, self, write)
+        m.d.comb += [read.addr.eq(next_head), self.output.payload.eq(read.data)]
         return m
 
-    def after(self, pointer: Signal) -> Mux:
-        return Mux(pointer == self.depth - 1, 0, pointer + 1)
+
+class BlockFifo(wiring.Component):
+    """As `Fifo`, with its entries in a memory block, which shows a write to no read of the same cycle.
+
+    An entry that is the oldest in the cycle after it came is shown from a register instead.
+    """
+
+    def __init__(self, shape: object, depth: int) -> None:
+        self.shape = shape
+        self.depth = depth
+        super().__init__(_members(shape, depth))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.entries = entries = Block(shape=self.shape, depth=self.depth, init=[])
+        write, read = entries.write_port(), entries.read_port()
+        put, head, next_head = build_pointers(m, self, write)
+        is_new, newest = Signal(name="is_new"), Signal(self.shape, name="newest", reset_less=True)
+        m.d.comb += [read.addr.eq(next_head), self.output.payload.eq(Mux(is_new, newest, read.data))]
+        m.d.sync += [is_new.eq(put & (write.addr == next_head)), newest.eq(self.input.payload)]
+        return m
+
+
+def _members(shape: object, depth: int) -> dict[str, In | Out]:
+    return {
+        "input": In(stream.Signature(shape)),
+        "output": Out(stream.Signature(shape)),
+        "level": Out(range(depth + 1)),  # entries held
+    }
+
+
+def build_pointers(m: Module, fifo: Fifo | BlockFifo, write: WritePort) -> tuple[Signal, Signal, Value]:
+    """Count entries and write what comes; returns that one comes, and where the oldest is, now and in the next one."""
+    tail, head = Signal(range(fifo.depth), name="tail"), Signal(range(fifo.depth), name="head")
+    put, taken = Signal(name="put"), Signal(name="taken")
+    next_head = Mux(taken, _after(head, fifo.depth), head)  # the entry that is the oldest in the next cycle
+    m.d.comb += [
+        fifo.input.ready.eq(fifo.level < fifo.depth),
+        fifo.output.valid.eq(fifo.level > 0),
+        put.eq(fifo.input.valid & fifo.input.ready),
+        taken.eq(fifo.output.valid & fifo.output.ready),
+        write.addr.eq(tail),
+        write.data.eq(fifo.input.payload),
+        write.en.eq(put),
+    ]
+    m.d.sync += [head.eq(next_head), fifo.level.eq(fifo.level + put - taken)]
+    with m.If(put):
+        m.d.sync += tail.eq(_after(tail, fifo.depth))
+    return put, head, next_head
+
+
+def _after(pointer: Signal, depth: int) -> Value:
+    return Mux(pointer == depth - 1, 0, pointer + 1)

@@ -6,13 +6,12 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.machine.memory import Memory
-
-INDEX_BITS = 32
-"""Width of an instruction's index in the program."""
+from tilewright.rtl.kept_bits import KeptBits
 
 FAULT_ADDRESS_BITS = 64
+FAULT_INDEX_BITS = 32
 
 
 class Activity(enum.Enum, shape=3):  # type: ignore[call-arg]
@@ -25,20 +24,32 @@ class Activity(enum.Enum, shape=3):  # type: ignore[call-arg]
     STALL_WEIGHTS = 4
 
 
-class QueuedInstruction(data.StructLayout):
-    """An instruction as queues and engines pass it on: its encoded bits and its index in the program."""
+def index_bits(machine: Machine) -> int:
+    """Width of an instruction's index in the program, which is as long as all engines' wait counts can tell."""
+    return min(FAULT_INDEX_BITS, machine.wait_bits + (len(ENGINES) - 1).bit_length())
+
+
+class StartedInstruction(data.StructLayout):
+    """An instruction as an engine takes it: its encoded bits and its index in the program."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "index": unsigned(INDEX_BITS)})
+        super().__init__({"bits": unsigned(8 * machine.instruction_bytes), "index": unsigned(index_bits(machine))})
+
+
+class KeptInstruction(data.StructLayout):
+    """An instruction as a queue keeps it: the bits that are needed behind it, and its index in the program."""
+
+    def __init__(self, machine: Machine, kept: KeptBits) -> None:
+        super().__init__({"bits": unsigned(len(kept.places)), "index": unsigned(index_bits(machine))})
 
 
 def instruction_stream(machine: Machine) -> stream.Signature:
     """Instructions whose waits are satisfied; `ready` means that the engine takes the instruction in this cycle."""
-    return stream.Signature(QueuedInstruction(machine))
+    return stream.Signature(StartedInstruction(machine))
 
 
 FAULT_LAYOUT = data.StructLayout(
-    {"code": unsigned(4), "instruction": unsigned(INDEX_BITS), "address": signed(FAULT_ADDRESS_BITS)}
+    {"code": unsigned(4), "instruction": unsigned(FAULT_INDEX_BITS), "address": signed(FAULT_ADDRESS_BITS)}
 )
 
 

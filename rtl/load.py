@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import BURST_QUEUE, LOAD_CONTEXTS
+from tilewright.isa.timing import window_bytes, word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
-from tilewright.rtl.bus import BurstRequest, ReadBeat, ReadBeatSignature
+from tilewright.rtl.bus import BurstRequest, ReadBeat
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
+from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
+from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import write_members, write_ports
 from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
@@ -22,8 +24,8 @@ from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_byt
 class LoadEngine(wiring.Component):
     """DRAM to on-chip memories. Three parts work on their own, joined by queues: address side, packer, writer.
 
-    Address side: asks for the instruction's bursts. Packer: joins the bytes of beats and cuts them into words. Writer:
-    holds one word until the memory takes it. Cycles are told in docs/microarchitecture.md.
+    Address side: asks for the instruction's bursts. Packer: joins the bytes of beats and cuts them into parts of words.
+    Writer: puts a word together and holds it until the memory takes it. Cycles are told in docs/microarchitecture.md.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -32,27 +34,27 @@ class LoadEngine(wiring.Component):
         self.bus_bytes = machine.dram.bus_bytes
         self.memories = tuple(port.memory for port in write_ports(machine) if port.engine == "load")
         self.bursts, self.packer = Bursts(machine, self.formats), Packer(machine)
+        self.kept = kept_bits(self.formats, 8 * machine.instruction_bytes, is_packed)
         super().__init__(
             {
                 **engine_members(machine),
                 "regions": In(RegionTable(machine)),
                 "request": Out(stream.Signature(BurstRequest())),
-                "beat": In(ReadBeatSignature(self.bus_bytes)),
+                "beat": In(stream.Signature(ReadBeat(self.bus_bytes))),
                 **write_members(machine, "load"),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        m, flight = Module(), self.machine.flights["load"]
         m.submodules.bursts = bursts = self.bursts
-        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), BURST_QUEUE)
-        m.submodules.packing_queue = packing_queue = Fifo(QueuedInstruction(self.machine), LOAD_CONTEXTS)
+        m.submodules.burst_queue = burst_queue = Fifo(QueuedBurst(self.machine), flight.bursts)
+        m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
         m.submodules.packer = packer = self.packer
         m.submodules.writer = writer = Writer(self.machine)
         wiring.connect(m, burst_queue.output, packer.burst)
-        wiring.connect(m, packing_queue.output, packer.instruction)
         wiring.connect(m, wiring.flipped(self.beat), packer.beat)
-        wiring.connect(m, packer.word, writer.word)
+        wiring.connect(m, packer.part, writer.part)
         for name in self.memories:
             wiring.connect(m, getattr(writer, f"write_{name}"), wiring.flipped(getattr(self, f"write_{name}")))
         m.d.comb += [
@@ -64,7 +66,7 @@ class LoadEngine(wiring.Component):
         self.build_address_side(m, bursts, burst_queue, packer)
         started = self.build_start(m, bursts, packing_queue)
         self.build_fault(m, bursts, packer)
-        with m.If(packer.word.valid & packer.word.ready):
+        with m.If(packer.part.valid & packer.part.ready):
             m.d.comb += self.activity.eq(Activity.BUSY)
         with m.Elif(writer.is_refused):
             m.d.comb += self.activity.eq(Activity.STALL_PORT)
@@ -81,48 +83,84 @@ class LoadEngine(wiring.Component):
             self.request.payload.eq(bursts.request),
             bursts.step.eq(self.request.valid & self.request.ready),
             burst_queue.input.valid.eq(bursts.step),
-            burst_queue.input.payload.eq(bursts.bytes),
+            burst_queue.input.payload.bytes.eq(bursts.bytes),
+            burst_queue.input.payload.index.eq(bursts.index),
         ]
         m.d.sync += asked.eq(asked + Mux(bursts.step, bursts.beats, 0) - packer.takes_beat)
 
     def build_start(self, m: Module, bursts: Bursts, packing_queue: Fifo) -> Signal:
         """Take an instruction into the address side and the packer's queue; returns how many are in hand."""
-        start, started = build_dma_start(m, self, bursts, LOAD_CONTEXTS)
+        start, started = build_dma_start(m, self, bursts, self.machine.flights["load"].contexts)
+        entering, oldest, packed = packing_queue.input, packing_queue.output, self.packer.instruction
         m.d.comb += [
-            packing_queue.input.valid.eq(start),
-            packing_queue.input.payload.eq(self.instruction.payload),
+            entering.valid.eq(start),
+            entering.payload.bits.eq(self.kept.pack(self.instruction.payload.bits)),
+            entering.payload.index.eq(self.instruction.payload.index),
+            packed.valid.eq(oldest.valid),
+            packed.payload.bits.eq(self.kept.unpack(oldest.payload.bits)),
+            packed.payload.index.eq(oldest.payload.index),
+            oldest.ready.eq(packed.ready),
         ]
         return started
 
     def build_fault(self, m: Module, bursts: Bursts, packer: Packer) -> None:
         causes = [
-            FaultCause(FaultCode.BUS, packer.bus_fault, packer.burst.payload.instruction),
+            FaultCause(FaultCode.BUS, packer.bus_fault, packer.burst.payload.index),
             FaultCause(FaultCode.ADDRESS, packer.address_fault, packer.packing, packer.fault_address),
         ]
         build_dma_fault(m, self, bursts, causes)
 
 
-class LoadedWord(data.StructLayout):
-    """A word on its way to the memory that its instruction's format (by position) writes."""
+class QueuedBurst(data.StructLayout):
+    """A burst whose beats come, and the index of its instruction, which is at fault if the bus reports an error."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__({"bytes": BurstBytes(machine.dram.bus_bytes), "index": unsigned(index_bits(machine))})
+
+
+def is_packed(format: InstructionFormat, field: InstructionField) -> bool:
+    """Whether the packer reads a field: trip counts, and where the words go."""
+    return field.kind is FieldKind.TRIP or field.name.startswith(f"{chip_operand(format).name}.")
+
+
+class WordTarget(data.StructLayout):
+    """Where a word goes: an address of the memory that its instruction's format (by position) writes.
+
+    `is_last` is set in an instruction's last word.
+    """
 
     def __init__(self, machine: Machine) -> None:
         formats = machine.formats_of("load")
-        memories = [machine.memories[f.destination.memory] for f in formats]
+        address_bits = max(machine.memories[f.destination.memory].address_bits for f in formats)
+        super().__init__({"format": range(len(formats)), "address": address_bits, "is_last": 1})
+
+
+class WordPart(data.StructLayout):
+    """A part of a word, of a beat's size or shorter; `place` counts them, `ends_word` is set with the word's last."""
+
+    def __init__(self, machine: Machine) -> None:
         super().__init__(
             {
-                "format": range(len(formats)),
-                "address": max(memory.address_bits for memory in memories),
-                "data": 8 * max(memory.word_bytes for memory in memories),
-                "is_last": 1,
+                **WordTarget(machine).members,
+                "place": range(most_parts(machine)),
+                "data": 8 * machine.dram.bus_bytes,
+                "ends_word": 1,
             }
         )
 
 
-class Packer(wiring.Component):
-    """Beats of bursts in, words of instructions out: one beat and one word a cycle at the most.
+def most_parts(machine: Machine) -> int:
+    """Of a word of any memory that load writes."""
+    formats = machine.formats_of("load")
+    return max(word_parts(dram_word_bytes(machine, format), machine.dram.bus_bytes) for format in formats)
 
-    `packing` is the instruction whose words are formed. A beat with a bus error, or a word for an address outside its
-    memory, raises its fault in the cycle in which it would be taken or emitted.
+
+class Packer(wiring.Component):
+    """Beats of bursts in, parts of words out: one beat and one part a cycle at the most.
+
+    `packing` is the instruction whose words are formed. A beat with a bus error, or a part for an address outside its
+    memory, raises its fault in the cycle in which it would be taken or emitted. While `halt` is set, beats are accepted
+    and lost, so that what the bus still owes can come.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -133,13 +171,13 @@ class Packer(wiring.Component):
         super().__init__(
             {
                 "halt": In(1),
-                "instruction": In(stream.Signature(QueuedInstruction(machine))),
-                "burst": In(stream.Signature(BurstBytes(self.bus_bytes))),
-                "beat": In(ReadBeatSignature(self.bus_bytes)),
+                "instruction": In(stream.Signature(StartedInstruction(machine))),
+                "burst": In(stream.Signature(QueuedBurst(machine))),
+                "beat": In(stream.Signature(ReadBeat(self.bus_bytes))),
                 "takes_beat": Out(1),
-                "word": Out(stream.Signature(LoadedWord(machine))),
+                "part": Out(stream.Signature(WordPart(machine))),
                 "is_packing": Out(1),
-                "packing": Out(INDEX_BITS),
+                "packing": Out(index_bits(machine)),
                 "bus_fault": Out(1),
                 "address_fault": Out(1),
                 "fault_address": Out(self.walker.slot_shape("word")),
@@ -149,40 +187,54 @@ class Packer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.dram.outstanding_beats)
+        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        word_sizes = [dram_word_bytes(self.machine, f) for f in self.formats]
-        m.submodules.window = window = Window(max(word_sizes) + self.bus_bytes)
+        m.submodules.window = window = Window(window_bytes(self.bus_bytes))
         m.d.comb += [
-            beats.input.valid.eq(self.beat.valid),
+            beats.input.valid.eq(self.beat.valid & ~self.halt),
             beats.input.payload.eq(self.beat.payload),
-            cursor.burst.eq(self.burst.payload),
+            self.beat.ready.eq(beats.input.ready | self.halt),
+            cursor.burst.eq(self.burst.payload.bytes),
         ]
-        emits = self.build_emit(m, walker, window, word_sizes)
+        ends_word = self.build_emit(m, walker, window)
         self.build_take(m, beats, cursor, window)
-        self.build_next_instruction(m, walker, emits)
+        self.build_next_instruction(m, walker, ends_word)
         return m
 
-    def build_emit(self, m: Module, walker: NestWalker, window: Window, word_sizes: list[int]) -> Signal:
-        word_bytes, emits, can_emit = Signal(range(max(word_sizes) + 1), name="word_bytes"), Signal(), Signal()
+    def build_emit(self, m: Module, walker: NestWalker, window: Window) -> Signal:
+        """Emit the next part of the word at the walker's address; returns that it is the word's last."""
+        place, is_end = Signal(range(most_parts(self.machine)), name="place"), Signal(name="is_end")
+        part_bytes = Signal(range(self.bus_bytes + 1), name="part_bytes")
         with m.Switch(walker.walk):
-            for position, size in enumerate(word_sizes):
+            for position, format in enumerate(self.formats):
+                size = dram_word_bytes(self.machine, format)
+                last = word_parts(size, self.bus_bytes) - 1
                 with m.Case(position):
-                    m.d.comb += word_bytes.eq(size)
+                    m.d.comb += [
+                        is_end.eq(place == last),
+                        part_bytes.eq(Mux(place == last, size - last * self.bus_bytes, self.bus_bytes)),
+                    ]
+        emits, can_emit, ends_word = Signal(), Signal(), Signal()
+        part = self.part.payload
         m.d.comb += [
-            can_emit.eq(self.is_packing & (window.count >= word_bytes) & ~self.halt),
-            self.word.valid.eq(can_emit & ~walker.fault),
-            self.word.payload.format.eq(walker.walk),
-            self.word.payload.address.eq(walker.address["word"]),
-            self.word.payload.data.eq(window.data),
-            self.word.payload.is_last.eq(walker.last),
-            self.address_fault.eq(can_emit & walker.fault & self.word.ready),
+            can_emit.eq(self.is_packing & (window.count >= part_bytes) & ~self.halt),
+            self.part.valid.eq(can_emit & ~walker.fault),
+            part.format.eq(walker.walk),
+            part.address.eq(walker.address["word"]),
+            part.place.eq(place),
+            part.data.eq(window.data),
+            part.ends_word.eq(is_end),
+            part.is_last.eq(walker.last),
+            self.address_fault.eq(can_emit & walker.fault & self.part.ready),
             self.fault_address.eq(walker.fault_address),
-            emits.eq(self.word.valid & self.word.ready),
-            walker.step.eq(emits),
-            window.take.eq(Mux(emits, word_bytes, 0)),
+            emits.eq(self.part.valid & self.part.ready),
+            ends_word.eq(emits & is_end),
+            walker.step.eq(ends_word),
+            window.take.eq(Mux(emits, part_bytes, 0)),
         ]
-        return emits
+        with m.If(emits):
+            m.d.sync += place.eq(Mux(is_end, 0, place + 1))
+        return ends_word
 
     def build_take(self, m: Module, beats: Fifo, cursor: BeatCursor, window: Window) -> None:
         can_take = Signal()
@@ -198,9 +250,9 @@ class Packer(wiring.Component):
             window.put_data.eq(masked_bytes(beat.data >> (cursor.first_byte << 3), cursor.bytes)),
         ]
 
-    def build_next_instruction(self, m: Module, walker: NestWalker, emits: Signal) -> None:
+    def build_next_instruction(self, m: Module, walker: NestWalker, ends_word: Signal) -> None:
         m.d.comb += [
-            self.instruction.ready.eq(~self.is_packing | (emits & walker.last)),
+            self.instruction.ready.eq(~self.is_packing | (ends_word & walker.last)),
             walker.bits.eq(self.instruction.payload.bits),
             walker.start.eq(self.instruction.valid & self.instruction.ready),
         ]
@@ -209,7 +261,7 @@ class Packer(wiring.Component):
 
 
 class Writer(wiring.Component):
-    """Holds one word until its memory takes it; ready for the next one in the cycle in which it does."""
+    """Puts the parts of a word together and holds it until its memory takes it; ready again in the cycle of that."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -217,7 +269,7 @@ class Writer(wiring.Component):
         super().__init__(
             {
                 "halt": In(1),
-                "word": In(stream.Signature(LoadedWord(machine))),
+                "part": In(stream.Signature(WordPart(machine))),
                 **write_members(machine, "load"),
                 "is_refused": Out(1),
                 "retire": Out(1),
@@ -226,17 +278,24 @@ class Writer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        is_held, held, granted = Signal(name="is_held"), Signal(LoadedWord(self.machine), name="held"), Signal()
+        part, is_held, granted = self.part.payload, Signal(name="is_held"), Signal()
+        held = Signal(WordTarget(self.machine), name="held")
+        word = Signal(8 * self.machine.dram.bus_bytes * most_parts(self.machine), name="word")
         for position, format in enumerate(self.formats):
             port = getattr(self, f"write_{format.destination.memory}")
             with m.If(is_held & (held.format == position)):
                 m.d.comb += [port.valid.eq(~self.halt), granted.eq(port.granted & ~self.halt)]
-            m.d.comb += [port.address.eq(held.address), port.data.eq(held.data)]
+            m.d.comb += [port.address.eq(held.address), port.data.eq(word)]
         m.d.comb += [
-            self.word.ready.eq(~is_held | granted),
+            self.part.ready.eq(~is_held | granted),
             self.is_refused.eq(is_held & ~granted),
             self.retire.eq(granted & held.is_last),
         ]
-        with m.If(self.word.ready):
-            m.d.sync += [is_held.eq(self.word.valid), held.eq(self.word.payload)]
+        with m.If(self.part.ready):
+            m.d.sync += is_held.eq(self.part.valid & part.ends_word)
+        with m.If(self.part.valid & self.part.ready):
+            m.d.sync += [
+                *(held[name].eq(part[name]) for name in held.shape().members),
+                word.word_select(part.place, len(part.data)).eq(part.data),
+            ]
         return m

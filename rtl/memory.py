@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Array, Cat, Module, Signal, Value, unsigned
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory as Storage
 from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.block import Block
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 
 
@@ -24,10 +24,6 @@ class Requester:
     name: str
     block: int = 1
     is_privileged: bool = False
-
-
-class Macro(Storage):
-    """Storage of an on-chip memory: on a chip a block of its own kind, never flip-flops."""
 
 
 class BankedMemory(wiring.Component):
@@ -146,7 +142,7 @@ class Bank(wiring.Component):
         m.d.sync += first_way_read.eq(self.way(self.read_first))
         read_words = []
         for way in range(self.ways):
-            storage = Macro(shape=unsigned(self.word_bits), depth=self.rows, init=[])
+            storage = Block(shape=unsigned(self.word_bits), depth=self.rows, init=[])
             m.submodules[f"way{way}"] = storage
             read, write = storage.read_port(), storage.write_port()
             nth = self.way(way - self.write_first)  # of the words written, the one for this way

@@ -14,7 +14,7 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.faults import FaultCode
 from tilewright.isa.timing import MMA_UPDATE, MMA_WEIGHT_LEAD, mma_read, mma_write
 from tilewright.rtl.delay import delayed
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, engine_members
+from tilewright.rtl.interfaces import Activity, engine_members, index_bits
 from tilewright.rtl.layout import PLAIN, instruction_view, integer_shape, stored, word_layout
 from tilewright.rtl.nest import NestWalker, Walk, is_outside
 from tilewright.rtl.ports import read_members, write_members
@@ -55,7 +55,7 @@ class MmaEngine(wiring.Component):
 
     def build_start(self, m: Module, tiles: WeightReader, vectors: VectorIssuer) -> None:
         """Take an instruction, tell what the engine does, and stop at a bad access."""
-        index, is_active = Signal(INDEX_BITS, reset_less=True), Signal()
+        index, is_active = Signal(index_bits(self.machine), reset_less=True), Signal()
         m.d.comb += [
             is_active.eq(tiles.is_active | vectors.is_active),
             self.instruction.ready.eq(

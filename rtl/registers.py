@@ -48,7 +48,7 @@ def register_map(machine: Machine) -> tuple[Register, ...]:
             (f"{region}.base", 2, True, f"DRAM address of the {region} region, a multiple of {REGION_ALIGNMENT_BYTES}"),
             (f"{region}.limit", 2, True, f"bytes of the {region} region"),
         ]
-    entries += [(f"counter.{name}", 2, False, _about_counter(name)) for name in counter_names()]
+    entries += [(f"counter.{name}", 2, False, _about_counter(name)) for name in counter_names(machine.counting)]
     registers, offset = [], 0
     for name, words, is_writable, about in entries:
         registers.append(Register(name, offset, words, is_writable, about))
@@ -114,7 +114,7 @@ class Registers(wiring.Component):
                 "is_done": In(1),
                 "has_fault": In(1),
                 "fault": In(FAULT_LAYOUT),
-                "counters": In(CounterValues()),
+                "counters": In(CounterValues(machine)),
             }
         )
 

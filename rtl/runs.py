@@ -14,7 +14,7 @@ from tilewright.isa.machine.memory import DRAM, REGIONS
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.beats import BurstBytes
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
-from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, QueuedInstruction
+from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, StartedInstruction, index_bits
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.nest import NestWalker, Walk
 
@@ -48,13 +48,14 @@ class Bursts(wiring.Component):
         super().__init__(
             {
                 "regions": In(RegionTable(machine)),
-                "instruction": In(QueuedInstruction(machine)),
+                "instruction": In(StartedInstruction(machine)),
                 "start": In(1),
                 "step": In(1),
                 "is_active": Out(1),
                 "request": Out(BurstRequest()),
                 "beats": Out(range(BURST_BEATS + 1)),
                 "bytes": Out(BurstBytes(self.bus_bytes)),
+                "index": Out(index_bits(machine)),  # of the instruction
                 "is_last": Out(1),
                 "fault": Out(1),
                 "fault_address": Out(signed(FAULT_ADDRESS_BITS)),
@@ -79,7 +80,7 @@ class Bursts(wiring.Component):
             with m.If(self.is_last):
                 m.d.sync += self.is_active.eq(0)
         with m.If(self.start):
-            m.d.sync += [consumed.eq(0), self.is_active.eq(1), self.bytes.instruction.eq(self.instruction.index)]
+            m.d.sync += [consumed.eq(0), self.is_active.eq(1), self.index.eq(self.instruction.index)]
         self.build_outputs(m, offset, size, region)
         return m
 

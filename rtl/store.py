@@ -8,12 +8,12 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import BURST_QUEUE, STORE_CONTEXTS, STORE_WORDS
+from tilewright.isa.timing import window_bytes, word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import INDEX_BITS, Activity, QueuedInstruction, engine_members
+from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_members, read_ports
 from tilewright.rtl.runs import Bursts, RegionTable, chip_operand, dram_word_bytes
@@ -53,15 +53,15 @@ class StoreEngine(wiring.Component):
         m.submodules.bursts = bursts = self.bursts
         m.submodules.address = address = AddressRegister()
         m.submodules.former = former = BeatFormer(self.machine)
-        m.submodules.responses = responses = Responses()
+        m.submodules.responses = responses = Responses(self.machine.flights["store"].contexts, index_bits(self.machine))
         for name in self.memories:
             wiring.connect(m, getattr(reader, f"read_{name}"), wiring.flipped(getattr(self, f"read_{name}")))
-        wiring.connect(m, reader.word, former.word)
+        wiring.connect(m, reader.part, former.part)
         m.d.comb += [
             bursts.regions.eq(self.regions),
             reader.halt.eq(self.halt),
             former.halt.eq(self.halt),
-            reader.moved.eq(former.word.valid & former.word.ready),
+            reader.moved.eq(former.part.valid & former.part.ready),
             self.bytes_written.eq(former.bytes_written),
             self.retire.eq(responses.retire & ~self.halt),
         ]
@@ -110,7 +110,8 @@ class StoreEngine(wiring.Component):
         ]
 
     def build_start(self, m: Module, reader: Reader, bursts: Bursts, responses: Responses) -> Value:
-        start, started = build_dma_start(m, self, bursts, STORE_CONTEXTS, reader.is_free)
+        contexts = self.machine.flights["store"].contexts
+        start, started = build_dma_start(m, self, bursts, contexts, reader.is_free)
         m.d.comb += [
             reader.start.eq(start),
             reader.instruction.eq(self.instruction.payload),
@@ -127,81 +128,91 @@ class StoreEngine(wiring.Component):
         build_dma_fault(m, self, bursts, causes)
 
 
-class StoredWord(data.StructLayout):
-    """A word that was read for an instruction's format (by position), right-aligned."""
+class StoredPart(data.StructLayout):
+    """A part of a word that was read: its bytes, as many as a beat has or fewer, and how many there are."""
 
-    def __init__(self, machine: Machine) -> None:
-        formats = machine.formats_of("store")
-        widest = max(dram_word_bytes(machine, f) for f in formats)
-        super().__init__({"format": range(len(formats)), "data": 8 * widest})
+    def __init__(self, bus_bytes: int) -> None:
+        super().__init__({"data": unsigned(8 * bus_bytes), "bytes": range(bus_bytes + 1)})
 
 
 class Reader(wiring.Component):
-    """Reads an instruction's words in order; at most STORE_WORDS are read or being read and not `moved` on.
+    """Reads an instruction's words in order, each in parts of a beat's size, a part a read.
 
-    Takes an instruction with `start`. `is_free`: none is in hand, or its last read is granted in this cycle.
+    As many parts as the engine's `beats` are read or being read and not `moved` on. Takes an instruction with `start`.
+    `is_free`: none is in hand, or its last read is granted in this cycle.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.formats = machine.formats_of("store")
+        self.bus_bytes = machine.dram.bus_bytes
         self.walker = NestWalker(machine, [Walk(f, f.loops, {"word": chip_operand(f)}) for f in self.formats])
         super().__init__(
             {
                 "halt": In(1),
-                "instruction": In(QueuedInstruction(machine)),
+                "instruction": In(StartedInstruction(machine)),
                 "start": In(1),
                 "is_free": Out(1),
                 **read_members(machine, "store"),
-                "word": Out(stream.Signature(StoredWord(machine))),
+                "part": Out(stream.Signature(StoredPart(self.bus_bytes))),
                 "moved": In(1),
                 "is_granted": Out(1),
                 "is_refused": Out(1),
-                "reading": Out(INDEX_BITS),
+                "reading": Out(index_bits(machine)),
                 "fault": Out(1),
                 "fault_address": Out(self.walker.slot_shape("word")),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        m, most = Module(), self.machine.flights["store"].beats
         m.submodules.walker = walker = self.walker
-        m.submodules.words = words = Fifo(StoredWord(self.machine), STORE_WORDS)
-        is_active, held, asks = (
-            Signal(name="is_active"),
-            Signal(range(STORE_WORDS + 1), name="held"),
-            Signal(name="asks"),
-        )
-        format_granted = Signal.like(walker.walk)
+        m.submodules.parts = parts = Fifo(StoredPart(self.bus_bytes), most)
+        is_active, asks, ends_word = Signal(name="is_active"), Signal(name="asks"), Signal(name="ends_word")
+        held = Signal(range(most + 1), name="held")
         m.d.comb += [
-            asks.eq(is_active & (held < STORE_WORDS) & ~self.halt),
+            asks.eq(is_active & (held < most) & ~self.halt),
             self.fault.eq(asks & walker.fault),
             self.fault_address.eq(walker.fault_address),
             self.is_refused.eq(asks & ~walker.fault & ~self.is_granted),
-            self.is_free.eq(~is_active | (self.is_granted & walker.last)),
+            self.is_free.eq(~is_active | (ends_word & walker.last)),
             walker.bits.eq(self.instruction.bits),
             walker.start.eq(self.start),
-            walker.step.eq(self.is_granted),
-            words.input.payload.format.eq(format_granted),
+            walker.step.eq(ends_word),
         ]
-        m.d.sync += [
-            held.eq(held + self.is_granted - self.moved),
-            words.input.valid.eq(self.is_granted),  # the data of a read come a cycle after its grant
-            format_granted.eq(walker.walk),
-        ]
-        for position, format in enumerate(self.formats):
-            port = getattr(self, f"read_{chip_operand(format).memory}")
-            m.d.comb += port.address.eq(walker.address["word"])
-            with m.If(walker.walk == position):
-                m.d.comb += [port.valid.eq(asks & ~walker.fault), self.is_granted.eq(port.valid & port.granted)]
-            with m.If(format_granted == position):
-                m.d.comb += words.input.payload.data.eq(port.data)
+        m.d.sync += [held.eq(held + self.is_granted - self.moved), parts.input.valid.eq(self.is_granted)]
+        self.build_parts(m, walker, asks, ends_word, parts.input.payload)
         with m.If(self.is_free):
             m.d.sync += is_active.eq(self.start)
         with m.If(self.start):
             m.d.sync += self.reading.eq(self.instruction.index)
-        wiring.connect(m, words.output, wiring.flipped(self.word))
+        wiring.connect(m, parts.output, wiring.flipped(self.part))
         return m
+
+    def build_parts(self, m: Module, walker: NestWalker, asks: Signal, ends_word: Signal, part: data.View) -> None:
+        """Ask for a word as often as it has parts; its data come a cycle after each grant, and the part is cut out."""
+        most = max(word_parts(dram_word_bytes(self.machine, f), self.bus_bytes) for f in self.formats)
+        place, place_granted = Signal(range(most), name="place"), Signal(range(most), name="place_granted")
+        format_granted = Signal.like(walker.walk)
+        with m.If(self.is_granted):
+            m.d.sync += place.eq(Mux(ends_word, 0, place + 1))
+        m.d.sync += [format_granted.eq(walker.walk), place_granted.eq(place)]
+        for position, format in enumerate(self.formats):
+            size = dram_word_bytes(self.machine, format)
+            last = word_parts(size, self.bus_bytes) - 1
+            port = getattr(self, f"read_{chip_operand(format).memory}")
+            m.d.comb += port.address.eq(walker.address["word"])
+            with m.If(walker.walk == position):
+                m.d.comb += [
+                    port.valid.eq(asks & ~walker.fault),
+                    self.is_granted.eq(port.valid & port.granted),
+                    ends_word.eq(self.is_granted & (place == last)),
+                ]
+            with m.If(format_granted == position):
+                m.d.comb += [
+                    part.data.eq(port.data.word_select(place_granted, 8 * self.bus_bytes)),
+                    part.bytes.eq(Mux(place_granted == last, size - last * self.bus_bytes, self.bus_bytes)),
+                ]
 
 
 class WriteBeat(data.StructLayout):
@@ -212,19 +223,18 @@ class WriteBeat(data.StructLayout):
 
 
 class BeatFormer(wiring.Component):
-    """Words in, beats of the queued bursts out: one word and one beat a cycle at the most.
+    """Parts of words in, beats of the queued bursts out: one part and one beat a cycle at the most.
 
-    While `halt` is set, the queued bursts are completed with no byte enabled, and no word is taken.
+    While `halt` is set, the queued bursts are completed with no byte enabled, and no part is taken.
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.formats = machine.formats_of("store")
+        self.bursts = machine.flights["store"].bursts
         self.bus_bytes = machine.dram.bus_bytes
         super().__init__(
             {
                 "halt": In(1),
-                "word": In(stream.Signature(StoredWord(machine))),
+                "part": In(stream.Signature(StoredPart(self.bus_bytes))),
                 "burst": In(stream.Signature(BurstBytes(self.bus_bytes))),
                 "beat": Out(stream.Signature(WriteBeat(self.bus_bytes))),
                 "forms": Out(1),
@@ -234,10 +244,9 @@ class BeatFormer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), BURST_QUEUE)
+        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), self.bursts)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        word_sizes = [dram_word_bytes(self.machine, f) for f in self.formats]
-        m.submodules.window = window = Window(max(word_sizes) + self.bus_bytes)
+        m.submodules.window = window = Window(window_bytes(self.bus_bytes))
         wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)
         has_bytes = window.count >= cursor.bytes
         m.d.comb += [
@@ -249,8 +258,10 @@ class BeatFormer(wiring.Component):
             burst_queue.output.ready.eq(self.forms & cursor.is_last),
             self.bytes_written.eq(Mux(self.forms & ~self.halt, cursor.bytes, 0)),
             window.take.eq(self.bytes_written),
+            self.part.ready.eq((self.part.payload.bytes <= window.room) & ~self.halt),
+            window.put.eq(Mux(self.part.valid & self.part.ready, self.part.payload.bytes, 0)),
+            window.put_data.eq(masked_bytes(self.part.payload.data, self.part.payload.bytes)),
         ]
-        self.build_put(m, window, word_sizes)
         with m.If(~self.beat.valid | self.beat.ready):
             enabled = (1 << self.bytes_written) - 1
             m.d.sync += [
@@ -261,18 +272,6 @@ class BeatFormer(wiring.Component):
             ]
         return m
 
-    def build_put(self, m: Module, window: Window, word_sizes: list[int]) -> None:
-        word_bytes = Signal(range(max(word_sizes) + 1))
-        with m.Switch(self.word.payload.format):
-            for position, size in enumerate(word_sizes):
-                with m.Case(position):
-                    m.d.comb += word_bytes.eq(size)
-        m.d.comb += [
-            self.word.ready.eq((word_bytes <= window.room) & ~self.halt),
-            window.put.eq(Mux(self.word.valid & self.word.ready, word_bytes, 0)),
-            window.put_data.eq(masked_bytes(self.word.payload.data, word_bytes)),
-        ]
-
 
 class Responses(wiring.Component):
     """Counts each instruction's bursts without a response; `retire` with the response to its last burst.
@@ -281,36 +280,37 @@ class Responses(wiring.Component):
     instruction.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, contexts: int, index_bits: int) -> None:
+        self.contexts, self.index_bits = contexts, index_bits
         super().__init__(
             {
                 "start": In(1),
-                "instruction": In(INDEX_BITS),
+                "instruction": In(index_bits),
                 "addressed": In(1),
                 "addressed_last": In(1),
                 "responded": In(1),
                 "retire": Out(1),
-                "oldest_instruction": Out(INDEX_BITS),
+                "oldest_instruction": Out(index_bits),
                 "is_idle": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pending = [Signal(PENDING_BITS, name=f"pending_{n}") for n in range(STORE_CONTEXTS)]
-        is_addressed = [Signal(name=f"is_addressed_{n}") for n in range(STORE_CONTEXTS)]
-        instructions = [Signal(INDEX_BITS, name=f"instruction_{n}") for n in range(STORE_CONTEXTS)]
-        newest = Signal(range(STORE_CONTEXTS), init=STORE_CONTEXTS - 1)
-        oldest = Signal(range(STORE_CONTEXTS))
-        for n in range(STORE_CONTEXTS):
+        pending = [Signal(PENDING_BITS, name=f"pending_{n}") for n in range(self.contexts)]
+        is_addressed = [Signal(name=f"is_addressed_{n}") for n in range(self.contexts)]
+        instructions = [Signal(self.index_bits, name=f"instruction_{n}") for n in range(self.contexts)]
+        newest = Signal(range(self.contexts), init=self.contexts - 1)
+        oldest = Signal(range(self.contexts))
+        for n in range(self.contexts):
             adds, removes = self.addressed & (newest == n), self.responded & (oldest == n)
             m.d.sync += pending[n].eq(pending[n] + adds - removes)
             with m.If(self.addressed_last & (newest == n)):
                 m.d.sync += is_addressed[n].eq(1)
         with m.If(self.start):
-            m.d.sync += newest.eq(_after(newest))
-            for n in range(STORE_CONTEXTS):
-                with m.If(_after(newest) == n):
+            m.d.sync += newest.eq(self.after(newest))
+            for n in range(self.contexts):
+                with m.If(self.after(newest) == n):
                     m.d.sync += [is_addressed[n].eq(0), instructions[n].eq(self.instruction)]
         m.d.comb += [
             self.retire.eq(self.responded & Array(is_addressed)[oldest] & (Array(pending)[oldest] == 1)),
@@ -318,9 +318,8 @@ class Responses(wiring.Component):
             self.is_idle.eq(sum((p != 0 for p in pending), Value.cast(0)) == 0),
         ]
         with m.If(self.retire):
-            m.d.sync += oldest.eq(_after(oldest))
+            m.d.sync += oldest.eq(self.after(oldest))
         return m
 
-
-def _after(slot: Signal) -> Value:
-    return Mux(slot == STORE_CONTEXTS - 1, 0, slot + 1)
+    def after(self, slot: Signal) -> Value:
+        return Mux(slot == self.contexts - 1, 0, slot + 1)

@@ -10,8 +10,9 @@ from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
+from tilewright.rtl.block import Block
 from tilewright.rtl.interfaces import LookupSignature, WriteSignature
-from tilewright.rtl.memory import Macro, Requester
+from tilewright.rtl.memory import Requester
 
 
 class TableMemory(wiring.Component):
@@ -40,7 +41,7 @@ class TableMemory(wiring.Component):
         m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
         m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]
         for lane in range(self.memory.width):
-            storage = Macro(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
+            storage = Block(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
             m.submodules[f"lane{lane}"] = storage
             read, write = storage.read_port(), storage.write_port()
             m.d.comb += [

@@ -23,10 +23,10 @@ from tilewright.rtl.datapath import (
 )
 from tilewright.rtl.delay import delayed
 from tilewright.rtl.interfaces import (
-    INDEX_BITS,
     Activity,
     LookupSignature,
     engine_members,
+    index_bits,
 )
 from tilewright.rtl.layout import immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
@@ -80,7 +80,7 @@ class VectorEngine(wiring.Component):
 
     def build_start(self, m: Module, walker: NestWalker, is_active: Signal, issues: Signal) -> Signal:
         """Take an instruction when none is active or its last iteration issues; return its immediates, packed."""
-        starts, index = Signal(), Signal(INDEX_BITS, reset_less=True)
+        starts, index = Signal(), Signal(index_bits(self.machine), reset_less=True)
         immediates = Signal(immediates_bits(self.formats), reset_less=True)
         m.d.comb += [
             self.instruction.ready.eq((~is_active | (issues & walker.last)) & ~self.halt),

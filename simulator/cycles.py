@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from tilewright.isa import timing
 from tilewright.isa.machine.machine import ENGINES, Machine
-from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
@@ -118,14 +118,10 @@ def _figures(machine: Machine) -> dict[str, int]:
         "outstanding_beats": machine.dram.outstanding_beats,
         "burst_beats": timing.BURST_BEATS,
         "burst_boundary": timing.BURST_BOUNDARY_BYTES,
-        "fetch_buffer": timing.FETCH_BUFFER_BEATS,
-        "burst_queue": timing.BURST_QUEUE,
-        "load_contexts": timing.LOAD_CONTEXTS,
-        "store_contexts": timing.STORE_CONTEXTS,
-        "store_words": timing.STORE_WORDS,
+        "fetch_buffer": machine.fetch_beats,
+        **{f"{engine}_{limit}": n for engine, of in machine.flights.items() for limit, n in asdict(of).items()},
         "store_read": timing.STORE_READ,
-        "load_window": _widest_word(machine, "load") + machine.dram.bus_bytes,
-        "store_window": _widest_word(machine, "store") + machine.dram.bus_bytes,
+        "dma_window": timing.window_bytes(machine.dram.bus_bytes),
         "instruction_beats": machine.instruction_bytes // machine.dram.bus_bytes,
         "vec_sources": machine.vector_sources,
         "requesters": machine.vector_sources + FIXED_REQUESTERS,
@@ -134,19 +130,13 @@ def _figures(machine: Machine) -> dict[str, int]:
     }
 
 
-def _widest_word(machine: Machine, engine: str) -> int:
-    """Bytes of the widest word that an instruction of a DMA engine moves."""
-    memories = {o.memory for format in machine.formats_of(engine) for o in format.operands} - {DRAM}
-    return max((machine.memories[name].word_bytes for name in memories), default=0)
-
-
 def _ring_sizes(machine: Machine) -> dict[str, int]:
     """Entries of the rings that the page leaves open: as many as can be in use at once, or more."""
     return {
         "pipeline_slots": timing.mma_write(machine) + 1,
         "result_slots": timing.vec_results(machine) + timing.VEC_OPERANDS + timing.vec_stages(machine) + 1,
-        "read_slots": timing.BURST_QUEUE + timing.FETCH_BUFFER_BEATS + 2,
-        "response_slots": machine.dram.latency_cycles + timing.BURST_QUEUE + 4,
+        "read_slots": machine.flights["load"].bursts + machine.fetch_beats + 2,
+        "response_slots": machine.dram.latency_cycles + machine.flights["store"].bursts + 4,
     }
 
 
@@ -166,9 +156,11 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),
         **dict.fromkeys(("result_ready", "result_port", "result_refusable"), sizes["result_slots"]),
         "source_word": figures["vec_sources"] + 1,
-        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), timing.BURST_QUEUE),
-        **dict.fromkeys(("store_burst_bytes", "store_burst_first", "store_burst_last"), timing.BURST_QUEUE),
-        **dict.fromkeys(("word_ready", "word_size"), timing.STORE_WORDS),
+        **dict.fromkeys(("load_burst_bytes", "load_burst_first"), machine.flights["load"].bursts),
+        **dict.fromkeys(
+            ("store_burst_bytes", "store_burst_first", "store_burst_last"), machine.flights["store"].bursts
+        ),
+        **dict.fromkeys(("part_ready", "part_size"), machine.flights["store"].beats),
         **dict.fromkeys(("read_owner", "read_first", "read_beats"), sizes["read_slots"]),
         **dict.fromkeys(("response_at", "response_last"), sizes["response_slots"]),
         **dict.fromkeys(("started_at", "retired_at"), len(code)),

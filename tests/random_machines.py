@@ -64,7 +64,7 @@ def random_overlay(seed: int) -> dict[str, Any]:
     }
     if rng.random() < 0.3:
         instructions["requantize_add"] = {**FUSED, "imm": {**FUSED_IMMEDIATES, "a_scale": scale, "b_scale": scale}}
-    return {
+    overlay: dict[str, Any] = {
         "extends": "base16",
         "name": f"random{seed}",
         "rounding": rng.choice(["even", "even", "up", "away"]),
@@ -89,6 +89,11 @@ def random_overlay(seed: int) -> dict[str, Any]:
         "engines": {name: {"queue": rng.randint(1, 16)} for name in ("load", "mma", "vec", "store")},
         "instructions": instructions,
     }
+    for name in ("load", "store"):
+        limits = {"contexts": rng.randint(2, 6), "bursts": rng.choice([1, 2, 4, 16]), "beats": rng.randint(1, 5)}
+        overlay["engines"][name] |= limits
+    overlay["fetch_beats"] = rng.choice([16, 17, 40, 64])
+    return overlay
 
 
 def _array_side(rng: random.Random, lanes: int, most: int) -> int:

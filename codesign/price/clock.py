@@ -24,8 +24,8 @@ from tilewright.codesign.price.storage import Entries, kind_of
 from tilewright.codesign.price.timing_synthesis import TimingSynthesis
 from tilewright.codesign.price.units import REPEATED, UNITS
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.memory import Macro
 from tilewright.rtl.npu import Npu
 from tilewright.rtl.outline import Place
 from tilewright.rtl.systolic import SystolicArray
@@ -91,7 +91,7 @@ class _Clock:
         self.machine = price.machine
         self.synthesis = TimingSynthesis(price.process)
         self.static = self.synthesis.static
-        self.texts, self.places = converted(Npu(self.machine), Macro, *REPEATED)
+        self.texts, self.places = converted(Npu(self.machine), *REPEATED)
         self.children = {name: kind for kind, name in INSTANCE.findall(self.texts["top"]) if kind in self.texts}
         self.mapped = self.synthesis.mapped(self._texts())
         for name, kind in self.children.items():
@@ -118,7 +118,7 @@ class _Clock:
         return texts
 
     def _ports_of(self, cell: str, place: Place) -> Ports:
-        if isinstance(place.part, Macro):
+        if isinstance(place.part, Block):
             return Ports(dict.fromkeys(_names(place), self._macro_ns(place.part)), {})
         if isinstance(place.part, SystolicArray):
             return Ports(dict.fromkeys(_names(place), REGISTER_NS), dict.fromkeys(_names(place), REGISTER_NS))
@@ -139,10 +139,10 @@ class _Clock:
             capture[prefix + name] = max((path.ns for path in ends), default=0.0)
         return Ports(launch, capture)
 
-    def _macro_ns(self, storage: Macro) -> float:
+    def _macro_ns(self, storage: Block) -> float:
         delays = [
             memory.macro.clock_to_output_ns
-            for memory in self.price.memories
+            for memory in (*self.price.memories, *self.price.queues)
             if (memory.words, memory.bits) == (storage.depth, kind_of(storage)[1])
         ]
         return max((delay for delay in delays if delay is not None), default=0.0)
@@ -259,7 +259,7 @@ def operator_paths(price: Price) -> dict[str, float]:
 def _stand_in(place: Place, machine: Machine) -> wiring.Component | None:
     """What a part is known by; None where its macro says all."""
     match place.part:
-        case Macro():
+        case Block():
             return None
         case Memory():
             return Entries(kind_of(place.part)[0], 8)

@@ -14,8 +14,8 @@ from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.storage import StorageOptions, options, whole
 from tilewright.codesign.price.synthesis import Bill
 from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
-from tilewright.rtl.memory import Macro
 from tilewright.rtl.npu import Npu
 from tilewright.rtl.systolic import SystolicArray
 
@@ -50,8 +50,8 @@ class UnitParts:
 
 def unit_parts(machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts]:
     """The parts of each unit, on-chip memories left out."""
-    found = netlist(Npu(machine), Macro, *REPEATED)
-    queues = _queues(found)
+    found = netlist(Npu(machine), *REPEATED)
+    queues = _queues(found, machine)
     units: dict[str, UnitParts] = {}
 
     def unit(path: str) -> UnitParts:
@@ -61,7 +61,7 @@ def unit_parts(machine: Machine, process: Process, exact: bool) -> dict[str, Uni
         unit(module.path).bill.append((1, module))
     for path, place in found.places.items():
         match place.part:
-            case Macro():
+            case Block() if is_bank(path, machine):
                 continue
             case Memory():
                 storage = options(unit_name(path, machine, queues), place.part, process, exact)
@@ -86,15 +86,20 @@ def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
     return UNITS.get(two) or UNITS[first]
 
 
-def _queues(found: Netlist) -> frozenset[str]:
+def _queues(found: Netlist, machine: Machine) -> frozenset[str]:
     """The paths of what is little else than a storage; a storage in a unit with a name of its own stands for itself."""
-    storages = [path for path, place in found.places.items() if _is_small_storage(place.part)]
+    storages = [
+        path
+        for path, place in found.places.items()
+        if isinstance(place.part, Memory) and not is_bank(path, machine)
+    ]
     parents = {path: path.rpartition(".")[0] for path in storages}
     return frozenset(path if _inside(parent) in UNITS else parent for path, parent in parents.items())
 
 
-def _is_small_storage(part: wiring.Component) -> bool:
-    return isinstance(part, Memory) and not isinstance(part, Macro)
+def is_bank(path: str, machine: Machine) -> bool:
+    """Whether a storage is part of an on-chip memory of the machine's file."""
+    return _inside(path).split(".")[0].split("$")[0] in machine.memories
 
 
 def _inside(path: str) -> str:

@@ -19,10 +19,7 @@ from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
 from tilewright.compiler.emission.room import Room
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
-from tilewright.isa.timing import LOAD_CONTEXTS, STORE_CONTEXTS, dma_round_trip
-
-CONTEXTS = {LOAD: LOAD_CONTEXTS, "store": STORE_CONTEXTS}
-"""How many operations of an engine may have started and not yet completed; of the others, any number."""
+from tilewright.isa.timing import dma_round_trip
 
 NONE_AHEAD = "no load comes earlier than its tile, because the memories are too full; engines may wait for DRAM"
 """The remark about a program whose order stays as it is."""
@@ -60,7 +57,7 @@ class _Scheduler:
         self._after_start = _inverse(before.started)
         self._ready = [0] * count  # when what an operation comes after lets it start
         self._free = dict.fromkeys(ENGINES, 0)
-        self._ends = {engine: deque([0] * contexts) for engine, contexts in CONTEXTS.items()}
+        self._ends = {engine: deque([0] * flight.contexts) for engine, flight in program.machine.flights.items()}
         self._plan = plan_loads(self._engines, self._durations, before, dma_round_trip(program.machine))
         self._late = 0  # cycles by which the last operation of another engine came later than planned
         self._waiting = {e: deque(i for i, engine in enumerate(self._engines) if engine == e) for e in ENGINES}
@@ -119,7 +116,7 @@ class _Scheduler:
         end = start + duration.complete
         self._waiting[engine].remove(index)
         self._free[engine] = start + duration.busy
-        if engine in CONTEXTS:
+        if engine in self._ends:
             self._ends[engine].append(end)
             self._free[engine] = max(self._free[engine], self._ends[engine].popleft())
         self._room.take(index, start, end)

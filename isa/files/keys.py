@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import ACCUMULATE, OPCODE_BITS
-from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
+from tilewright.isa.machine.machine import (
+    ENGINES,
+    TEMPLATES,
+    USUAL_FETCH_BEATS,
+    USUAL_FLIGHTS,
+    Counting,
+    Template,
+)
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
@@ -140,6 +147,11 @@ _RESULTS = Key(
     "Results that may wait where the array writes too; enough for one each cycle if left out.",
     is_needed=False,
 )
+_BURSTS_WAIT = {"load": "cut into words", "store": "sent"}
+_BEATS_ABOUT = {
+    "load": "Beats that have come and wait to be cut into words",
+    "store": "Parts of words, of a beat's size, that are read and not yet sent",
+}
 
 
 def _engine_keys(engine: str) -> dict[str, Key]:
@@ -149,8 +161,21 @@ def _engine_keys(engine: str) -> dict[str, Key]:
     return {
         "queue": Key(Whole(1, 64), "Instructions that wait in its queue."),
         **({"results": _RESULTS} if TEMPLATES[engine] is Template.VECTOR else {}),
+        **(_flight_keys(engine) if engine in USUAL_FLIGHTS else {}),
         "reads": Key(reach("reads"), "Memories that it has read ports to."),
         "writes": Key(reach("writes"), "Memories that it has write ports to."),
+    }
+
+
+def _flight_keys(engine: str) -> dict[str, Key]:
+    usual = USUAL_FLIGHTS[engine]
+    about = {
+        "contexts": (Whole(2, 16), "Instructions that are started and not yet completed", usual.contexts),
+        "bursts": (Whole(1, 64), f"Bursts that are addressed and not all {_BURSTS_WAIT[engine]}", usual.bursts),
+        "beats": (Whole(1, 256), _BEATS_ABOUT[engine], usual.beats),
+    }
+    return {
+        key: Key(kind, f"{text}; {value} if left out.", is_needed=False) for key, (kind, text, value) in about.items()
     }
 
 
@@ -236,6 +261,16 @@ MACHINE_KEYS = {
     "lanes": Key(SIZE, "Elements that the vector engine works on side by side."),
     "wait_bits": Key(Whole(4, 32), "Width of a wait count: an engine runs fewer than 2**wait_bits instructions."),
     "dram": Key(Section(DRAM_KEYS), "The memory behind the AXI4 bus."),
+    "fetch_beats": Key(
+        Whole(BURST_BEATS, 4096),
+        f"Beats of program that fetch holds; {USUAL_FETCH_BEATS} if left out.",
+        is_needed=False,
+    ),
+    "counters": Key(
+        Word(tuple(counting.value for counting in Counting)),
+        "What the hardware counts of a run: none; few (cycles and bytes); or all, what each engine does as well.",
+        is_needed=False,
+    ),
     "memories": Key(Names(MEMORY, excluded=(DRAM,)), "On-chip memories by name."),
     "engines": Key(Section(ENGINES_KEYS), "Which memories each engine has ports to, and its queue."),
     "instructions": Key(Names(Section(INSTRUCTION_KEYS)), "Instructions by mnemonic."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import yaml
 
@@ -25,7 +26,15 @@ from tilewright.isa.files.keys import (
 from tilewright.isa.files.reader import MOST_COMPLAINTS, Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Tree
 from tilewright.isa.language.numeric import Rounding
-from tilewright.isa.machine.machine import ENGINES, Engine, Machine
+from tilewright.isa.machine.machine import (
+    ENGINES,
+    USUAL_FETCH_BEATS,
+    USUAL_FLIGHTS,
+    Counting,
+    Engine,
+    Flight,
+    Machine,
+)
 from tilewright.isa.machine.memory import DRAM, Dram, Element, Memory, integer_element, structured_element
 
 MORE = f"there may be more than these {MOST_COMPLAINTS} faults; correct them first"
@@ -59,6 +68,7 @@ class _Builder:
         self._memories: dict[str, Memory] = {}
         self._faulty_memories: list[str] = []  # nothing that follows from these is complained of
         self._engines: dict[str, Engine] = {}
+        self._flights: dict[str, Flight] = {}
         self._is_array_known = True  # otherwise what follows from its sizes is not complained of
 
     def build(self) -> Machine:
@@ -82,6 +92,8 @@ class _Builder:
         self._read_rounding(top.get("rounding"))
         wait_bits = self.reader.number(top, "", "wait_bits", MACHINE_KEYS)
         dram = self._read_dram(top.get("dram"))
+        fetch_beats = self.reader.number_or(USUAL_FETCH_BEATS, top, "", "fetch_beats", MACHINE_KEYS)
+        counting = self._read_counting(top.get("counters"))
         self._read_memories(top.get("memories"))
         self._read_engines(top.get("engines"))
         formats = InstructionReader(self.reader, self._sizes(wait_bits, dram)).read(top.get("instructions"))
@@ -100,6 +112,9 @@ class _Builder:
             dram=dram,
             memories=self._memories,
             engines=self._engines,
+            flights=self._flights,
+            fetch_beats=fetch_beats,
+            counting=counting,
             formats={format.mnemonic: format for format in formats},
             instruction_bytes=-(-bits // (8 * step)) * step,
             text=_canonical(self._tree, name),
@@ -148,6 +163,16 @@ class _Builder:
             self._rounding = Rounding(word)
         else:
             self.reader.complain(tree.where, "rounding", f"expected {', '.join(words)}, not {tree.kind}")
+
+    def _read_counting(self, tree: Tree | None) -> Counting:
+        words = [counting.value for counting in Counting]
+        if tree is None:
+            return Counting.ALL
+        word = self.reader.word(tree, "counters")
+        if word in words:
+            return Counting(word)
+        self.reader.complain(tree.where, "counters", f"expected {', '.join(words)}, not {tree.kind}")
+        return Counting.ALL
 
     def _read_dram(self, tree: Tree | None) -> Dram:
         keys = self.reader.mapping(tree, "dram", DRAM_KEYS)
@@ -224,6 +249,8 @@ class _Builder:
             has_results = "results" in keys and "results" in ENGINE_KEYS[name]
             results = self.reader.number(keys, path, "results", ENGINE_KEYS[name]) if has_results else None
             self._engines[name] = Engine(name, queue, reads, writes, results)
+            if name in USUAL_FLIGHTS:
+                self._flights[name] = self._read_flight(keys, path, name)
             for key, reached in (("reads", reads), ("writes", writes)):
                 if key not in keys:
                     continue
@@ -234,6 +261,13 @@ class _Builder:
                     self.reader.complain(
                         keys[key].where, f"{path}.{key}", f"the {name} engine's {key} are on chip, not dram"
                     )
+
+    def _read_flight(self, keys: Mapping[str, Tree], path: str, engine: str) -> Flight:
+        """What a DMA engine may have under way, as the file says or as usual."""
+        usual = asdict(USUAL_FLIGHTS[engine])
+        return Flight(
+            **{key: self.reader.number_or(value, keys, path, key, ENGINE_KEYS[engine]) for key, value in usual.items()}
+        )
 
 
 def _canonical(tree: Tree, name: str) -> str:

@@ -79,6 +79,12 @@ class Reader:
         assert isinstance(kind, Whole)
         return self.integer(children.get(key), f"{path}.{key}" if path else key, kind)
 
+    def number_or(
+        self, default: int, children: Mapping[str, Tree], path: str, key: str, keys: Mapping[str, Key]
+    ) -> int:
+        """As `number`, for a key that may be left out."""
+        return self.number(children, path, key, keys) if key in children else default
+
     def integer(self, tree: Tree | None, path: str, kind: Whole) -> int:
         """A number or expression; the kind's `low` stands in for one that is wrong or missing."""
         low, high = kind.low, kind.high

@@ -49,6 +49,30 @@ class Engine:
         return TEMPLATES[self.name]
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """What a DMA engine may have under way at the same time."""
+
+    contexts: int  # instructions started and not yet completed
+    bursts: int  # of load, addressed and not all packed; of store, addressed and not all sent
+    beats: int  # of load, beats that came and are not packed; of store, as much of words that are read and not yet sent
+
+
+USUAL_FLIGHTS: Mapping[str, Flight] = {"load": Flight(4, 16, 2), "store": Flight(2, 2, 3)}
+"""Of the DMA engines, where the machine's file says nothing else: more makes no network faster."""
+
+USUAL_FETCH_BEATS = 64
+"""Beats of program that fetch holds, where the machine's file says nothing else."""
+
+
+class Counting(StrEnum):
+    """What a machine counts of its runs."""
+
+    NONE = "none"
+    FEW = "few"  # cycles and bytes on the bus
+    ALL = "all"  # and what each engine does in every cycle
+
+
 @dataclass(frozen=True)
 class Machine:
     """Everything the YAML says, complete and checked.
@@ -66,6 +90,9 @@ class Machine:
     dram: Dram
     memories: Mapping[str, Memory]  # on chip, in file order
     engines: Mapping[str, Engine]  # in the order of ENGINES
+    flights: Mapping[str, Flight]  # of the DMA engines
+    fetch_beats: int  # beats of program that fetch holds or has asked for
+    counting: Counting
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
     instruction_bytes: int
     text: str

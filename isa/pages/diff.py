@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import groupby
 
 from tilewright.isa import timing
@@ -43,6 +43,8 @@ def _sizes(a: Machine, b: Machine) -> Iterator[str]:
     yield from _change("lanes", a.lanes, b.lanes)
     yield from _change("rounding", a.rounding.value, b.rounding.value)
     yield from _change("wait_bits", a.wait_bits, b.wait_bits)
+    yield from _change("fetch_beats", a.fetch_beats, b.fetch_beats)
+    yield from _change("counters", a.counting.value, b.counting.value)
     for field in fields(a.dram):
         yield from _change(f"dram.{field.name}", getattr(a.dram, field.name), getattr(b.dram, field.name))
 
@@ -82,6 +84,10 @@ def _engines(a: Machine, b: Machine) -> Iterator[str]:
     for name, engine in a.engines.items():
         other = b.engines[name]
         yield from _change(f"engines.{name}.queue", engine.queue_depth, other.queue_depth)
+        if name in a.flights:
+            limits = asdict(b.flights[name])
+            for limit, old in asdict(a.flights[name]).items():
+                yield from _change(f"engines.{name}.{limit}", old, limits[limit])
         yield from _reach(f"engines.{name}.reads", engine.reads, other.reads)
         yield from _reach(f"engines.{name}.writes", engine.writes, other.writes)
 

@@ -15,10 +15,8 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.pages.markdown import markdown_table
 from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.timing import (
-    LOAD_CONTEXTS,
     MMA_UPDATE,
     MMA_WEIGHT_LEAD,
-    STORE_CONTEXTS,
     mma_write,
     pipeline_nodes,
     statement_stages,
@@ -147,7 +145,7 @@ def _timing(format: InstructionFormat, machine: Machine) -> str:
             )
         case Template.DMA:
             word = _word_bytes(format, machine)
-            contexts = LOAD_CONTEXTS if format.engine == "load" else STORE_CONTEXTS
+            contexts = machine.flights[format.engine].contexts
             return (
                 f"at most one word ({word} bytes) and one bus beat ({machine.dram.bus_bytes} bytes) in each cycle. If "
                 f"the last loop moves by {word} bytes in DRAM, its iterations share bursts. Otherwise, each word has "

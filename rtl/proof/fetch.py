@@ -8,7 +8,7 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES, FETCH_BUFFER_BEATS
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import READ_CLIENTS, ReadChannel
 from tilewright.rtl.fetch import Fetch
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
@@ -22,7 +22,7 @@ BEATS = f"{INDUCTIVE}, only beats asked for come"
 def fetch(machine: Machine) -> Subject:
     claims: dict[str, Callable[[Part], list[Goal]]] = {
         "fetch: asks for every beat once, in order": partial(_ask_goals, machine),
-        "fetch: has room for what it asks for": _room_goals,
+        "fetch: has room for what it asks for": partial(_room_goals, machine),
     }
     return Subject(netlist(Fetch(machine), forgetful=("buffer",)), claims_of_whole(claims, BEATS))
 
@@ -59,12 +59,12 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
     return goals
 
 
-def _room_goals(nets: Part) -> list[Goal]:
+def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
     """Beats reserved are those in the buffer and those on their way."""
 
     def counts(cycle: int) -> z3.BoolRef:
         reserved, held = nets.natural("reserved", cycle), nets.natural("buffer.level", cycle)
-        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, FETCH_BUFFER_BEATS))
+        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, machine.fetch_beats))
 
     reserved, held, comes = nets.natural("reserved"), nets.natural("buffer.level"), nets.holds("beat__valid")
     given = [counts(0), z3.Implies(comes, z3.ULT(held, reserved))]
@@ -114,5 +114,10 @@ def _channel_goals(nets: Part) -> list[Goal]:
         *goals,
         Goal("nothing enters unasked", [z3.Not(earlier), free], z3.Not(nets.holds("arvalid", 1))),
         Goal("a request stays until it is accepted", [valid, z3.Not(nets.holds("arready"))], stays),
-        Goal("beats are accepted", [], nets.holds("rready")),
+        Goal("fetch takes its beats", [nets.at("rid") == READ_CLIENTS.index("fetch")], nets.holds("rready")),
+        Goal(
+            "load takes its beats",
+            [nets.at("rid") == READ_CLIENTS.index("load")],
+            nets.holds("rready") == nets.holds("load_beat__ready"),
+        ),
     ]

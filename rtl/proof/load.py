@@ -7,10 +7,11 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import LOAD_CONTEXTS
-from tilewright.rtl.load import LoadEngine
+from tilewright.isa.timing import word_parts
+from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
+from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number, one_if
@@ -46,13 +47,42 @@ class _Engine:
     def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
         return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
 
-    def word_bytes(self, nets: Part) -> z3.BitVecRef:
-        """Of the instruction whose words are formed."""
-        total = number(0)
+    def parts(self, position: int) -> int:
+        """Of a word of a format."""
+        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
+
+    def place(self, nets: Part, cycle: int = 0, name: str = "packer.place") -> z3.BitVecRef:
+        """The part of its word that is formed next; words of one part need no number for it."""
+        one = all(self.parts(position) == 1 for position in range(len(self.formats)))
+        return number(0) if one else nets.natural(name, cycle)
+
+    def part_bytes(self, nets: Part) -> z3.BitVecRef:
+        """Of the part that is formed next: a beat's, or what is left of the word."""
+        total, bus = number(0), self.machine.dram.bus_bytes
         for position, format in enumerate(self.formats):
-            size = number(dram_word_bytes(self.machine, format))
+            left = number(dram_word_bytes(self.machine, format)) - self.place(nets) * bus
+            size = z3.If(z3.ULT(left, bus), left, number(bus))
             total = z3.If(self.is_format(nets, "packer.walker.walk", position), size, total)
         return total
+
+    def is_end(self, nets: Part) -> z3.BoolRef:
+        """The part that is formed next is its word's last."""
+        ends = [
+            z3.And(
+                self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1
+            )
+            for position in range(len(self.formats))
+        ]
+        return z3.Or(*ends)
+
+    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
+        """The part that is formed next is a word's first, or one that the word has."""
+        place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
+        for position in range(len(self.formats)):
+            is_format = self.is_format(nets, "packer.walker.walk", position, cycle)
+            is_packing = nets.holds("packer.is_packing", cycle)
+            insides.append(z3.And(is_packing, is_format, z3.ULT(place, self.parts(position))))
+        return z3.Or(*insides)
 
     def is_known(self, nets: Part) -> z3.BoolRef:
         """A walker's format is one that it was started with."""
@@ -96,46 +126,52 @@ class _Engine:
     # -- words -------------------------------------------------------------------------------------------------------
 
     def word_goals(self, nets: Part) -> list[Goal]:
-        """The oldest bytes are the word at the walker's address, as soon as there are enough of them."""
+        """The oldest bytes are the next part of the word at the walker's address, once there are enough of them."""
         packer = nets.part("packer")
-        walker, moves = packer.part("walker"), nets.moves("packer.word")
-        payload = packer.part("word__payload")
-        window, formed = packer.at("window.data"), packer.at("word__payload.data")
-        size = min(window.size(), formed.size())
-        given = [self.is_known(nets)]
-        has_bytes = z3.UGE(packer.natural("window.count"), self.word_bytes(nets))
+        walker, moves, is_end = packer.part("walker"), nets.moves("packer.part"), self.is_end(nets)
+        payload = packer.part("part__payload")
+        window, formed = packer.at("window.data"), packer.at("part__payload.data")
+        given = [self.is_known(nets), self.is_inside(nets)]
+        has_bytes = z3.UGE(packer.natural("window.count"), self.part_bytes(nets))
+        following = z3.If(moves, z3.If(is_end, number(0), self.place(nets) + 1), self.place(nets))
         walking = Walking(
             nets.moves("packing_queue.output"),
-            nets.at("packing_queue.output__payload.bits"),
-            moves,
+            restored(nets.at("packing_queue.output__payload.bits"), self.engine.kept),
+            z3.And(moves, is_end),
             walker,
             partial(packer.holds, "is_packing"),
         )
         return [
             Goal("address", [moves, *given], payload.natural("address") == walker.signed("address_word")),
             *(self.inside_goal(nets, position, moves) for position in range(len(self.formats))),
+            Goal("first part", [nets.run.starts_from_reset()], self.place(nets) == 0),
+            Goal("a part of the word", given, self.is_inside(nets, 1)),
+            Goal("parts in order", given, self.place(nets, 1) == following),
+            Goal("place", [moves], self.place(nets, name="packer.part__payload.place") == self.place(nets)),
+            Goal("ends the word", [moves, *given], payload.holds("ends_word") == is_end),
             Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
-            Goal("data", [moves], z3.Extract(size - 1, 0, window) == z3.Extract(size - 1, 0, formed)),
+            Goal("data", [moves], z3.Extract(formed.size() - 1, 0, window) == formed),
             Goal("enough", [moves, *given], has_bytes),
-            Goal("take bytes", given, packer.natural("window.take") == z3.If(moves, self.word_bytes(nets), number(0))),
+            Goal("take bytes", given, packer.natural("window.take") == z3.If(moves, self.part_bytes(nets), number(0))),
             Goal("queue", [], nets.moves("packing_queue.output") == walker.holds("start")),
-            *walking.goals([]),
+            *walking.goals(given),
         ]
 
     def inside_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
         format = self.formats[position]
         memory = self.machine.memories[chip_operand(format).memory]
-        address = nets.natural("packer.word__payload.address")
+        address = nets.natural("packer.part__payload.address")
         is_format = self.is_format(nets, "packer.walker.walk", position)
-        kept = self.is_format(nets, "packer.word__payload.format", position)
+        kept = self.is_format(nets, "packer.part__payload.format", position)
         return Goal(f"inside of {format.mnemonic}", [moves, is_format], z3.And(kept, in_one_bank(address, memory, 1)))
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def write_goals(self, nets: Part) -> list[Goal]:
-        """The writer holds a word until its memory takes it, and asks no other memory."""
+        """The writer joins the parts of a word, holds it until its memory takes it, and asks no other memory."""
         held, is_held = nets.part("writer.held"), nets.holds("writer.is_held")
-        comes = nets.moves("packer.word")
+        word, word_next = nets.at("writer.word"), nets.at("writer.word", 1)
+        comes = nets.moves("packer.part")
         granted = z3.BoolVal(False)
         goals = []
         for position, format in enumerate(self.formats):
@@ -147,25 +183,38 @@ class _Engine:
             granted = z3.Or(granted, z3.And(works, nets.holds(f"{port}__granted")))
             data, address = nets.at(f"{port}__data"), nets.at(f"{port}__address")
             same = z3.And(
-                data == z3.Extract(data.size() - 1, 0, held.at("data")),
+                data == z3.Extract(data.size() - 1, 0, word),
                 address == z3.Extract(address.size() - 1, 0, held.at("address")),
             )
             goals.append(Goal(f"asks of {format.mnemonic}", [], nets.holds(f"{port}__valid") == works))
             goals.append(Goal(f"word of {format.mnemonic}", [works], same))
         given = [z3.Implies(is_held, self.goes_somewhere(nets))]
-        kept = z3.And(*(held.at(name, 1) == held.at(name) for name in ("data", "address", "is_last")))
+        kept = z3.And(word_next == word, *(held.at(name, 1) == held.at(name) for name in ("address", "is_last")))
         came = z3.And(
-            *(held.at(name, 1) == nets.at(f"packer.word__payload.{name}") for name in ("data", "address", "is_last"))
+            *(held.at(name, 1) == nets.at(f"packer.part__payload.{name}") for name in ("address", "is_last"))
         )
         retires = z3.And(granted, held.holds("is_last"))
+        ends = z3.And(comes, nets.holds("packer.part__payload.ends_word"))
         return [
             *goals,
-            Goal("held", given, nets.holds("writer.is_held", 1) == z3.Or(comes, z3.And(is_held, z3.Not(granted)))),
-            Goal("kept", [z3.Not(comes), is_held, z3.Not(granted), *given], kept),
+            Goal("held", given, nets.holds("writer.is_held", 1) == z3.Or(ends, z3.And(is_held, z3.Not(granted)))),
+            Goal("kept", [z3.Not(comes)], kept),
             Goal("came", [comes], came),
+            *self.joined_goals(nets, comes, word, word_next),
             Goal("no word over another", [comes, *given], z3.Or(z3.Not(is_held), granted)),
             Goal("retires with the last write", given, nets.holds("retire") == retires),
         ]
+
+    def joined_goals(
+        self, nets: Part, comes: z3.BoolRef, word: z3.BitVecRef, word_next: z3.BitVecRef
+    ) -> list[Goal]:
+        """A part is written at its place in the word; the other parts stay."""
+        bits, goals = 8 * self.machine.dram.bus_bytes, []
+        place, data = self.place(nets, name="packer.part__payload.place"), nets.at("packer.part__payload.data")
+        for part in range(word.size() // bits):
+            old, new = (z3.Extract(bits * part + bits - 1, bits * part, each) for each in (word, word_next))
+            goals.append(Goal(f"part {part}", [comes], new == z3.If(place == part, data, old)))
+        return goals
 
     def goes_to(self, nets: Part, memory: str) -> z3.BoolRef:
         positions = [position for position, format in enumerate(self.formats) if chip_operand(format).memory == memory]
@@ -177,9 +226,10 @@ class _Engine:
     # -- what is in hand ---------------------------------------------------------------------------------------------
 
     def room_goals(self, nets: Part) -> list[Goal]:
-        """Beats asked for are in the packer's queue or on their way, so the queue has room for each that comes.
+        """Beats asked for are in the packer's queue or on their way, and no more than the machine's limit.
 
-        Assumed: no beat comes that was not asked for; a beat is taken of a burst only.
+        A beat is taken from the bus when the queue has room for it, and none is lost before the run ends. Assumed: no
+        beat comes that was not asked for; a beat is taken of a burst only.
         """
         most = self.machine.dram.outstanding_beats
 
@@ -188,7 +238,7 @@ class _Engine:
             return z3.And(z3.ULE(held, asked), z3.ULE(asked, most))
 
         asked, held = nets.natural("asked"), nets.natural("packer.beats.level")
-        comes = nets.holds("beat__valid")
+        comes, running = nets.holds("beat__valid"), z3.Not(nets.holds("halt"))
         given = [counts(0), z3.Implies(comes, z3.ULT(held, asked))]
         asks = nets.moves("request")
         grown = z3.If(asks, nets.natural("bursts.beats"), number(0))
@@ -196,7 +246,8 @@ class _Engine:
             Goal("reset", [nets.run.starts_from_reset()], counts(0)),
             Goal("counts", given, counts(1)),
             Goal("asked", given, nets.natural("asked", 1) + one_if(nets.holds("packer.takes_beat")) == asked + grown),
-            Goal("room for a beat", [*given, comes], nets.holds("packer.beats.input__ready")),
+            Goal("a beat is queued", [running], nets.moves("packer.beats.input") == nets.moves("beat")),
+            Goal("beats come to an end", [z3.Not(running)], nets.holds("beat__ready")),
             Goal("a burst is queued", [], nets.moves("burst_queue.input") == asks),
             Goal("step", [], nets.holds("step") == asks),
         ]
@@ -212,12 +263,14 @@ class _Engine:
             waiting, packing, last = in_hand(cycle)
             total = waiting + one_if(packing) + one_if(last)
             started = nets.natural("started", cycle)
-            return z3.And(started == total, z3.ULE(started, LOAD_CONTEXTS))
+            return z3.And(started == total, z3.ULE(started, self.machine.flights["load"].contexts))
 
         starts = nets.moves("instruction")
+        taken, entry = nets.at("instruction__payload.bits"), nets.at("packing_queue.input__payload.bits")
         queued = z3.And(
             nets.moves("packing_queue.input"),
-            nets.at("packing_queue.input__payload") == nets.at("instruction__payload"),
+            keeps_fields(self.formats, taken, restored(entry, self.engine.kept), is_packed),
+            nets.at("packing_queue.input__payload.index") == nets.at("instruction__payload.index"),
         )
         return [
             Goal("reset", [nets.run.starts_from_reset()], counted(0)),

@@ -10,10 +10,9 @@ from amaranth.hdl import unsigned
 from tilewright.isa.machine.encoding import OPCODE
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import BURST_QUEUE, FETCH_BUFFER_BEATS, LOAD_CONTEXTS, STORE_WORDS
-from tilewright.rtl.dispatch import Dispatch
-from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.interfaces import QueuedInstruction
+from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
+from tilewright.rtl.fifo import BlockFifo, Fifo, queue
+from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.netlist import Run, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
 
@@ -24,33 +23,34 @@ INDUCTIVE = "all inputs, inductive"
 
 
 def dispatch_key(machine: Machine) -> Hashable:
-    """Machines with equal keys have the same dispatch: widths, opcodes, places of wait counts, depths of queues."""
-    opcodes = tuple((format.opcode, format.engine, format.field(OPCODE)) for format in machine.formats.values())
+    """Machines with equal keys have the same dispatch: widths, opcodes, places of fields, depths of queues."""
+    opcodes = tuple((format.opcode, format.engine, format.fields) for format in machine.formats.values())
     depths = tuple(machine.engines[engine].queue_depth for engine in ENGINES)
     return machine.dram.bus_bytes, machine.instruction_bytes, machine.wait_bits, depths, opcodes
 
 
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
-    return {LOAD_CONTEXTS, BURST_QUEUE, STORE_WORDS, FETCH_BUFFER_BEATS, machine.dram.outstanding_beats}
+    load, store = machine.flights["load"], machine.flights["store"]
+    return {load.contexts, load.bursts, load.beats, store.bursts, store.beats, machine.fetch_beats}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:
-    """One for each depth of an engine's queue, with the machine's instructions as entries."""
-    depths = sorted({machine.engines[engine].queue_depth for engine in ENGINES})
-    return [queue_of(Fifo(QueuedInstruction(machine), depth), "instructions") for depth in depths]
+    """One for each engine, with what its queue keeps of its instructions as entries."""
+    return [queue_of(instruction_queue(machine, engine), f"{engine} instructions") for engine in ENGINES]
 
 
 def byte_queue(depth: int) -> Subject:
     """A queue of any depth, of bytes: the width of entries is nowhere but in the entries."""
-    return queue_of(Fifo(unsigned(8), depth), "bytes")
+    return queue_of(queue(unsigned(8), depth), "bytes")
 
 
-def queue_of(fifo: Fifo, entries: str) -> Subject:
+def queue_of(fifo: Fifo | BlockFifo, entries: str) -> Subject:
     def goals(run: Run) -> list[Goal]:
         return _Queue(fifo, run).goals()
 
-    claim = f"queue of {fifo.depth} {entries}: first in, first out"
+    kind = " in a block" if isinstance(fifo, BlockFifo) else ""
+    claim = f"queue of {fifo.depth} {entries}{kind}: first in, first out"
     return Subject(netlist(fifo), [Claim(claim, INDUCTIVE, goals)])
 
 
@@ -87,9 +87,11 @@ class _Queue:
     A cycle drops the oldest if it is taken and appends the input if it is put; the proof follows one place, any one.
     """
 
-    def __init__(self, fifo: Fifo, run: Run) -> None:
+    def __init__(self, fifo: Fifo | BlockFifo, run: Run) -> None:
         self.depth = fifo.depth
+        self.is_block = isinstance(fifo, BlockFifo)
         self.run = run
+        self.tail = "tail" if "tail" in run.hardware.nets else "write__addr"
 
     def level(self, cycle: int) -> z3.BitVecRef:
         return integer(self.run.at("level", cycle))
@@ -109,11 +111,17 @@ class _Queue:
         return value
 
     def invariant(self, cycle: int) -> z3.BoolRef:
-        """The level is in 0..depth, the tail is a level behind the head, and the read register stands at the head."""
-        level, head, tail = self.level(cycle), self.pointer("head", cycle), self.pointer("write__addr", cycle)
-        reads = self.pointer("$/entries$rdreg[0]$q", cycle)
+        """The level is in 0..depth, the tail is a level behind the head, and the oldest entry is shown.
+
+        Registers show the entry to which their address register points, a block's data register holds the entry.
+        """
+        level, head, tail = self.level(cycle), self.pointer("head", cycle), self.pointer(self.tail, cycle)
+        if self.is_block:
+            is_shown = self.run.at("output__payload", cycle) == self.entry(number(0), cycle)
+        else:
+            is_shown = self.pointer("$/entries$rdreg[0]$q", cycle) == head
         inside = [z3.ULE(level, self.depth), z3.ULT(head, self.depth), z3.ULT(tail, self.depth)]
-        return z3.And(*inside, tail == self.wrapped(head + level), z3.Implies(level != 0, reads == head))
+        return z3.And(*inside, tail == self.wrapped(head + level), z3.Implies(level != 0, is_shown))
 
     def goals(self) -> list[Goal]:
         given, place = [self.invariant(0)], z3.BitVec("place", WIDTH)
@@ -173,16 +181,20 @@ class _Dispatch:
 
     def start_goals_of(self, engine: str) -> list[Goal]:
         """An instruction is offered exactly when no wait is left, and leaves its queue exactly when it starts."""
-        head = self.run.at(f"{engine}_queue.output__payload.bits", 0)
+        head = self.run.at(f"{engine}_instruction__payload.bits", 0)
         ended = [z3.UGE(self.count(other, "completed"), self.field(head, f"wait.{other}")) for other in ENGINES]
         present, halt = self.run.holds(f"{engine}_queue.output__valid", 0), self.run.holds("halt", 0)
         is_taken = z3.And(present, self.run.holds(f"{engine}_queue.output__ready", 0))
-        payload = f"{engine}_instruction__payload", f"{engine}_queue.output__payload"
+        kept, oldest = queue_bits(self.machine, engine), f"{engine}_queue.output__payload"
+        same = [
+            head == restored(self.run.at(f"{oldest}.bits", 0), kept),
+            self.run.at(f"{engine}_instruction__payload.index", 0) == self.run.at(f"{oldest}.index", 0),
+        ]
         return [
             Goal(f"waits of {engine}", [self.starts(engine)], z3.And(*ended)),
             Goal(f"offer of {engine}", [], self.is_offered(engine) == z3.And(present, z3.Not(halt), *ended)),
             Goal(f"take of {engine}", [], is_taken == self.starts(engine)),
-            Goal(f"payload of {engine}", [], self.run.at(payload[0], 0) == self.run.at(payload[1], 0)),
+            Goal(f"payload of {engine}", [], z3.And(*same)),
         ]
 
     def invariant(self, cycle: int) -> z3.BoolRef:
@@ -245,7 +257,9 @@ class _Dispatch:
             pushed = z3.And(is_full, z3.Not(is_fault), self.is_one_of(bits, opcodes))
             queue = f"{engine}_queue.input__"
             goals.append(Goal(f"push to {engine}", [], self.run.holds(f"{queue}valid", 0) == pushed))
-            goals.append(Goal(f"bits to {engine}", [pushed], self.run.at(f"{queue}payload.bits", 0) == bits))
+            entry = restored(self.run.at(f"{queue}payload.bits", 0), queue_bits(self.machine, engine))
+            kept = keeps_fields(self.machine.formats_of(engine), bits, entry)
+            goals.append(Goal(f"fields to {engine}", [pushed], kept))
         taken = self.run.holds("assembler.output__ready", 0)
         goals.append(Goal("taken", [is_full], taken == z3.Or(*(self.put(engine) for engine in ENGINES))))
         return goals

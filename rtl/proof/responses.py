@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import z3
 
-from tilewright.isa.timing import STORE_CONTEXTS
 from tilewright.rtl.proof.engine import owed_goals
 from tilewright.rtl.proof.netlist import Part
 from tilewright.rtl.proof.numbers import number, one_if
@@ -14,13 +13,13 @@ from tilewright.rtl.proof.result import Goal
 from tilewright.rtl.store import PENDING_BITS
 
 
-def retire_goals(nets: Part) -> list[Goal]:
+def retire_goals(contexts: int, nets: Part) -> list[Goal]:
     """Contexts in use are a ring from the oldest to the newest; a burst without an answer belongs to one of them.
 
     Assumed: the bus answers bursts that were sent and nothing else, and no subordinate holds 2**PENDING_BITS - 1
     bursts. The address side steps while it is active only.
     """
-    ring = _Ring(nets, nets.part("responses"))
+    ring, slots = _Ring(nets, nets.part("responses"), contexts), range(contexts)
     active, answers = nets.holds("bursts.is_active"), nets.holds("bvalid")
     starts, steps = nets.moves("instruction"), nets.holds("step")
     ends = z3.And(steps, nets.holds("bursts.is_last"))
@@ -28,22 +27,19 @@ def retire_goals(nets: Part) -> list[Goal]:
     most = (1 << PENDING_BITS) - 1
     assumed = [
         z3.Not(nets.holds("halt")),
-        z3.Implies(answers, z3.Or(*(ring.pending(slot, 0) != 0 for slot in SLOTS))),
-        *(z3.ULT(ring.pending(slot, 0), most) for slot in SLOTS),
+        z3.Implies(answers, z3.Or(*(ring.pending(slot, 0) != 0 for slot in slots))),
+        *(z3.ULT(ring.pending(slot, 0), most) for slot in slots),
     ]
     given = [ring.invariant(0, active), *assumed]
     retires = nets.holds("retire")
-    last = [z3.Implies(ring.oldest(0) == slot, ring.pending(slot, 0) == 1) for slot in SLOTS]
+    last = [z3.Implies(ring.oldest(0) == slot, ring.pending(slot, 0) == 1) for slot in slots]
     return [
         Goal("reset", [nets.run.starts_from_reset()], ring.invariant(0, z3.BoolVal(False))),
         Goal("contexts", given, ring.invariant(1, active_next)),
-        Goal("an answer is the oldest's", given, z3.And(*(ring.answered(slot, steps, answers) for slot in SLOTS))),
+        Goal("an answer is the oldest's", given, z3.And(*(ring.answered(slot, steps, answers) for slot in slots))),
         Goal("with the last answer", [*given, retires], z3.And(answers, *last)),
         *owed_goals(nets, lambda cycle: [ring.started(cycle)], given),
     ]
-
-
-SLOTS = range(STORE_CONTEXTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,7 @@ class _Ring:
 
     nets: Part
     responses: Part
+    contexts: int
 
     def newest(self, cycle: int) -> z3.BitVecRef:
         return self.responses.natural("newest", cycle)
@@ -67,17 +64,17 @@ class _Ring:
 
     def is_used(self, slot: int, cycle: int) -> z3.BoolRef:
         behind = number(slot) - self.oldest(cycle)
-        distance = z3.If(z3.ULE(self.oldest(cycle), slot), behind, behind + STORE_CONTEXTS)
+        distance = z3.If(z3.ULE(self.oldest(cycle), slot), behind, behind + self.contexts)
         return z3.ULT(distance, self.started(cycle))
 
     def invariant(self, cycle: int, active: z3.BoolRef) -> z3.BoolRef:
         """What holds in every cycle; `active`: the newest instruction's bursts are not all addressed."""
         started = self.started(cycle)
-        end = self.oldest(cycle) + started + STORE_CONTEXTS - 1
-        wrapped = z3.URem(end, number(STORE_CONTEXTS))
-        claims = [z3.ULE(started, STORE_CONTEXTS), self.newest(cycle) == wrapped]
-        claims += [z3.ULT(self.oldest(cycle), STORE_CONTEXTS)]
-        for slot in SLOTS:
+        end = self.oldest(cycle) + started + self.contexts - 1
+        wrapped = z3.URem(end, number(self.contexts))
+        claims = [z3.ULE(started, self.contexts), self.newest(cycle) == wrapped]
+        claims += [z3.ULT(self.oldest(cycle), self.contexts)]
+        for slot in range(self.contexts):
             used, pending = self.is_used(slot, cycle), self.pending(slot, cycle)
             done = self.responses.holds(f"is_addressed_{slot}", cycle)
             is_newest = self.newest(cycle) == slot

@@ -7,7 +7,7 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import STORE_WORDS
+from tilewright.isa.timing import word_parts
 from tilewright.rtl.proof.bytes import byte, cursor_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
@@ -32,11 +32,11 @@ def store_engine(machine: Machine) -> Subject:
         "store: forms every beat once, in order": unit.beat_goals,
     }
     return Subject(
-        netlist(unit.engine, without=CUT, forgetful=("reader.words",)),
+        netlist(unit.engine, without=CUT, forgetful=("reader.parts",)),
         [
             *walker_claims(unit.engine.reader.walker, "store words", "reader.walker."),
             *claims_of_whole(claims),
-            *claims_of_whole({"store: retires only what it started": retire_goals}, BUS),
+            *claims_of_whole({"store: retires only what it started": partial(retire_goals, unit.flight.contexts)}, BUS),
         ],
     )
 
@@ -46,6 +46,7 @@ class _Engine:
         self.engine = engine
         self.machine = engine.machine
         self.formats = engine.formats
+        self.flight = engine.machine.flights["store"]
 
     def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
         return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
@@ -58,7 +59,7 @@ class _Engine:
     # -- reads -------------------------------------------------------------------------------------------------------
 
     def read_goals(self, nets: Part) -> list[Goal]:
-        """The word at the walker's address, of its instruction's memory, until it is granted; then the next one."""
+        """The word at the walker's address, of its instruction's memory, until its parts are granted; then the next."""
         reader = nets.part("reader")
         walker = reader.part("walker")
         granted, goals = z3.BoolVal(False), []
@@ -75,10 +76,15 @@ class _Engine:
                 ),
             ]
         format_kept = nets.at("reader.format_granted", 1) == nets.at("reader.walker.walk")
+        place, is_end = self.place(nets), z3.BoolVal(False)
+        for position in range(len(self.formats)):
+            ends = place == self.parts(position) - 1
+            is_end = z3.Or(is_end, z3.And(self.is_format(nets, "reader.walker.walk", position), ends))
+        following = z3.If(granted, z3.If(is_end, number(0), place + 1), place)
         walking = Walking(
             nets.moves("instruction"),
             nets.at("instruction__payload.bits"),
-            granted,
+            z3.And(granted, is_end),
             walker,
             partial(reader.holds, "is_active"),
         )
@@ -86,48 +92,79 @@ class _Engine:
         return [
             *goals,
             Goal("format", [granted], format_kept if len(self.formats) > 1 else z3.BoolVal(True)),
-            Goal("data follow", [], reader.holds("words.input__valid", 1) == granted),
+            Goal("first part", [nets.run.starts_from_reset()], place == 0),
+            Goal("a part of the word", [self.is_inside(nets)], self.is_inside(nets, 1)),
+            Goal("parts in order", [self.is_inside(nets)], self.place(nets, 1) == following),
+            Goal("part", [], self.place(nets, 1, "place_granted") == place),
+            Goal("data follow", [], reader.holds("parts.input__valid", 1) == granted),
             Goal("fault", [fault], z3.And(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
             *walking.goals([]),
         ]
 
+    def parts(self, position: int) -> int:
+        """Of a word of a format."""
+        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
+
+    def place(self, nets: Part, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
+        """The part of its word that is asked for, or was granted; words of one part need no number for it."""
+        one = all(self.parts(position) == 1 for position in range(len(self.formats)))
+        return number(0) if one else nets.natural(f"reader.{name}", cycle)
+
+    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
+        """The part that is asked for is a word's first, or one that the word has."""
+        place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
+        for position in range(len(self.formats)):
+            is_format = self.is_format(nets, "reader.walker.walk", position, cycle)
+            is_active = nets.holds("reader.is_active", cycle)
+            insides.append(z3.And(is_active, is_format, z3.ULT(place, self.parts(position))))
+        return z3.Or(*insides)
+
     def data_comes(self, nets: Part, name: str) -> z3.BoolRef:
-        """The word of a read, with its format, goes into the queue of words in the cycle after its grant."""
-        data, word = nets.at(f"read_{name}__data"), nets.at("reader.words.input__payload.data")
-        kept = z3.Extract(min(data.size(), word.size()) - 1, 0, word) == data
-        if len(self.formats) == 1:
-            return kept
-        return z3.And(kept, nets.at("reader.words.input__payload.format") == nets.at("reader.format_granted"))
+        """The part of a read that was granted goes into the queue in the cycle after its grant, with its size."""
+        data, bus = nets.at(f"read_{name}__data"), self.machine.dram.bus_bytes
+        part, size = nets.at("reader.parts.input__payload.data"), nets.natural("reader.parts.input__payload.bytes")
+        claims = []
+        for position, format in enumerate(self.formats):
+            if chip_operand(format).memory != name:
+                continue
+            for place in range(self.parts(position)):
+                end = min((place + 1) * bus, dram_word_bytes(self.machine, format))
+                given = self.is_format(nets, "reader.format_granted", position)
+                given = z3.And(given, self.place(nets, name="place_granted") == place)
+                cut = z3.Extract(8 * end - 1, 8 * place * bus, data)
+                same = z3.And(z3.Extract(cut.size() - 1, 0, part) == cut, size == end - place * bus)
+                claims.append(z3.Implies(given, same))
+        return z3.And(*claims)
 
     def room_goals(self, nets: Part) -> list[Goal]:
-        """Words read or being read and not moved on are those in the queue and the one that comes in this cycle."""
-        words = nets.part("reader.words")
+        """Parts read or being read and not moved on are those in the queue and the one that comes in this cycle."""
+        parts = nets.part("reader.parts")
 
         def counts(cycle: int) -> z3.BoolRef:
             held = nets.natural("reader.held", cycle)
-            coming = one_if(words.holds("input__valid", cycle))
-            return z3.And(held == words.natural("level", cycle) + coming, z3.ULE(held, STORE_WORDS))
+            coming = one_if(parts.holds("input__valid", cycle))
+            return z3.And(held == parts.natural("level", cycle) + coming, z3.ULE(held, self.flight.beats))
 
         return [
             Goal("reset", [nets.run.starts_from_reset()], counts(0)),
             Goal("counts", [counts(0)], counts(1)),
-            Goal("room for a word", [counts(0), words.holds("input__valid")], words.holds("input__ready")),
+            Goal("room for a part", [counts(0), parts.holds("input__valid")], parts.holds("input__ready")),
         ]
 
     # -- beats -------------------------------------------------------------------------------------------------------
 
     def beat_goals(self, nets: Part) -> list[Goal]:
-        """A word joins the window when it has room; a beat takes its bytes, at their places, in one cycle."""
+        """A part joins the window when it has room; a beat takes its bytes, at their places, in one cycle."""
         former, bus = nets.part("former"), self.machine.dram.bus_bytes
         cursor, window, halted = former.part("cursor"), former.part("window"), nets.holds("halt")
-        forms, moves = former.holds("forms"), nets.moves("reader.words.output")
+        forms, moves = former.holds("forms"), nets.moves("reader.parts.output")
         first, size = cursor.natural("first_byte"), cursor.natural("bytes")
         free = z3.Or(z3.Not(nets.holds("wvalid")), nets.holds("wready"))
         given = [z3.ULE(first + size, bus), free, forms]
         takes = z3.And(forms, z3.Not(halted))
         stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("wvalid", "wdata", "wstrb", "wlast")))
         return cursor_goals(cursor, bus, forms) + [
-            *(self.word_goal(nets, position, moves) for position in range(len(self.formats))),
+            *self.part_goals(nets, moves),
             Goal("nothing put", [z3.Not(moves)], window.natural("put") == 0),
             Goal("take bytes", [], window.natural("take") == z3.If(takes, size, number(0))),
             Goal("enough", [takes], z3.ULE(size, window.natural("count"))),
@@ -142,16 +179,17 @@ class _Engine:
             Goal("a beat stays until it is taken", [nets.holds("wvalid"), z3.Not(nets.holds("wready"))], stays),
         ]
 
-    def word_goal(self, nets: Part, position: int, moves: z3.BoolRef) -> Goal:
-        """All bytes of a word, with zeros above, and no more than there is room for."""
-        format, window = self.formats[position], nets.part("former.window")
-        size = dram_word_bytes(self.machine, format)
-        word, joins = nets.at("reader.words.output__payload.data"), window.at("put_data")
-        given = [moves, self.is_format(nets, "reader.words.output__payload.format", position)]
-        low = z3.Extract(8 * size - 1, 0, joins) == z3.Extract(8 * size - 1, 0, word)
-        above = z3.LShR(joins, 8 * size) == 0
-        room = z3.ULE(number(size), window.natural("room"))
-        return Goal(f"word of {format.mnemonic}", given, z3.And(window.natural("put") == size, room, low, above))
+    def part_goals(self, nets: Part, moves: z3.BoolRef) -> list[Goal]:
+        """All bytes of a part, with zeros above, and no more than there is room for."""
+        window, bus = nets.part("former.window"), self.machine.dram.bus_bytes
+        part, joins = nets.at("reader.parts.output__payload.data"), window.at("put_data")
+        size = nets.natural("reader.parts.output__payload.bytes")
+        bytes_ = [
+            byte(joins, i) == z3.If(z3.ULT(number(i), size), byte(part, i), z3.BitVecVal(0, 8)) for i in range(bus)
+        ]
+        above = z3.LShR(joins, 8 * bus) == 0
+        room = z3.And(window.natural("put") == size, z3.ULE(size, window.natural("room")))
+        return [Goal("part", [moves, z3.ULE(size, bus)], z3.And(room, above, *bytes_))]
 
     def placed(self, nets: Part, first: z3.BitVecRef, size: z3.BitVecRef) -> list[z3.BoolRef]:
         """Byte first + i of a beat is byte i of the window and is enabled, for i below `size`; no other is."""

@@ -30,6 +30,7 @@ struct Bench {
     uint64_t latency_cycles = 1;
     uint64_t clock_cycle = 0;
     std::deque<Read> reads;
+    bool is_offered = false;  // a beat of the oldest read is on the bus
     std::deque<uint64_t> writes;  // address of each write burst's next beat
     std::deque<Response> responses;
     bool write_error = false;
@@ -38,6 +39,7 @@ struct Bench {
     int64_t engines = 0, trace_length = 0;
     int64_t count[2][16] = {};
     int64_t run_cycle = 0;
+    int64_t* seen = nullptr;  // of the run: cycles until all is done, bytes read and bytes written on the bus
 
     struct {
         uint8_t* bytes;
@@ -96,6 +98,8 @@ void tilewright_attach_trace(int64_t* trace, int64_t engines, int64_t length) {
     bench.run_cycle = 0;
 }
 
+void tilewright_attach_seen(int64_t* seen) { bench.seen = seen; }
+
 void tilewright_attach_memory(int number, uint8_t* bytes, uint64_t word_bytes) {
     bench.memories[number] = {bytes, word_bytes};
 }
@@ -105,13 +109,14 @@ void tilewright_dump(int memory, int address, const svBitVecVal* data) {
     std::memcpy(target.bytes + address * target.word_bytes, data, target.word_bytes);
 }
 
-void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit arvalid, svBit arid, int64_t araddr,
-                      int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
+void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBit rready, svBit arvalid, svBit arid,
+                      int64_t araddr, int arlen, svBit awvalid, int64_t awaddr, svBit wvalid, svBit wlast, const svBitVecVal* wdata,
                       const svBitVecVal* wstrb, svBit* rvalid, svBit* rid, svBit* rlast, svBit* rerror,
                       svBitVecVal* rdata, svBit* bvalid, svBit* berror) {
     *rvalid = *rid = *rlast = *rerror = *bvalid = *berror = 0;
     if (reset) {
         bench.reads.clear();
+        bench.is_offered = false;
         bench.writes.clear();
         bench.responses.clear();
         bench.write_error = false;
@@ -120,7 +125,10 @@ void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBi
     if (running) {
         note(0, started, bench.run_cycle);
         note(1, retired, bench.run_cycle + 1);
-        bench.run_cycle++;
+        bench.seen[0] = bench.run_cycle++;  // in the last of them, all is done already
+        if (bench.is_offered && rready) bench.seen[1] += bench.bus_bytes;
+        if (wvalid)
+            for (uint64_t byte = 0; byte < bench.bus_bytes; byte++) bench.seen[2] += wstrb[byte / 32] >> byte % 32 & 1;
     }
     uint64_t next_cycle = bench.clock_cycle + 1;
     if (arvalid)
@@ -128,18 +136,21 @@ void tilewright_cycle(svBit reset, svBit running, int started, int retired, svBi
             {beat_start(araddr), arlen + 1, static_cast<bool>(arid), bench.clock_cycle + bench.latency_cycles});
     if (awvalid) bench.writes.push_back(beat_start(awaddr));
     if (wvalid) write_beat(wlast, wdata, wstrb);
-    if (!bench.reads.empty() && bench.reads.front().first_cycle <= next_cycle) {
+    if (bench.is_offered && rready) {
         Read& read = bench.reads.front();
+        read.address += bench.bus_bytes;
+        if (--read.beats_left == 0) bench.reads.pop_front();
+    }
+    bench.is_offered = !bench.reads.empty() && bench.reads.front().first_cycle <= next_cycle;
+    if (bench.is_offered) {
+        const Read& read = bench.reads.front();
         uint64_t inside = bytes_inside(read.address);
         std::memset(rdata, 0, (bench.bus_bytes + 3) / 4 * 4);
         std::memcpy(rdata, bench.dram + read.address, inside);
-        read.address += bench.bus_bytes;
-        read.beats_left--;
         *rvalid = 1;
         *rid = read.id;
-        *rlast = read.beats_left == 0;
+        *rlast = read.beats_left == 1;
         *rerror = inside == 0;
-        if (*rlast) bench.reads.pop_front();
     }
     if (!bench.responses.empty() && bench.responses.front().cycle <= next_cycle) {
         *bvalid = 1;

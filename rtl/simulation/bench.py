@@ -82,6 +82,8 @@ async def run_job(dut: Any, host: Host, description: dict[str, Any], job: dict[s
         ctypes.c_uint64(description["latency_cycles"]),
     )
     simulation.tilewright_attach_trace(_pointer(trace), ctypes.c_int64(trace.shape[1]), ctypes.c_int64(trace.shape[2]))
+    seen = np.zeros(3, np.int64)  # cycles, bytes read, bytes written
+    simulation.tilewright_attach_seen(_pointer(seen))
     for number, memory in enumerate(memories):
         simulation.tilewright_attach_memory(number, _pointer(memory), ctypes.c_uint64(memory.shape[1]))
 
@@ -103,6 +105,7 @@ async def run_job(dut: Any, host: Host, description: dict[str, Any], job: dict[s
         folder / "result.npz",
         dram=dram,
         trace=trace,
+        seen=seen,
         registers=np.array(registers, np.uint32),
         has_ended=np.array(has_ended),
         **arrays,

@@ -8,7 +8,7 @@ ${ports}
 );
     import "DPI-C" function void tilewright_cycle(
         input bit reset, input bit running, input int started, input int retired,
-        input bit arvalid, input bit arid, input longint araddr, input int arlen,
+        input bit rready, input bit arvalid, input bit arid, input longint araddr, input int arlen,
         input bit awvalid, input longint awaddr,
         input bit wvalid, input bit wlast,
         input bit [${data_high}:0] wdata, input bit [${strobe_high}:0] wstrb,
@@ -18,7 +18,7 @@ ${ports}
     import "DPI-C" function void tilewright_dump(
         input int memory, input int address, input bit [${word_high}:0] data);
 
-    wire running, arvalid, arid, awvalid, wvalid, wlast;
+    wire running, rready, arvalid, arid, awvalid, wvalid, wlast;
     wire [${engine_high}:0] started, retired;
     wire [63:0] araddr, awaddr;
     wire [7:0] arlen;
@@ -31,7 +31,7 @@ ${ports}
     ${top} ${top} (
         .clk(clock), .rst(resets), .done(done), .running(running), .started(started), .retired(retired),
         .m_axi__arvalid(arvalid), .m_axi__arready(1'b1), .m_axi__arid(arid), .m_axi__araddr(araddr),
-        .m_axi__arlen(arlen), .m_axi__arsize(), .m_axi__arburst(), .m_axi__rvalid(rvalid), .m_axi__rready(),
+        .m_axi__arlen(arlen), .m_axi__arsize(), .m_axi__arburst(), .m_axi__rvalid(rvalid), .m_axi__rready(rready),
         .m_axi__rid(rid), .m_axi__rdata(rdata), .m_axi__rresp({rerror, 1'b0}), .m_axi__rlast(rlast),
         .m_axi__awvalid(awvalid), .m_axi__awready(1'b1), .m_axi__awid(), .m_axi__awaddr(awaddr), .m_axi__awlen(),
         .m_axi__awsize(), .m_axi__awburst(), .m_axi__wvalid(wvalid), .m_axi__wready(1'b1), .m_axi__wdata(wdata),
@@ -46,7 +46,7 @@ ${host_links}
 
     always @(posedge clock) begin
         tilewright_cycle(resets, running, int'(started), int'(retired),
-            arvalid, arid, araddr, int'(arlen), awvalid, awaddr, wvalid, wlast, wdata, wstrb,
+            rready, arvalid, arid, araddr, int'(arlen), awvalid, awaddr, wvalid, wlast, wdata, wstrb,
             rvalid_next, rid_next, rlast_next, rerror_next, rdata_next, bvalid_next, berror_next);
         rvalid <= rvalid_next;
         rid <= rid_next;

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.machine.machine import ENGINES, Machine
+from tilewright.isa.machine.machine import ENGINES, Counting, Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, MachineState, RunCounters
-from tilewright.rtl.counters import STALLS_OF
+from tilewright.rtl.counters import FEW, STALLS_OF
 from tilewright.rtl.registers import ID, WORD_BYTES, isa_hash_word, register_map
 from tilewright.rtl.simulation.bench_verilog import BENCH
 from tilewright.rtl.simulation.build import build_simulation
@@ -103,7 +103,7 @@ class RtlSession:
             memories = {name: result[f"memory{number}"] for number, name in enumerate(self.machine.memories)}
             state = MachineState(memories, result["dram"])
             registers = self._register_values(result["registers"])
-            return state, run_counters(job.program, registers, result["trace"])
+            return state, run_counters(job.program, registers, result["trace"], result["seen"])
 
     def _register_values(self, words: NDArray[np.uint32]) -> dict[str, int]:
         values = {}
@@ -116,9 +116,15 @@ class RtlSession:
         return values
 
 
-def run_counters(program: Program, registers: Mapping[str, int], trace: NDArray[np.int64]) -> RunCounters:
-    """The run's counters and trace, from the registers and each engine's cycles of starts and ends, in order."""
-    counters = {name.removeprefix("counter."): value for name, value in registers.items()}
+def run_counters(
+    program: Program, registers: Mapping[str, int], trace: NDArray[np.int64], seen: NDArray[np.int64]
+) -> RunCounters:
+    """The run's counters and trace, from the registers and each engine's cycles of starts and ends, in order.
+
+    What the machine does not count, the test bench has seen on its bus; rows of engines are there if it counts all.
+    """
+    counters = dict(zip(FEW, (int(value) for value in seen), strict=True))
+    counters |= {name.removeprefix("counter."): value for name, value in registers.items()}
     engines = {
         engine: EngineCounters(
             busy=counters[f"{engine}.busy"],
@@ -127,6 +133,7 @@ def run_counters(program: Program, registers: Mapping[str, int], trace: NDArray[
             idle=counters[f"{engine}.idle"],
         )
         for engine in ENGINES
+        if program.machine.counting is Counting.ALL
     }
     cycles = np.full((2, len(program.instructions)), -1, np.int64)
     for position, engine in enumerate(ENGINES):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
-from tilewright.simulator.kernel.layout import ENGINE, ENGINE_COUNT, FETCH_OWNER, STORE, WAITS
+from tilewright.simulator.kernel.layout import ENGINE, ENGINE_COUNT, FETCH_OWNER, LOAD_OWNER, STORE, WAITS
 from tilewright.simulator.kernel.nests import wrapped
 
 REFUSED = -2
@@ -60,10 +60,11 @@ def request_read(p, s, q, t, owner, beats):
 
 @part_of_cycle
 def step_memory(p, s, q, t):
-    """Deliver a read beat and a write response that come in this cycle."""
+    """Deliver a read beat and a write response that come in this cycle; load takes a beat when it has room for it."""
     if s.read_count > 0:
         head = s.read_head
-        if t >= q[p.at_read_first + head]:
+        is_refused = s.load_is_full and q[p.at_read_owner + head] == LOAD_OWNER
+        if t >= q[p.at_read_first + head] and not is_refused:
             s.has_progress = 1
             s.beats_read += 1
             if q[p.at_read_owner + head] == FETCH_OWNER:

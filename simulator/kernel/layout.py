@@ -77,7 +77,7 @@ QUEUES = (
     *("dispatched", "started", "completed", "retiring", "can_take", "activity"),  # an entry an engine
     *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "ask", "grant", "index"),
     *("c_read", "c_write", "c_last", "result_ready", "result_port", "result_refusable", "source_word"),
-    *("load_burst_bytes", "load_burst_first", "word_ready", "word_size"),
+    *("load_burst_bytes", "load_burst_first", "part_ready", "part_size"),
     *("store_burst_bytes", "store_burst_first", "store_burst_last"),
     *("read_owner", "read_first", "read_beats", "response_at", "response_last", "started_at", "retired_at"),
 )
@@ -91,8 +91,9 @@ or -1 for nothing in hand.
 
 PARAMETERS = record(
     *("rows", "weight_lead", "update", "mma_read", "mma_write"),
-    *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer", "burst_queue"),
-    *("load_contexts", "store_contexts", "store_words", "store_read", "load_window", "store_window"),
+    *("bus_bytes", "latency", "outstanding_beats", "burst_beats", "burst_boundary", "fetch_buffer"),
+    *("load_contexts", "load_bursts", "load_beats", "store_contexts", "store_bursts", "store_beats"),
+    *("store_read", "dma_window"),
     *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
     *("pipeline_slots", "result_slots", "read_slots", "response_slots"),
     *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
@@ -113,11 +114,11 @@ STATE = record(
     # load
     *("load_active", "load_instruction", "load_run_left", "load_run_at", "load_run_start", "load_runs_left"),
     *("load_asked", "load_buffer", "load_window", "load_burst_head", "load_burst_count", "packed", "words_left"),
-    *("load_word", "writer_held", "writer_port", "writer_last"),
+    *("load_is_full", "load_word", "word_filled", "writer_held", "writer_port", "writer_last"),
     # store
-    *("reader_active", "reader_instruction", "reads_left", "read_word", "word_head", "word_count"),
+    *("reader_active", "reader_instruction", "reads_left", "read_word", "part_head", "part_count"),
     *("store_active", "store_instruction", "store_run_left", "store_run_at", "store_run_start", "store_runs_left"),
-    *("store_window", "store_burst_head", "store_burst_count"),
+    *("part_read", "store_window", "store_burst_head", "store_burst_count"),
     # results
     *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
 )

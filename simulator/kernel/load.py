@@ -37,14 +37,14 @@ def start_load(p, s, code, q, i):
 @part_of_cycle
 def ask_load_burst(p, s, code, q):
     """Put the current burst into the queue if there is room, and move to the next; its beats, or 0."""
-    if not s.load_active or s.load_burst_count >= p.burst_queue:
+    if not s.load_active or s.load_burst_count >= p.load_bursts:
         return 0
     size = burst_bytes(p, s.load_run_at, s.load_run_left)
     first_byte = s.load_run_at % p.bus_bytes
     beats = (first_byte + size + p.bus_bytes - 1) // p.bus_bytes
     if s.load_asked + beats > p.outstanding_beats:
         return 0
-    slot = wrapped(s.load_burst_head + s.load_burst_count, p.burst_queue)
+    slot = wrapped(s.load_burst_head + s.load_burst_count, p.load_bursts)
     q[p.at_load_burst_bytes + slot] = size
     q[p.at_load_burst_first + slot] = first_byte
     s.load_run_at += size
@@ -74,7 +74,7 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
     if is_written:
         q[p.at_retiring + LOAD] = s.writer_last
         s.writer_held = 0
-    emits = emit_word(p, s, code, q)
+    emits = emit_part(p, s, code, q)
     if bursts > 0 and s.load_buffer > 0:
         take_beat(p, s, q)
     if beats:
@@ -94,7 +94,8 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
 
 
 @part_of_cycle
-def emit_word(p, s, code, q):
+def emit_part(p, s, code, q):
+    """The next bytes of a word, as many as a beat has or as the word lacks, go to the writer; 1 if they do."""
     if s.words_left == 0 and s.packed < q[p.at_started + LOAD]:
         i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
         s.words_left = code[i, ITERATIONS]
@@ -103,14 +104,19 @@ def emit_word(p, s, code, q):
     if s.words_left == 0 or s.writer_held:
         return 0
     i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
-    if s.load_window < code[i, WORD_BYTES]:
+    part = min(p.bus_bytes, code[i, WORD_BYTES] - s.word_filled)
+    if s.load_window < part:
         return 0
-    s.load_window -= code[i, WORD_BYTES]
+    s.load_window -= part
+    s.word_filled += part
+    s.has_progress = 1
+    if s.word_filled < code[i, WORD_BYTES]:
+        return 1
+    s.word_filled = 0
     s.words_left -= 1
     s.writer_held = 1
     s.writer_port = port_of(p, q, s.load_word)
     s.writer_last = s.words_left == 0
-    s.has_progress = 1
     loop = advance(p, code, q, W_LOAD_WORD, i, 0, p.loops)
     if loop >= 0:
         s.load_word += step_of(p, code, i, DMA_WORD, loop)
@@ -123,7 +129,7 @@ def emit_word(p, s, code, q):
 def take_beat(p, s, q):
     head = s.load_burst_head
     valid = min(p.bus_bytes - q[p.at_load_burst_first + head], q[p.at_load_burst_bytes + head])
-    if s.load_window + valid > p.load_window:
+    if s.load_window + valid > p.dma_window:
         return
     s.load_window += valid
     s.load_buffer -= 1
@@ -132,5 +138,5 @@ def take_beat(p, s, q):
     q[p.at_load_burst_first + head] = 0
     q[p.at_load_burst_bytes + head] -= valid
     if q[p.at_load_burst_bytes + head] == 0:
-        s.load_burst_head = wrapped(head + 1, p.burst_queue)
+        s.load_burst_head = wrapped(head + 1, p.load_bursts)
         s.load_burst_count -= 1

@@ -54,6 +54,7 @@ def step_engines(p, s, code, q, t):
     step_mma(p, s, code, q, t, w_port, c_write_port)
     step_vec(p, s, code, q, t, vec_written)
     fetched = fetch_burst(p, s)
+    s.load_is_full = s.load_buffer >= p.load_beats
     loaded = step_load(p, s, code, q, fetched > 0, load_written)
     step_store(p, s, code, q, t)
     if fetched > 0:

@@ -44,11 +44,11 @@ def step_store(p, s, code, q, t):
     in_hand = q[p.at_started + STORE] - q[p.at_completed + STORE]
     is_asking = q[p.at_ask + p.requesters - 1] >= 0
     is_granted = q[p.at_grant + p.requesters - 1]
-    bursts, words = s.store_burst_count, s.word_count
+    bursts, parts = s.store_burst_count, s.part_count
     forms = form_beat(p, s, q, t) if bursts > 0 else 0
-    if words > 0:
-        take_word(p, s, q, t)
-    if s.store_active and bursts < p.burst_queue:
+    if parts > 0:
+        take_part(p, s, q, t)
+    if s.store_active and bursts < p.store_bursts:
         address_store_burst(p, s, code, q)
     if is_granted:
         grant_read(p, s, code, q, t)
@@ -79,29 +79,29 @@ def form_beat(p, s, q, t):
         q[p.at_response_at + slot] = t + 1 + p.latency  # on the bus, and accepted, in t + 1
         q[p.at_response_last + slot] = q[p.at_store_burst_last + head]
         s.response_count += 1
-        s.store_burst_head = wrapped(head + 1, p.burst_queue)
+        s.store_burst_head = wrapped(head + 1, p.store_bursts)
         s.store_burst_count -= 1
     return 1
 
 
 @part_of_cycle
-def take_word(p, s, q, t):
-    head = s.word_head
-    if t < q[p.at_word_ready + head]:
+def take_part(p, s, q, t):
+    head = s.part_head
+    if t < q[p.at_part_ready + head]:
         s.has_progress = 1
         return
-    if s.store_window + q[p.at_word_size + head] > p.store_window:
+    if s.store_window + q[p.at_part_size + head] > p.dma_window:
         return
-    s.store_window += q[p.at_word_size + head]
-    s.word_head = wrapped(head + 1, p.store_words)
-    s.word_count -= 1
+    s.store_window += q[p.at_part_size + head]
+    s.part_head = wrapped(head + 1, p.store_beats)
+    s.part_count -= 1
     s.has_progress = 1
 
 
 @part_of_cycle
 def address_store_burst(p, s, code, q):
     size = burst_bytes(p, s.store_run_at, s.store_run_left)
-    slot = wrapped(s.store_burst_head + s.store_burst_count, p.burst_queue)
+    slot = wrapped(s.store_burst_head + s.store_burst_count, p.store_bursts)
     q[p.at_store_burst_bytes + slot] = size
     q[p.at_store_burst_first + slot] = s.store_run_at % p.bus_bytes
     q[p.at_store_burst_last + slot] = 0
@@ -125,10 +125,15 @@ def address_store_burst(p, s, code, q):
 @part_of_cycle
 def grant_read(p, s, code, q, t):
     i = s.reader_instruction
-    slot = wrapped(s.word_head + s.word_count, p.store_words)
-    q[p.at_word_ready + slot] = t + p.store_read
-    q[p.at_word_size + slot] = code[i, WORD_BYTES]
-    s.word_count += 1
+    slot = wrapped(s.part_head + s.part_count, p.store_beats)
+    q[p.at_part_ready + slot] = t + p.store_read
+    part = min(p.bus_bytes, code[i, WORD_BYTES] - s.part_read)
+    q[p.at_part_size + slot] = part
+    s.part_count += 1
+    s.part_read += part
+    if s.part_read < code[i, WORD_BYTES]:
+        return
+    s.part_read = 0
     s.reads_left -= 1
     loop = advance(p, code, q, W_STORE_WORD, i, 0, p.loops)
     if loop >= 0:
@@ -140,6 +145,6 @@ def grant_read(p, s, code, q, t):
 @part_of_cycle
 def store_port(p, s, code, q):
     """The port that the store engine's reader asks in this cycle, or -1."""
-    if not s.reader_active or s.word_count >= p.store_words:
+    if not s.reader_active or s.part_count >= p.store_beats:
         return -1
     return port_of(p, q, s.read_word)

@@ -62,7 +62,9 @@ def test_each_client_gets_its_beats() -> None:
             assert [ctx.get(beat.valid) for beat in beats] == [owner == 0, owner == 1]
             payload = ctx.get(beats[owner].payload)
             assert (payload.data, payload.error) == (data, response >= 2)
-            assert ctx.get(dut.rready) == 1
+            for is_ready in (0, 1):
+                ctx.set(dut.load_beat.ready, is_ready)
+                assert ctx.get(dut.rready) == (owner == 0 or is_ready)
             await ctx.tick()
 
     simulate(dut, bench)
@@ -79,10 +81,12 @@ def test_is_idle_when_every_burst_has_ended() -> None:
         assert ctx.get(dut.is_idle) == 0
         ctx.set(dut.arready, 1)
         await ctx.tick()
-        for is_last in (0, 1):
+        ctx.set(dut.rid, 1)
+        for is_last, is_ready in ((0, 1), (1, 0), (1, 1)):
             assert ctx.get(dut.is_idle) == 0
             ctx.set(dut.rvalid, 1)
             ctx.set(dut.rlast, is_last)
+            ctx.set(dut.load_beat.ready, is_ready)
             await ctx.tick()
         ctx.set(dut.rvalid, 0)
         assert ctx.get(dut.is_idle) == 1

@@ -6,11 +6,12 @@ from typing import Any
 
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.machine import ENGINES, Counting
 from tilewright.rtl.counters import STALLS_OF, Counters, counter_names
 from tilewright.rtl.interfaces import Activity
+from tilewright.rtl.registers import register_map
 
-MACHINE = load_machine("tiny8")
+MACHINE = load_machine("tiny8", ["counters=all"])
 
 
 def test_every_cycle_of_an_engine_counts_once() -> None:
@@ -47,13 +48,22 @@ def test_every_cycle_of_an_engine_counts_once() -> None:
                 expected[f"{engine}.{line(engine, activity, waits_for, starts)}"] += counts
             await ctx.tick()
         values = ctx.get(dut.values)
-        assert {name: values[name] for name in counter_names()} == {name: expected[name] for name in counter_names()}
+        names = counter_names(Counting.ALL)
+        assert {name: values[name] for name in names} == {name: expected[name] for name in names}
         ctx.set(dut.clear, 1)
         await ctx.tick()
-        assert {ctx.get(dut.values)[name] for name in counter_names()} == {0}
+        assert {ctx.get(dut.values)[name] for name in names} == {0}
 
     simulate(dut, bench)
 
 
 def test_names_every_cause_once() -> None:
-    assert len(set(counter_names())) == len(counter_names())
+    names = counter_names(Counting.ALL)
+    assert len(set(names)) == len(names)
+
+
+def test_few_are_of_no_engine_and_none_are_no_registers() -> None:
+    assert counter_names(Counting.FEW) == ("cycles", "dram_bytes_read", "dram_bytes_written")
+    assert counter_names(Counting.NONE) == ()
+    silent = load_machine("tiny8", ["counters=none"])
+    assert not any(register.name.startswith("counter.") for register in register_map(silent))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.rtl.benches import simulate, stream_get
 from tilewright.isa.files.loader import load_machine
-from tilewright.isa.timing import BURST_BEATS, FETCH_BUFFER_BEATS
+from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.fetch import Fetch
 
 BASE = 0x3000
@@ -66,15 +66,37 @@ def test_asks_no_more_than_its_buffer_holds() -> None:
         ctx.set(dut.base, BASE)
         ctx.set(dut.limit, 1000 * dut.bus_bytes)
         await ctx.tick().repeat(300)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats
         await stream_get(ctx, dut.output, BURST_BEATS - 1)
         await ctx.tick().repeat(50)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats
         await stream_get(ctx, dut.output, 1)
         await ctx.tick().repeat(50)
-        assert sum(size for _, size in requests) == FETCH_BUFFER_BEATS + BURST_BEATS
+        assert sum(size for _, size in requests) == machine.fetch_beats + BURST_BEATS
 
     simulate(dut, bench, background=[answer(dut, 3, random.Random(1), requests)])
+
+
+@pytest.mark.parametrize("first", [0, 1, 20, 63])
+def test_tells_of_the_first_beat_with_an_error(first: int) -> None:
+    machine, beats = load_machine("tiny8"), 64
+    dut, requests = Fetch(machine), []
+
+    async def spoil(ctx: Any) -> None:
+        """Two beats have an error: this one and the one after the next."""
+        came = 0
+        while True:
+            ctx.set(dut.beat.payload.error, came in (first, first + 2))
+            *_, comes = await ctx.tick().sample(dut.beat.valid)
+            came += comes
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(dut.base, BASE)
+        ctx.set(dut.limit, beats * dut.bus_bytes)
+        payloads = await stream_get(ctx, dut.output, first + 1, pause=0.6)
+        assert [payload.error for payload in payloads] == [0] * first + [1]
+
+    simulate(dut, bench, background=[answer(dut, 9, random.Random(first), requests), spoil])
 
 
 def test_asks_for_nothing_while_halted() -> None:

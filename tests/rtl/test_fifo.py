@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from tests.rtl.benches import simulate
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import FEWEST_IN_BLOCK, BlockFifo, Fifo, queue
 
 
+@pytest.mark.parametrize("kind", [Fifo, BlockFifo])
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])
 @pytest.mark.parametrize("eagerness", [0.3, 0.9])
-def test_is_a_list(depth: int, eagerness: float) -> None:
-    dut, held, seed = Fifo(8, depth), [], random.Random(f"{depth} {eagerness}")
+def test_is_a_list(kind: type[Fifo | BlockFifo], depth: int, eagerness: float) -> None:
+    dut, held, seed = kind(8, depth), [], random.Random(f"{depth} {eagerness}")
 
     async def bench(ctx: Any) -> None:
         for _ in range(300):
@@ -33,3 +34,8 @@ def test_is_a_list(depth: int, eagerness: float) -> None:
             await ctx.tick()
 
     simulate(dut, bench)
+
+
+def test_is_in_a_block_when_it_is_long() -> None:
+    assert isinstance(queue(8, FEWEST_IN_BLOCK - 1), Fifo)
+    assert isinstance(queue(8, FEWEST_IN_BLOCK), BlockFifo)

@@ -11,29 +11,34 @@ from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_re
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import LOAD_CONTEXTS
 from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.runs import chip_operand
 
 
 def a_bus(dut: LoadEngine, dram: bytes, eagerness: float, seed: random.Random, refuses: bool = False) -> Any:
-    """Accepts bursts and sends beats, each with a probability; with `refuses`, every beat is an error."""
+    """Accepts bursts and sends beats, each with a probability; with `refuses`, every beat is an error.
+
+    A beat stays on the bus until the engine takes it.
+    """
 
     async def bench(ctx: Any) -> None:
         pending: deque[int] = deque()
-        size = dut.bus_bytes
+        size, sends = dut.bus_bytes, False
         while True:
             ctx.set(dut.request.ready, seed.random() < eagerness)
-            sends = bool(pending) and seed.random() < eagerness
+            sends = bool(pending) and (sends or seed.random() < eagerness)
             ctx.set(dut.beat.valid, sends)
             if sends:
-                address = pending.popleft()
+                address = pending[0]
                 ctx.set(dut.beat.payload.data, int.from_bytes(dram[address : address + size], "little"))
                 ctx.set(dut.beat.payload.error, refuses)
             if ctx.get(dut.request.valid) and ctx.get(dut.request.ready):
                 first = ctx.get(dut.request.payload.address) // size * size
                 pending += [first + size * n for n in range(ctx.get(dut.request.payload.last_beat) + 1)]
-            await ctx.tick()
+            *_, is_taken = await ctx.tick().sample(dut.beat.ready)
+            if sends and is_taken:
+                pending.popleft()
+                sends = False
 
     return bench
 
@@ -90,7 +95,8 @@ def test_starts_no_more_than_its_contexts() -> None:
     dut, taken = LoadEngine(machine), []
     transfer = valid_transfers(machine, "load", seed, 1)[0]
     one_word = transfer.replace({f"trip.{loop.name}": 1 for loop in transfer.format.loops})
-    program = [one_word] * (LOAD_CONTEXTS + 2)
+    contexts = machine.flights["load"].contexts
+    program = [one_word] * (contexts + 2)
 
     async def feed(ctx: Any) -> None:
         set_regions(ctx, dut.regions)
@@ -100,7 +106,7 @@ def test_starts_no_more_than_its_contexts() -> None:
 
     async def bench(ctx: Any) -> None:
         await ctx.tick().repeat(600)
-        assert len(taken) == LOAD_CONTEXTS
+        assert len(taken) == contexts
 
     simulate(dut, bench, background=[feed, a_bus(dut, bytes(DRAM_BYTES), 1, seed)])
 

@@ -23,7 +23,7 @@ from tilewright.rtl.simulation.build import build_bare
 from tilewright.rtl.simulation.process import run_cocotb
 from tilewright.simulator.values import simulate_values
 
-MACHINE = load_machine("tiny8")
+MACHINE = load_machine("tiny8", ["counters=all"])
 FIRST_ADDRESS = 0x8000  # of the regions; nothing below may be touched
 
 pytestmark = pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 import tilewright.rtl.fetch as rtl_fetch
 from tests.rtl.faults import failed_goals, unseen
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.bytes import window
 from tilewright.rtl.proof.fetch import fetch, read_channel
@@ -38,7 +39,13 @@ def test_every_goal_of_a_window_sees_a_fault() -> None:
 
 def test_sees_a_buffer_that_is_filled_beyond_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = fetch(MACHINE)
-    monkeypatch.setattr(rtl_fetch, "FETCH_BUFFER_BEATS", rtl_fetch.FETCH_BUFFER_BEATS + 1)
+    right = rtl_fetch.Fetch.__init__
+
+    def init(self: rtl_fetch.Fetch, machine: Machine) -> None:
+        right(self, machine)
+        self.buffer_beats += 1
+
+    monkeypatch.setattr(rtl_fetch.Fetch, "__init__", init)
     assert "fetch: has room for what it asks for: counts" in failed_goals(fetch(MACHINE))
     assert failed_goals(subject) == []
 

@@ -8,7 +8,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.rtl.registers import ID, WORD_BYTES, Registers, isa_hash_word, register_map, register_map_markdown
 
-MACHINE = load_machine("tiny8")
+MACHINE = load_machine("tiny8", ["counters=all"])
 OFFSETS = {register.name: register.offset for register in register_map(MACHINE)}
 
 

@@ -85,7 +85,7 @@ def test_nothing_that_exists_costs_nothing(small: Price) -> None:
     assert {"array", "vec lanes", "load", "store", "dispatch", "counters", "queue dispatch.load_queue"} <= names
     assert all(unit.area_um2 > 0 for unit in small.units)
     assert all(memory.area_um2 > 0 for memory in small.memories)
-    assert [memory.name for memory in small.memories] == ["act", "wgt", "acc", "par", "lut"]
+    assert [memory.name for memory in small.memories] == ["act", "wgt", "acc", "par", "lut", "queue fetch.buffer"]
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_the_estimate_is_near_the_exact_price(small: Price) -> None:
     ("setting", "unit"),
     [
         ("engines.vec.queue=9", "queue dispatch.vec_queue"),
-        ("dram.outstanding_beats=160", "queue load.packer.beats"),
+        ("engines.load.beats=8", "queue load.packer.beats"),
         ("wait_bits=20", "dispatch"),
     ],
 )

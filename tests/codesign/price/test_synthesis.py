@@ -17,8 +17,9 @@ from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl import yosys
+from tilewright.rtl.block import Block
 from tilewright.rtl.bus import ReadChannel
-from tilewright.rtl.memory import BankedMemory, Macro, Requester
+from tilewright.rtl.memory import BankedMemory, Requester
 from tilewright.rtl.yosys import run_script
 
 
@@ -44,7 +45,7 @@ def test_the_modules_of_a_netlist_cost_what_it_costs_whole(synthesis: Synthesis)
 def test_equal_modules_have_equal_texts_whatever_they_are_called() -> None:
     machine = load_machine("tiny8")
     memory = BankedMemory(machine.memories["act"], [Requester("a"), Requester("b")], [Requester("c")])
-    texts = {module.path: module.text for module in netlist(memory, Macro).modules}
+    texts = {module.path: module.text for module in netlist(memory, Block).modules}
     assert texts["top.bank0"] == texts["top.bank3"]
     assert texts["top.read_arbiter0"] == texts["top.read_arbiter2"]
     assert texts["top.read_arbiter0"] != texts["top.bank0"]
@@ -52,9 +53,9 @@ def test_equal_modules_have_equal_texts_whatever_they_are_called() -> None:
 
 def test_finds_what_was_left_out() -> None:
     machine = load_machine("tiny8")
-    found = netlist(BankedMemory(machine.memories["wgt"], [Requester("a")], [Requester("c")]), Macro)
+    found = netlist(BankedMemory(machine.memories["wgt"], [Requester("a")], [Requester("c")]), Block)
     assert list(found.places) == ["top.bank0.way0", "top.bank1.way0"]
-    assert all(isinstance(place.part, Macro) for place in found.places.values())
+    assert all(isinstance(place.part, Block) for place in found.places.values())
 
 
 def test_synthesises_once(toy: Process, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,9 @@ def test_shows_every_fault_with_its_line_and_a_caret(tmp_path: Path) -> None:
 def test_shows_the_line_of_a_shipped_machine_that_no_longer_fits() -> None:
     first = lint("base16", ["memories.par=null"])[0].splitlines()
 
-    assert first[0].startswith("base16.yaml:18:60: engines.load.writes: unknown 'par'")
-    assert first[1].strip() == "load:  {queue: 8, reads: [dram], writes: [act, wgt, acc, par, lut]}"
+    assert first[0].startswith("base16.yaml:20:95: engines.load.writes: unknown 'par'")
+    limits = "queue: 4, contexts: 4, bursts: 16, beats: 2"
+    assert first[1].strip() == f"load:  {{{limits}, reads: [dram], writes: [act, wgt, acc, par, lut]}}"
     assert first[1][first[2].index("^") :] == "par, lut]}"
 
 

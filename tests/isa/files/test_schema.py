@@ -153,7 +153,7 @@ def test_refuses_an_overlay_that_the_loader_refuses(overlay: str) -> None:
         ("width: cols,", ""),
         ("kib: 16, banks: 2}", "banks: 2}"),
         ("kib: 16, banks: 2}", "kib: 16, depth: 16, banks: 2}"),
-        ("queue: 8, reads: [dram]", "reads: [dram]"),
+        ("queue: 2, reads: [act, wgt]", "reads: [act, wgt]"),
         ("    do: y = value\n", ""),
         ("    to:    {d: dram}\n", "    to:    {d: dram, e: dram}\n"),
         ("    to:    {d: dram}\n", "    to:    {}\n"),

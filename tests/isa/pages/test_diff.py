@@ -34,9 +34,9 @@ def test_tells_another_text_of_the_same_machine_as_compatible() -> None:
 
 
 def test_tells_queues_banks_and_reach() -> None:
-    assert changed("engines: {vec: {queue: 4, reads: [wgt, act, acc, par, lut]}}\nmemories: {act: {banks: 8}}") == [
+    assert changed("engines: {vec: {queue: 2, reads: [wgt, act, acc, par, lut]}}\nmemories: {act: {banks: 8}}") == [
         "memories.act: 4 → 8 banks",
-        "engines.vec.queue: 8 → 4",
+        "engines.vec.queue: 4 → 2",
         "engines.vec.reads: also wgt",
         COMPATIBLE,
     ]

@@ -10,7 +10,10 @@ import typer
 from tilewright.options import Isa, Json, Set, report
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.codesign.price.price import Price
+    from tilewright.isa.machine.machine import Machine
 
 
 def price_command(
@@ -28,9 +31,22 @@ def price_command(
     dram_pj_per_byte: Annotated[
         float | None, typer.Option("--dram-pj-per-byte", metavar="PJ", min=0.0, help="What a byte of DRAM takes.")
     ] = None,
+    clock: Annotated[
+        bool, typer.Option("--clock", help="Add the longest path of each unit, which takes further minutes once.")
+    ] = False,
+    fpga: Annotated[
+        str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
+    ] = None,
+    place: Annotated[
+        bool, typer.Option("--place", help="With --fpga: place and route it, and print the clock.")
+    ] = False,
     json: Json = None,
 ) -> None:
-    """Area by unit, memories as macros, gate equivalents; with programs, the energy of their memory accesses."""
+    """Area by unit, memories as macros, gate equivalents; with programs, the energy of their memory accesses.
+
+    With --clock, the longest path of each unit; with --fpga, the cells of an FPGA instead.
+    """
+    from tilewright.codesign.price.clock_report import clock_table
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
     from tilewright.codesign.price.report import energy_table, price_report, price_tables
@@ -39,15 +55,50 @@ def price_command(
     from tilewright.tables import print_tables
 
     machine = load_machine(isa, tuple(set or ()))
+    if fpga is not None:
+        _refuse_with_fpga({"--exact": exact, "--clock": clock, "--process": process, "PROGRAM": programs})
+        return _price_fpga(machine, fpga, place, json)
+    if place:
+        raise typer.BadParameter("--place needs --fpga FAMILY: it places the machine on an FPGA")
     known = load_process(process)
     with progress(f"pricing {machine.name}"):
         price = price_machine(machine, known, exact)
     per_byte = known.dram_pj_per_byte if dram_pj_per_byte is None else dram_pj_per_byte
     value: dict[str, Any] = price_report(price)
+    if clock:
+        value["clock"] = _clock(price)
     if programs:
         value["energy"] = [_energy(price, program, per_byte) for program in programs]
     if report(value, json):
-        print_tables([*price_tables(value), *(energy_table(each) for each in value.get("energy", ()))])
+        clocks = [clock_table(value["clock"])] if clock else []
+        print_tables([*price_tables(value), *clocks, *(energy_table(each) for each in value.get("energy", ()))])
+
+
+def _refuse_with_fpga(others: Mapping[str, object]) -> None:
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise typer.BadParameter(f"--fpga cannot go with {', '.join(given)}: an FPGA has no cells of a process")
+
+
+def _price_fpga(machine: Machine, family: str, place: bool, json: Path | None) -> None:
+    from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
+    from tilewright.progress import progress
+    from tilewright.tables import print_tables
+
+    with progress(f"synthesising {machine.name}"):
+        price = price_fpga(machine, family, place)
+    value = fpga_report(price)
+    if report(value, json):
+        print_tables([fpga_table(value)])
+
+
+def _clock(price: Price) -> dict[str, Any]:
+    from tilewright.codesign.price.clock import clock_of
+    from tilewright.codesign.price.clock_report import clock_report
+    from tilewright.progress import progress
+
+    with progress(f"finding the longest paths of {price.machine.name}"):
+        return clock_report(clock_of(price))
 
 
 def _energy(price: Price, path: Path, dram_pj_per_byte: float) -> dict[str, Any]:

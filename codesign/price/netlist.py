@@ -38,20 +38,46 @@ class Netlist:
 
 def netlist(component: wiring.Component, *left_out: type) -> Netlist:
     """The modules of a component as it stands in a machine, where a run's start resets it; parts may be left out."""
-    outline = Outline(*left_out)
-    restart = Signal(name="restart")
-    values = [Value.cast(value) for _, _, value in component.signature.flatten(component)]
-    text = rtlil.convert(
-        ResetInserter(restart)(component), name="top", platform=outline, ports=[*values, restart], emit_src=False
-    )
-    texts = _modules(text)
-    places = {place.cell: place for place in outline.places}
+    texts, places = converted(component, *left_out)
     stubs = {name: "\n".join(PORT.findall(own)) for name, own in texts.items()}
     stubs |= {cell: _place_ports(place) for cell, place in places.items()}
     return Netlist(
         tuple(Module(name, _self_contained(name, own, stubs)) for name, own in texts.items()),
         {path: places[cell] for cell, path in _instances(texts) if cell in places},
     )
+
+
+def converted(component: wiring.Component, *left_out: type) -> tuple[dict[str, str], dict[str, Place]]:
+    """RTLIL of each module by name, and what was left out by the type of the cell that stands there."""
+    outline = Outline(*left_out)
+    restart = Signal(name="restart")
+    values = [Value.cast(value) for _, _, value in component.signature.flatten(component)]
+    text = rtlil.convert(
+        ResetInserter(restart)(component), name="top", platform=outline, ports=[*values, restart], emit_src=False
+    )
+    return _modules(text), {place.cell: place for place in outline.places}
+
+
+def with_all_inside(name: str, texts: Mapping[str, str], places: Mapping[str, Place]) -> str:
+    """RTLIL of a module and of all in it, with a black box for each part that was left out."""
+    wanted, found = [name], {}
+    while wanted:
+        kind = wanted.pop()
+        if kind in found:
+            continue
+        found[kind] = texts[kind] if kind in texts else black_box(kind, _place_ports(places[kind]))
+        wanted += [inner for inner, _ in INSTANCE.findall(found[kind])]
+    return "".join(found.values())
+
+
+def with_boxes_inside(name: str, texts: Mapping[str, str]) -> str:
+    """RTLIL of a module, with a black box for each in it."""
+    kinds = dict.fromkeys(kind for kind, _ in INSTANCE.findall(texts[name]))
+    return texts[name] + "".join(black_box(kind, "\n".join(PORT.findall(texts[kind]))) for kind in kinds)
+
+
+def black_box(name: str, ports: str) -> str:
+    return f"attribute \\blackbox 1\nmodule \\{name}\n{ports}\nend\n"
 
 
 def _modules(text: str) -> dict[str, str]:
@@ -82,8 +108,7 @@ def _self_contained(name: str, text: str, stubs: Mapping[str, str]) -> str:
     text = re.sub(rf"^module \\{re.escape(name)}$", rf"module \\{UNIT}", text, flags=re.MULTILINE)
     for number, kind in enumerate(kinds):
         text = re.sub(rf"^  cell \\{re.escape(kind)} ", rf"  cell \\{UNIT}.{number} ", text, flags=re.MULTILINE)
-    boxes = [f"attribute \\blackbox 1\nmodule \\{UNIT}.{n}\n{stubs[kind]}\nend\n" for n, kind in enumerate(kinds)]
-    return text + "".join(boxes)
+    return text + "".join(black_box(f"{UNIT}.{n}", stubs[kind]) for n, kind in enumerate(kinds))
 
 
 def renamed(text: str, name: str) -> str:

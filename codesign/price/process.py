@@ -24,6 +24,11 @@ DEFAULT_PROCESS = "sg13g2"
 KEYS = ("name", "corner", "source", "commit", "licence", "gate", "dram_pj_per_byte", "dram_source")
 
 
+CELL_COLUMNS = ("cell", "area_um2", "inputs", "outputs", "state")
+
+MACRO_COLUMNS = ("macro", "ports", "words", "bits", "area_um2")
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A standard cell; `state` is the flip-flop in it, in Liberty's words, empty for a gate."""
@@ -47,12 +52,14 @@ class Macro:
     area_um2: float
     read_pj: float | None
     write_pj: float | None
+    clock_to_output_ns: float | None = None
 
 
 @dataclass(frozen=True)
 class Process:
     """A process with all its figures."""
 
+    folder: Path
     name: str
     corner: str
     source: str
@@ -77,15 +84,15 @@ def load_process(folder: str | Path | None = None) -> Process:
     """The process in a folder, or the one that is shipped. Raises PriceError for a fault in its files."""
     place = SHIPPED / DEFAULT_PROCESS if folder is None else Path(folder)
     facts = _facts(place / "process.yaml")
-    cells = tuple(_cell(row) for row in _rows(place / "cells.csv", ("cell", "area_um2", "inputs", "outputs", "state")))
-    macros = tuple(_macro(row) for row in _rows(place / "srams.csv", ("macro", "ports", "words", "bits", "area_um2")))
+    cells = tuple(_cell(row) for row in table_rows(place / "cells.csv", CELL_COLUMNS))
+    macros = tuple(_macro(row) for row in table_rows(place / "srams.csv", MACRO_COLUMNS))
     _require_cells(cells, place / "cells.csv")
     gate = next((cell for cell in cells if cell.name == facts["gate"]), None)
     if gate is None:
         raise PriceError(f"{place / 'process.yaml'}: gate is {facts['gate']!r}, which cells.csv does not have")
     texts = {key: str(facts[key]) for key in ("name", "corner", "source", "commit", "licence", "dram_source")}
     dram = _number(facts["dram_pj_per_byte"], f"{place / 'process.yaml'}: dram_pj_per_byte")
-    return Process(**texts, gate=gate, dram_pj_per_byte=dram, cells=cells, macros=macros)
+    return Process(folder=place, **texts, gate=gate, dram_pj_per_byte=dram, cells=cells, macros=macros)
 
 
 def _require_cells(cells: Sequence[Cell], path: Path) -> None:
@@ -114,7 +121,7 @@ def _facts(path: Path) -> Mapping[str, object]:
     return facts
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def table_rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     """The rows of a table, each with its place under `place`."""
     reader = csv.DictReader(_text(path).splitlines())
     missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -154,7 +161,10 @@ def _macro(row: Mapping[str, str]) -> Macro:
     energies = {
         name: None if ports > 1 and not row.get(name) else _positive(row, name) for name in ("read_pj", "write_pj")
     }
-    return Macro(_word(row, "macro"), ports, words, bits, _positive(row, "area_um2"), **energies)
+    delay = _positive(row, "clock_to_output_ns") if row.get("clock_to_output_ns") else None
+    return Macro(
+        _word(row, "macro"), ports, words, bits, _positive(row, "area_um2"), **energies, clock_to_output_ns=delay
+    )
 
 
 def _word(row: Mapping[str, str], column: str) -> str:

@@ -1,0 +1,241 @@
+"""What a machine takes of an FPGA: its cells after synthesis and, placed and routed, its clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.nextpnr import nextpnr_version, run_nextpnr
+from tilewright.isa.machine.machine import Machine
+from tilewright.rtl.cache import cache_folder, kept
+from tilewright.rtl.npu import Npu
+from tilewright.rtl.yosys import TOP, YosysError, run_script, yosys_version
+
+PINS = "pins"
+
+JOIN = f"""\
+read_json in.json
+read_verilog -sv pins.v
+hierarchy -top {PINS}
+flatten
+opt_clean
+write_json out"""
+"""A machine's netlist and the module of its pins as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of FPGA: how Yosys maps to it, what its cells are called, and how nextpnr is asked for one device."""
+
+    name: str
+    synthesise: str  # the command of Yosys
+    cells: Mapping[str, str]  # a key of the report → the cell that it counts
+    device: str
+    device_options: tuple[str, ...]
+
+
+FAMILIES: Mapping[str, Family] = {
+    "ecp5": Family(
+        name="ecp5",
+        synthesise="synth_ecp5 -noabc9",
+        cells={
+            "lut4": "LUT4",
+            "flip_flops": "TRELLIS_FF",
+            "carry_cells": "CCU2C",
+            "dsps": "MULT18X18D",
+            "block_rams": "DP16KD",
+            "distributed_rams": "TRELLIS_DPR16X4",
+        },
+        device="LFE5U-85F, speed grade 6, CABGA756",
+        device_options=("--85k", "--speed", "6", "--package", "CABGA756"),
+    )
+}
+
+PLACE_OPTIONS = ("--seed", "1", "--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained")
+"""A seed, so that every run gives the same clock; a frequency to try for, which it need not reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A machine on a device: the clock that it reaches there, after routing."""
+
+    clock_mhz: float
+    nextpnr: str
+    used: Mapping[str, tuple[int, int]]  # a kind of cell of the device → how many are used, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class FpgaPrice:
+    """The cells of a machine in a family of FPGAs, memories included, and where it was placed."""
+
+    machine: Machine
+    family: Family
+    yosys: str
+    cells: Mapping[str, int]  # by key of `Family.cells`
+    placed: Placed | None
+
+
+def price_fpga(machine: Machine, family: str, place: bool = False) -> FpgaPrice:
+    """Synthesise a machine, and place it if asked: minutes, of which the results are kept in the cache.
+
+    Raises PriceError for a family that is not known, and for a tool that is missing or gives up.
+    """
+    if family not in FAMILIES:
+        raise PriceError(f"--fpga is {family!r}; expected one of: {', '.join(FAMILIES)}")
+    found = FAMILIES[family]
+    if place:
+        nextpnr_version()  # before minutes of synthesis
+    netlist = _synthesised(machine, found)
+    counts = Counter(cell["type"] for cell in _top(netlist, TOP)["cells"].values())
+    cells = {key: counts[cell] for key, cell in found.cells.items()}
+    return FpgaPrice(machine, found, _version(), cells, _placed(netlist, found) if place else None)
+
+
+def fpga_report(price: FpgaPrice) -> dict[str, Any]:
+    """The price as plain values, ready for JSON."""
+    placed = price.placed
+    return {
+        "isa": price.machine.name,
+        "isa_hash": price.machine.hash,
+        "family": price.family.name,
+        "basis": {
+            "state": "synthesised, not placed" if placed is None else "placed and routed",
+            "yosys": price.yosys,
+            "script": price.family.synthesise,
+            "nextpnr": placed and placed.nextpnr,
+            "device": placed and price.family.device,
+            "ports": placed and "behind a shift register: a package has too few pins for them",
+        },
+        **price.cells,
+        "clock_mhz": placed and round(placed.clock_mhz, 2),
+        "device_cells": {
+            name: {"used": used, "available": available}
+            for name, (used, available) in (placed.used if placed else {}).items()
+        },
+    }
+
+
+def fpga_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[Sequence[Any]]]:
+    """A row for each kind of cell, and what it rests on."""
+    basis = report["basis"]
+    rows: list[tuple[str, str]] = [(key, f"{report[key]:,}") for key in FAMILIES[report["family"]].cells]
+    for name, cells in report["device_cells"].items():
+        rows.append((f"{name} of the device", f"{cells['used']:,} of {cells['available']:,}"))
+    if report["clock_mhz"] is not None:
+        rows += [("clock", f"{report['clock_mhz']:.1f} MHz"), ("device", basis["device"]), ("ports", basis["ports"])]
+    tools = f"Yosys {basis['yosys']}, {basis['script']}"
+    rows += [
+        ("state", basis["state"]),
+        ("tools", tools + (f"; nextpnr {basis['nextpnr']}" if basis["nextpnr"] else "")),
+    ]
+    return f"{report['isa']} on {report['family']}", ("figure", "value"), rows
+
+
+# -- synthesis ---------------------------------------------------------------------------------------------------------
+
+
+def _version() -> str:
+    try:
+        return yosys_version()
+    except YosysError as error:
+        raise PriceError(str(error)) from error
+
+
+def _synthesised(machine: Machine, family: Family) -> str:
+    """The netlist of a machine in the family's cells, as Yosys's JSON."""
+    text = rtlil.convert(Npu(machine), name=TOP, emit_src=False)
+    return _made({"in.il": text}, f"read_rtlil in.il\n{family.synthesise} -top {TOP}\nwrite_json out")
+
+
+def _made(files: Mapping[str, str], script: str) -> str:
+    """What Yosys writes to `out`; made once for the same files, script and version."""
+    key = hashlib.sha256(repr((sorted(files.items()), script, _version())).encode()).hexdigest()
+
+    def make(folder: Path) -> Path:
+        try:
+            (folder / "out").write_text(run_script(files, script))
+        except YosysError as error:
+            raise PriceError(str(error)) from error
+        return folder / "out"
+
+    return kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text()
+
+
+def _top(netlist: str, name: str) -> Mapping[str, Any]:
+    return json.loads(netlist)["modules"][name]
+
+
+# -- place and route ---------------------------------------------------------------------------------------------------
+
+
+def _placed(netlist: str, family: Family) -> Placed:
+    ports = _top(netlist, TOP)["ports"]
+    with_pins = _made({"in.json": netlist, "pins.v": pins(ports)}, JOIN)
+    options = (*family.device_options, *PLACE_OPTIONS)
+    key = hashlib.sha256(repr((with_pins, options, nextpnr_version())).encode()).hexdigest()
+
+    def make(folder: Path) -> Path:
+        (folder / "out").write_text(json.dumps(run_nextpnr(with_pins, options)))
+        return folder / "out"
+
+    report = json.loads(kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text())
+    clocks = [clock["achieved"] for clock in report["fmax"].values()]
+    if not clocks:
+        raise PriceError("nextpnr reports no clock; expected that of the machine")
+    used = {name: (cells["used"], cells["available"]) for name, cells in report["utilization"].items() if cells["used"]}
+    return Placed(min(clocks), nextpnr_version(), used)
+
+
+def pins(ports: Mapping[str, Any]) -> str:
+    """A module, in Verilog, around one with these ports, which has four pins: no package has a pin for each port.
+
+    Inputs come from a shift register, outputs are gathered in one, so that none is unused. It is written in the cells
+    of the device, as the machine is.
+    """
+    connections = ["  .clk(clk)", "  .rst(rst)"]
+    counts = {"input": 0, "output": 0}
+    for name, port in ports.items():
+        if name in ("clk", "rst"):
+            continue
+        first, bits = counts[port["direction"]], len(port["bits"])
+        register = "shifted" if port["direction"] == "input" else "result"
+        first += port["direction"] == "input"  # bit 0 of `shifted` is the pin itself
+        connections.append(f"  .\\{name} ({register}[{first + bits - 1}:{first}])")
+        counts[port["direction"]] += bits
+    joined = ",\n".join(connections)
+    return f"""\
+module {PINS}(input clk, input rst, input from_pin, output to_pin);
+  wire [{counts["input"]}:0] shifted;
+  wire [{counts["output"]}:0] gathered;
+  wire [{counts["output"] - 1}:0] result, mixed;
+  assign shifted[0] = from_pin;
+  assign gathered[0] = 1'b0;
+  assign to_pin = gathered[{counts["output"]}];
+  {TOP} machine(
+{joined});
+{_registers("shift", counts["input"], "shifted[i]", "shifted[i + 1]")}
+{_registers("gather", counts["output"], "mixed[i]", "gathered[i + 1]", xor="mixed[i], gathered[i], result[i]")}
+endmodule
+"""
+
+
+def _registers(name: str, count: int, source: str, target: str, xor: str = "") -> str:
+    """A register for each bit; `xor` names the output and the two inputs of a gate before it."""
+    gate = ""
+    if xor:
+        output, a, b = xor.split(", ")
+        gate = f"    LUT4 #(.INIT(16'h6666)) gate(.A({a}), .B({b}), .C(1'b0), .D(1'b0), .Z({output}));\n"
+    settings = '.GSR("DISABLED"), .CEMUX("1"), .CLKMUX("CLK"), .LSRMUX("LSR"), .REGSET("RESET"), .SRMODE("LSR_OVER_CE")'
+    return f"""\
+  for (genvar i = 0; i < {count}; i = i + 1) begin : {name}
+{gate}    TRELLIS_FF #({settings})
+      register(.CLK(clk), .LSR(1'b0), .DI({source}), .Q({target}));
+  end"""

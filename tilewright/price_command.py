@@ -101,7 +101,7 @@ def _clock(price: Price) -> dict[str, Any]:
     from tilewright.progress import progress
 
     with progress(f"finding the longest paths of {price.machine.name}"):
-        return clock_report(clock_of(price))
+        return clock_report(clock_of(price.machine, price.process))
 
 
 def _energy(price: Price, path: Path, dram_pj_per_byte: float) -> dict[str, Any]:

@@ -27,10 +27,8 @@ FOLDERS = ("codesign", "compiler", "isa", "rtl", "simulator")
 DATA = (
     *("tilewright/py.typed", "tilewright/rtl/simulation/bench.cpp"),
     *("tilewright/isa/specs/base16.yaml", "tilewright/isa/specs/machine.schema.json"),
-    *(
-        f"tilewright/codesign/processes/sg13g2/{name}"
-        for name in ("process.yaml", "cells.csv", "srams.csv", "arcs.csv", "pins.csv")
-    ),
+    "tilewright/codesign/processes/sg13g2/process.yaml",
+    *(f"tilewright/codesign/processes/sg13g2/{name}.csv" for name in ("cells", "srams", "arcs", "pins")),
 )
 """Files of the package that no import needs, but its users do."""
 

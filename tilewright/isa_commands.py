@@ -13,6 +13,7 @@ import typer
 from tilewright.options import NARROW, ON_TERMINAL, Json, OptionalOutput, Set, report, write_output, write_text
 
 if TYPE_CHECKING:
+    from tilewright.isa.machine.machine import Machine
     from tilewright.isa.pages.show import Table
 
 isa_app = typer.Typer(
@@ -48,17 +49,37 @@ def show(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A0
 
 
 @isa_app.command()
-def lint(machine: Name, set: Set = None, json: Json = None) -> None:  # noqa: A002
+def lint(
+    machine: Name,
+    set: Set = None,  # noqa: A002
+    clock: Annotated[
+        bool, typer.Option("--clock", help="Also note statements that lower the clock, which takes minutes once.")
+    ] = False,
+    json: Json = None,
+) -> None:
     """Check a machine file and report all faults at once, each with its line and what would be right."""
     from tilewright.isa.files.lint import lint as find_faults
 
     faults = find_faults(machine, tuple(set or ()))
-    if report({"machine": machine, "faults": list(faults)}, json):
+    notes = _clock_notes(machine, tuple(set or ())) if clock and not faults else ()
+    if report({"machine": machine, "faults": list(faults), "notes": list(notes)}, json):
+        for note in notes:
+            typer.echo(f"note: {note}", err=True)
         for fault in faults:
             typer.echo(f"error: {fault}", err=True)
         typer.echo(f"{machine}: {len(faults) or 'no'} fault{'s' * (len(faults) != 1)}", err=bool(faults))
     if faults:
         raise typer.Exit(1)
+
+
+def _clock_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:
+    from tilewright.codesign.price.clock_notes import clock_notes
+    from tilewright.codesign.price.process import load_process
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.progress import progress
+
+    with progress(f"finding the longest paths of {machine}"):
+        return clock_notes(load_machine(machine, overrides), load_process())
 
 
 @isa_app.command()
@@ -77,16 +98,29 @@ def diff(
     first: Annotated[str, typer.Argument(metavar="FIRST", help=MACHINE)],
     second: Annotated[str, typer.Argument(metavar="SECOND", help=MACHINE)],
     set: Set = None,  # noqa: A002
+    area: Annotated[
+        bool, typer.Option("--area", help="Also compare what both take in silicon, which takes minutes once.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Print what changes from the first machine to the second. --set applies to the second only."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.diff import difference
 
-    lines = difference(load_machine(first), load_machine(second, tuple(set or ())))
+    machines = load_machine(first), load_machine(second, tuple(set or ()))
+    lines = (*difference(*machines), *(_price_difference(*machines) if area else ()))
     if report({"first": first, "second": second, "differences": list(lines)}, json):
         for line in grouped(lines) or ("the same machine",):
             typer.echo(line)
+
+
+def _price_difference(first: Machine, second: Machine) -> tuple[str, ...]:
+    from tilewright.codesign.price import price
+    from tilewright.codesign.price.difference import price_difference
+    from tilewright.progress import progress
+
+    with progress(f"pricing {first.name} and {second.name}"):
+        return price_difference(*(price.price_machine(machine) for machine in (first, second)))
 
 
 @isa_app.command()

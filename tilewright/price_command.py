@@ -49,7 +49,7 @@ def price_command(
     from tilewright.codesign.price.clock_report import clock_table
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
-    from tilewright.codesign.price.report import energy_table, price_report, price_tables
+    from tilewright.codesign.price.report import energy_table, on_chip_mw, price_report, price_tables
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.tables import print_tables
@@ -69,6 +69,9 @@ def price_command(
         value["clock"] = _clock(price)
     if programs:
         value["energy"] = [_energy(price, program, per_byte) for program in programs]
+        if clock:
+            for each in value["energy"]:
+                each["on_chip_mw"] = on_chip_mw(each, value["clock"]["longest_path_ns"])
     if report(value, json):
         clocks = [clock_table(value["clock"])] if clock else []
         print_tables([*price_tables(value), *clocks, *(energy_table(each) for each in value.get("energy", ()))])
@@ -98,7 +101,7 @@ def _clock(price: Price) -> dict[str, Any]:
     from tilewright.progress import progress
 
     with progress(f"finding the longest paths of {price.machine.name}"):
-        return clock_report(clock_of(price))
+        return clock_report(clock_of(price.machine, price.process))
 
 
 def _energy(price: Price, path: Path, dram_pj_per_byte: float) -> dict[str, Any]:

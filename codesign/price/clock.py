@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
+from tilewright.codesign.price.macros import storage_price
 from tilewright.codesign.price.netlist import INSTANCE, converted, with_all_inside, with_boxes_inside
 from tilewright.codesign.price.parts import ProcessingElement
-from tilewright.codesign.price.price import Price
+from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.statement_paths import statement_of
 from tilewright.codesign.price.static_timing import Arrival, Mapped, Net, Path
 from tilewright.codesign.price.storage import Entries, kind_of
@@ -80,16 +81,16 @@ class Ports:
     capture: Mapping[str, float]
 
 
-def clock_of(price: Price) -> Clock:
-    """The clock of a priced machine. Raises PriceError where the process has no delays."""
-    return _Clock(price).found()
+def clock_of(machine: Machine, process: Process) -> Clock:
+    """The clock of a machine. Raises PriceError where the process has no delays."""
+    return _Clock(machine, process).found()
 
 
 class _Clock:
-    def __init__(self, price: Price) -> None:
-        self.price = price
-        self.machine = price.machine
-        self.synthesis = TimingSynthesis(price.process)
+    def __init__(self, machine: Machine, process: Process) -> None:
+        self.machine = machine
+        self.process = process
+        self.synthesis = TimingSynthesis(process)
         self.static = self.synthesis.static
         self.texts, self.places = converted(Npu(self.machine), *REPEATED)
         self.children = {name: kind for kind, name in INSTANCE.findall(self.texts["top"]) if kind in self.texts}
@@ -140,12 +141,8 @@ class _Clock:
         return Ports(launch, capture)
 
     def _macro_ns(self, storage: Block) -> float:
-        delays = [
-            memory.macro.clock_to_output_ns
-            for memory in (*self.price.memories, *self.price.queues)
-            if (memory.words, memory.bits) == (storage.depth, kind_of(storage)[1])
-        ]
-        return max((delay for delay in delays if delay is not None), default=0.0)
+        price = storage_price("", (1, storage.depth, kind_of(storage)[1]), self.process)
+        return 0.0 if price is None else price.macro.clock_to_output_ns or 0.0
 
     def _placed(self, kind: str) -> Iterator[tuple[str, str, Mapping[str, list[Net]]]]:
         """The type, name and connections of what was left out of a unit."""
@@ -242,10 +239,9 @@ class _Clock:
                     yield dataclasses.replace(found, statement=statement_of(found.end, self.machine))
 
 
-def operator_paths(price: Price) -> dict[str, float]:
+def operator_paths(machine: Machine, process: Process) -> dict[str, float]:
     """The longest path of each operator of the vector statements, in ns, by what it is called in messages."""
-    machine = price.machine
-    synthesis = TimingSynthesis(price.process)
+    synthesis = TimingSynthesis(process)
     own, none = converted(VectorDatapath(dataclasses.replace(machine, lanes=1)))
     module = synthesis.mapped({"lane": ("top", with_all_inside("top", own, none))})["lane"]
     found: dict[str, float] = {}

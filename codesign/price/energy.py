@@ -1,14 +1,16 @@
-"""The energy of a program's memory accesses, by layer. What logic takes is not measured, and so not stated."""
+"""The energy of a program by layer: its memory accesses, DRAM, the clock, the array and the vector lanes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilewright.codesign.price.accesses import Accesses, accesses
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
+from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 from tilewright.rtl.memory import ways_of
@@ -17,12 +19,16 @@ from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 @dataclass(frozen=True, slots=True)
 class LayerEnergy:
-    """A layer's energy in pJ: by on-chip memory, and of DRAM; None for a memory whose accesses are not measured."""
+    """A layer's energy in pJ: by on-chip memory, of DRAM, and of logic by what takes it.
+
+    None for a memory whose accesses are not measured, and for logic in a process that has no figures for it.
+    """
 
     name: str
     macs: int
     memories_pj: Mapping[str, float | None]
     dram_pj: float
+    logic_pj: Mapping[str, float] | None
 
     @property
     def measured_pj(self) -> float:
@@ -39,8 +45,31 @@ def energy_of_layers(
     for layer, indices, costs in zip(layers, instructions_of_layers(program, layers), profile["layers"], strict=True):
         counts = accesses(price.machine, (program.instructions[index] for index in indices))
         dram = dram_pj_per_byte * sum(costs["dram_bytes"].values())
-        found.append(LayerEnergy(layer.name, layer.macs, _memories(price.machine, price.memories, counts), dram))
+        memories = _memories(price.machine, price.memories, counts)
+        own = [program.instructions[index] for index in indices]
+        found.append(LayerEnergy(layer.name, layer.macs, memories, dram, _logic(price, own, costs["cycles"])))
     return found
+
+
+def _logic(price: Price, instructions: Sequence[Instruction], cycles: int) -> dict[str, float] | None:
+    """Of the clock in every flip-flop and cycle; of what vectors and iterations switch in the array and the lanes.
+
+    What switches in queues, walkers and arbiters is not measured, and not in the sum.
+    """
+    figures = price.process.logic_energy
+    if figures is None:
+        return None
+    machine = price.machine
+    of = {name: 0 for name in ("mma", "vec")}
+    for instruction in instructions:
+        if instruction.engine in of:
+            of[instruction.engine] += prod(instruction.trips.values())
+    areas = {unit.name: unit.area_um2 for unit in price.units}
+    return {
+        "clock": figures.clock_pj_per_flip_flop * sum(unit.flip_flops for unit in price.units) * cycles,
+        "array": figures.array_pj_per_mac * of["mma"] * machine.rows * machine.cols,
+        "vec lanes": figures.lane_pj_per_iteration_per_um2 * of["vec"] * areas.get("vec lanes", 0.0),
+    }
 
 
 def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: Accesses) -> dict[str, float | None]:

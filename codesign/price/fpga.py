@@ -207,6 +207,7 @@ def pins(ports: Mapping[str, Any]) -> str:
             continue
         first, bits = counts[port["direction"]], len(port["bits"])
         register = "shifted" if port["direction"] == "input" else "result"
+        first += port["direction"] == "input"  # bit 0 of `shifted` is the pin itself
         connections.append(f"  .\\{name} ({register}[{first + bits - 1}:{first}])")
         counts[port["direction"]] += bits
     joined = ",\n".join(connections)

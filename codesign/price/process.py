@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -55,6 +55,15 @@ class Macro:
     clock_to_output_ns: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LogicEnergy:
+    """What logic takes, in pJ, as `measure_activity` finds it."""
+
+    clock_pj_per_flip_flop: float  # in every cycle
+    array_pj_per_mac: float  # of each processing element, for each vector
+    lane_pj_per_iteration_per_um2: float  # of a lane's area
+
+
 @dataclass(frozen=True)
 class Process:
     """A process with all its figures."""
@@ -70,6 +79,7 @@ class Process:
     dram_source: str
     cells: tuple[Cell, ...]
     macros: tuple[Macro, ...]
+    logic_energy: LogicEnergy | None  # None where it was not measured
 
     @cached_property
     def flip_flops(self) -> frozenset[str]:
@@ -92,7 +102,28 @@ def load_process(folder: str | Path | None = None) -> Process:
         raise PriceError(f"{place / 'process.yaml'}: gate is {facts['gate']!r}, which cells.csv does not have")
     texts = {key: str(facts[key]) for key in ("name", "corner", "source", "commit", "licence", "dram_source")}
     dram = _number(facts["dram_pj_per_byte"], f"{place / 'process.yaml'}: dram_pj_per_byte")
-    return Process(folder=place, **texts, gate=gate, dram_pj_per_byte=dram, cells=cells, macros=macros)
+    return Process(
+        folder=place,
+        **texts,
+        gate=gate,
+        dram_pj_per_byte=dram,
+        cells=cells,
+        macros=macros,
+        logic_energy=_logic_energy(facts, place),
+    )
+
+
+def _logic_energy(facts: Mapping[str, object], place: Path) -> LogicEnergy | None:
+    """The figures under `logic_energy`. Raises PriceError for one that is missing or no number."""
+    found = facts.get("logic_energy")
+    if found is None:
+        return None
+    where = f"{place / 'process.yaml'}: logic_energy"
+    names = [field.name for field in fields(LogicEnergy)]
+    missing = [name for name in names if not isinstance(found, dict) or name not in found]
+    if missing or not isinstance(found, dict):
+        raise PriceError(f"{where}: missing: {', '.join(missing)}")
+    return LogicEnergy(*(_number(found[name], f"{where}.{name}") for name in names))
 
 
 def _require_cells(cells: Sequence[Cell], path: Path) -> None:

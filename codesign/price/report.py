@@ -12,6 +12,8 @@ from tilewright.codesign.price.unit import ESTIMATED
 
 STATE = "synthesised, not placed"
 
+LOGIC = "clock, array and lanes, from their activity; not what switches in queues and control, nor wires or glitches"
+
 
 def price_report(price: Price) -> dict[str, Any]:
     """What the machine takes, and from what that is known."""
@@ -77,6 +79,7 @@ def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj
     """The energy of one run of a program: what is known of it."""
     memories = dict.fromkeys(memory for layer in layers for memory in layer.memories_pj)
     macs = sum(layer.macs for layer in layers)
+    logic = _logic([layer.logic_pj for layer in layers])
     dram, on_chip = sum(layer.dram_pj for layer in layers), sum(layer.measured_pj for layer in layers)
     return {
         "program": name,
@@ -86,11 +89,12 @@ def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj
             "memories": "one-port macros of the same words and bits: the library measures no two-port accesses",
             "dram": "assumed",
             "dram_pj_per_byte": dram_pj_per_byte,
-            "logic": "not measured",
+            "logic": LOGIC if logic is not None else "not measured",
         },
         "memories_pj": {name: _total([layer.memories_pj.get(name, 0.0) for layer in layers]) for name in memories},
         "dram_pj": dram,
-        "logic_pj": None,
+        "logic_pj": logic,
+        "logic_pj_per_mac": sum(logic.values()) / macs if logic is not None and macs else None,
         "measured_memories_pj_per_mac": on_chip / macs if macs else None,
         "dram_pj_per_mac": dram / macs if macs else None,
         "layers": [
@@ -99,11 +103,27 @@ def energy_report(name: str, cycles: int, layers: Sequence[LayerEnergy], dram_pj
                 "macs": layer.macs,
                 "memories_pj": dict(layer.memories_pj),
                 "dram_pj": layer.dram_pj,
-                "logic_pj": None,
+                "logic_pj": None if layer.logic_pj is None else dict(layer.logic_pj),
             }
             for layer in layers
         ],
     }
+
+
+def on_chip_mw(energy: Mapping[str, Any], clock_ns: float) -> float | None:
+    """The mean power of a run at a clock, of logic and of the memories that are known, DRAM not; None without logic."""
+    if energy["logic_pj"] is None or not energy["cycles"]:
+        return None
+    memories = sum(pj for pj in energy["memories_pj"].values() if pj is not None)
+    return (sum(energy["logic_pj"].values()) + memories) / (energy["cycles"] * clock_ns)  # pJ / ns = mW
+
+
+def _logic(layers: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
+    """The sum over layers, by what takes it."""
+    known = [layer for layer in layers if layer is not None]
+    if not known or len(known) != len(layers):
+        return None
+    return {name: sum(layer[name] for layer in known) for name in known[0]}
 
 
 def _total(energies: Sequence[float | None]) -> float | None:
@@ -162,17 +182,25 @@ def energy_table(report: Mapping[str, Any]) -> Table:
     """A row for each layer: nJ by memory, of DRAM, and that logic is not known."""
     memories = list(report["memories_pj"])
     rows = [
-        (layer["name"], *(_nj(layer["memories_pj"][name]) for name in memories), _nj(layer["dram_pj"]))
+        (layer["name"], *(_nj(layer["memories_pj"][name]) for name in memories), *_others(layer))
         for layer in report["layers"]
     ]
-    total = ("total", *(_nj(report["memories_pj"][name]) for name in memories), _nj(report["dram_pj"]))
+    total = ("total", *(_nj(report["memories_pj"][name]) for name in memories), *_others(report))
     per_mac = ""
     if report["dram_pj_per_mac"] is not None:
         on_chip, dram = report["measured_memories_pj_per_mac"], report["dram_pj_per_mac"]
         per_mac = f"; {on_chip:.2f} pJ a MAC in the memories that are known, {dram:.2f} in DRAM"
     assumed = f"DRAM assumed at {report['basis']['dram_pj_per_byte']:g} pJ a byte"
-    title = f"Energy of {report['program']} in nJ, logic not measured, {assumed}{per_mac}"
-    return title, ("layer", *memories, "DRAM"), [*rows, total]
+    if report["logic_pj_per_mac"] is not None:
+        per_mac += f", {report['logic_pj_per_mac']:.2f} in logic"
+    if report.get("on_chip_mw") is not None:
+        per_mac += f"; {report['on_chip_mw']:.1f} mW on chip at the machine's clock"
+    title = f"Energy of {report['program']} in nJ; logic: {report['basis']['logic']}; {assumed}{per_mac}"
+    return title, ("layer", *memories, "DRAM", *(report["logic_pj"] or ())), [*rows, total]
+
+
+def _others(energies: Mapping[str, Any]) -> list[str]:
+    return [_nj(energies["dram_pj"]), *(_nj(energy) for energy in (energies["logic_pj"] or {}).values())]
 
 
 def _nj(energy: float | None) -> str:

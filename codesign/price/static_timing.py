@@ -99,7 +99,7 @@ class StaticTiming:
                     self._launch(module, cell, arrived)
             elif cell["type"] in self.cells:
                 gates[name] = cell
-        for cell in _in_order(gates):
+        for cell in in_order(gates):
             self._pass(module, cell, arrived)
         return arrived
 
@@ -166,7 +166,7 @@ def _path(arrived: Mapping[tuple[Net, str], Arrival], end: tuple[Net, str], name
     return Path(arrived[end].ns + setup, step.origin, name, cells)
 
 
-def _in_order(gates: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def in_order(gates: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Gates, each after those whose outputs it takes. Raises PriceError for a loop."""
     driver = {
         bit: name

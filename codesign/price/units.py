@@ -89,9 +89,7 @@ def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
 def _queues(found: Netlist, machine: Machine) -> frozenset[str]:
     """The paths of what is little else than a storage; a storage in a unit with a name of its own stands for itself."""
     storages = [
-        path
-        for path, place in found.places.items()
-        if isinstance(place.part, Memory) and not is_bank(path, machine)
+        path for path, place in found.places.items() if isinstance(place.part, Memory) and not is_bank(path, machine)
     ]
     parents = {path: path.rpartition(".")[0] for path in storages}
     return frozenset(path if _inside(parent) in UNITS else parent for path, parent in parents.items())

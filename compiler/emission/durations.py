@@ -75,7 +75,8 @@ def _transfer(
     transfer = max(beats, prod(trips))
     if format.destination.memory == DRAM:
         return Duration(transfer, transfer + there)
-    busy = max(transfer, bursts * there // machine.flights[format.engine].bursts, beats * there // machine.dram.outstanding_beats)
+    under_way = machine.flights[format.engine].bursts
+    busy = max(transfer, bursts * there // under_way, beats * there // machine.dram.outstanding_beats)
     return Duration(busy, max(busy, transfer + there))
 
 

@@ -53,7 +53,7 @@ def test_prints_tables_of_80_columns(tilewright: Command, net: Path) -> None:
         "Logic of base16",
         "Memories",
         "synthesised, not placed",
-        "logic not measured",
+        "not what switches in queues",
         "queue load.packer.beats",
     ):
         assert text in " ".join(ended.out.split())

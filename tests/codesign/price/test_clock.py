@@ -7,7 +7,6 @@ import pytest
 from tilewright.codesign.price.clock import Clock, UnitClock, clock_of
 from tilewright.codesign.price.clock_report import clock_report, clock_table
 from tilewright.codesign.price.macros import memory_price
-from tilewright.codesign.price.price import Price
 from tilewright.codesign.price.process import load_process
 from tilewright.isa.files.loader import load_machine
 
@@ -27,7 +26,7 @@ def test_is_that_of_the_slowest_unit() -> None:
 def test_a_machine_has_a_path_to_every_unit() -> None:
     machine, process = load_machine("tiny8", SMALL), load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
-    clock = clock_of(Price(machine, process, False, "", "", (), memories, ()))
+    clock = clock_of(machine, process)
     found = {unit.unit: unit for unit in clock.units}
     assert {"array", "vec lanes", "vec control", "load", "store", "dispatch", "counters", "memory act"} <= set(found)
     assert clock.ns == max(unit.ns for unit in clock.units)

@@ -11,8 +11,9 @@ from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.energy import LayerEnergy, energy_of_layers
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.process import LogicEnergy, Process
 from tilewright.codesign.price.report import energy_report, energy_table
+from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.encoding import Instruction, make_instruction
 from tilewright.isa.machine.machine import Machine
@@ -20,6 +21,11 @@ from tilewright.isa.program.program import Program
 
 MACHINE = load_machine("tiny8", ["array.cols=16", "memories.wgt.kib=4", "memories.acc.kib=16"])
 """A row of sums is two words of accumulators, and so a bank of them has two ways."""
+
+
+CYCLES = 100
+
+WORK = {"mma": {"y": 2, "x": 3}, "add": {"i": 2, "j": 3, "k": 5}}
 
 
 def instruction(mnemonic: str, machine: Machine = MACHINE, accumulate: int = 0, **trips: int) -> Instruction:
@@ -79,14 +85,32 @@ def test_what_the_library_does_not_measure_is_unknown(toy: Process) -> None:
     assert energy_table(report)[2][0][2] == "unknown"
 
 
+def test_logic_takes_its_clock_its_products_and_its_iterations(toy: Process) -> None:
+    measured = dataclasses.replace(toy, logic_energy=LogicEnergy(0.5, 2.0, 0.25))
+    products, iterations = (energy_of(measured, instruction(name, **trips)) for name, trips in WORK.items())
+    assert products.logic_pj == {"clock": 0.5 * 7 * CYCLES, "array": 2.0 * 6 * 8 * 16, "vec lanes": 0.0}
+    assert iterations.logic_pj == {"clock": 0.5 * 7 * CYCLES, "array": 0.0, "vec lanes": 0.25 * 30 * 400.0}
+    report = energy_report("net", CYCLES, [products, iterations], 2.5)
+    assert report["logic_pj"] == {"clock": 7.0 * CYCLES, "array": 1536.0, "vec lanes": 3000.0}
+    assert sum(report["logic_pj"].values()) == sum(sum(layer["logic_pj"].values()) for layer in report["layers"])
+    assert energy_table(report)[1][-3:] == ("clock", "array", "vec lanes")
+
+
+def test_logic_that_was_not_measured_is_not_stated(toy: Process) -> None:
+    layer = energy_of(toy, instruction("fill", i=2))
+    assert layer.logic_pj is None
+    assert energy_report("net", 100, [layer], 2.5)["logic_pj"] is None
+
+
 def price(process: Process) -> Price:
     memories = tuple(memory_price(MACHINE, memory, process) for memory in MACHINE.memories.values())
-    return Price(MACHINE, process, False, "0", "0", (), memories, ())
+    units = (Unit("vec lanes", 400.0, 5, 0, ESTIMATED), Unit("fetch", 100.0, 2, 0, ESTIMATED))
+    return Price(MACHINE, process, False, "0", "0", units, memories, ())
 
 
 def energy_of(process: Process, one: Instruction, dram: float = 1.0) -> LayerEnergy:
     program = Program(MACHINE, (one,), b"", 0, (), ())
     words = sum(accesses(MACHINE, [one]).writes.values()) * 16 if one.engine == "load" else 0
-    profile = {"layers": [{"dram_bytes": {"read": MACHINE.instruction_bytes + words, "written": 0}}]}
+    profile = {"layers": [{"cycles": CYCLES, "dram_bytes": {"read": MACHINE.instruction_bytes + words, "written": 0}}]}
     [layer] = energy_of_layers(price(process), program, profile, dram)
     return layer

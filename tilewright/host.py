@@ -87,7 +87,10 @@ def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     stored = in_stored_order(_to_stored(tensor, array), tensor)
     if tensor.windows is not None:
         images = stored.reshape(tensor.stored[0], *tensor.windows.image)
-        return tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)
+        packed = tensor.windows.pack(images, tensor.zero_point, tensor.stored[2], tensor.lanes)
+        if not tensor.windows.apart:
+            return packed
+        stored = tensor.windows.gather(packed, tensor.stored)
     batch, blocks, height, width, lanes = blocked_shape(tensor)
     padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, _stored_dtype(tensor))
     padded[:, : tensor.stored[1]] = stored.reshape(tensor.stored)

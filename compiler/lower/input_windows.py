@@ -2,7 +2,9 @@
 
 A word of the activation memory holds the channels of one pixel, and an image has only three. Where that makes fewer
 vectors for the array, the host stores the image in another order (isa/program/windows.py), DMA reads each row of a
-window as consecutive bytes, and the convolution has new weights [O, bytes of a window's row, rows, 1] in that order.
+window (or all of its rows) as consecutive bytes, and the convolution has new weights in that order: [O, bytes of a
+window's row, rows, 1]. DMA needs a burst for each window that overlaps with others. So they are stored apart, each by
+itself, if the image does not become much larger by it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ MACS = "macs"
 """An attribute of a convolution on windows: the multiplications of the original, whose weights have fewer zeros."""
 
 
+MOST_COPIES = 8
+"""An image is stored at most so many times as large, for the sake of windows that DMA reads faster."""
+
+
 @dataclass(frozen=True)
 class WindowedInput:
     """An input of the graph that the host stores as windows."""
@@ -30,14 +36,17 @@ class WindowedInput:
     host: TensorType  # as the model has it
 
 
-def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
-    """The graph with convolutions on windows where these take fewer vectors of `vector` channels, and their inputs."""
+def window_inputs(graph: Graph, vector: int, lanes: int) -> tuple[Graph, Mapping[str, WindowedInput]]:
+    """The graph with convolutions on windows where these take fewer vectors of `vector` channels, and their inputs.
+
+    A word has `lanes` channels.
+    """
     found: dict[str, WindowedInput] = {}
     tensors, constants = dict(graph.tensors), dict(graph.constants)
     operators = []
     for operator in graph.operators:
         name = _whole_input_of(operator, graph)
-        windows = _windows(operator, graph, vector) if name is not None else None
+        windows = _windows(operator, graph, vector, lanes) if name is not None else None
         if name is None or windows is None:
             operators.append(operator)
             continue
@@ -45,7 +54,7 @@ def window_inputs(graph: Graph, vector: int) -> tuple[Graph, Mapping[str, Window
         x, w = operator.inputs[:2]
         values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
         batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
-        step = operator.attributes["strides"][0] // windows.fold
+        step = operator.attributes["strides"][0] // windows.down
         _, channels, taps, _ = values.shape
         tensors[x] = replace(tensors[x], shape=(batch, channels, (height - 1) * step + taps, width))
         fresh = f"{w}.{operator.name}.windows"
@@ -72,7 +81,7 @@ def _whole_input_of(operator: Operator, graph: Graph) -> str | None:
     return None
 
 
-def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
+def _windows(operator: Operator, graph: Graph, vector: int, lanes: int) -> Windows | None:
     """The windows that take the fewest vectors for a pixel of the result; None if plain pixels take as few."""
     weights = graph.constants[operator.inputs[1]]
     _, channels, taps_down, taps_across = weights.shape
@@ -84,10 +93,16 @@ def _windows(operator: Operator, graph: Graph, vector: int) -> Windows | None:
     def vectors(fold: int) -> int:
         return -(-taps_down // fold) * -(-taps_across * fold * channels // vector)
 
-    fold = min(_divisors(down), key=vectors)
+    folds = {fold: fold for fold in _divisors(down)}
+    if taps_down <= MOST_COPIES * down:
+        folds[taps_down] = down  # all rows of a window lie together, also those that the next one has too
+    fold = min(folds, key=vectors)
     if vectors(fold) >= taps_down * taps_across * -(-channels // vector):
         return None
-    return Windows((channels, *shape[ROW:]), top, left, fold, columns, across)
+    whole = -(-taps_across * fold * channels // lanes) * lanes
+    copies = whole / (channels * folds[fold] * across)
+    apart = copies <= MOST_COPIES
+    return Windows((channels, *shape[ROW:]), top, left, fold, columns, across, folds[fold], apart)
 
 
 def _divisors(number: int) -> Iterator[int]:

@@ -32,7 +32,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
 
     If `blame` collects, what comes back is complete only when it found nothing.
     """
-    graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes)
+    graph, windowed = window_inputs(graph, vector_blocks(machine) * machine.lanes, machine.lanes)
     network = network_of(graph, machine)
     _name_buffers(network)
     for operator in graph.operators:

@@ -66,7 +66,7 @@ class DramTensors:
 
     def _layout(self, shape: Sequence[int], element: Element, windows: Windows | None) -> DramLayout:
         lanes = self._machine.lanes
-        if windows is not None:
+        if windows is not None and not windows.apart:
             return WindowLayout(tuple(shape), lanes, lanes * element.bytes, windows)
         return DramLayout(tuple(shape), lanes, lanes * element.bytes)
 

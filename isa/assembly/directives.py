@@ -240,7 +240,7 @@ def _read_view(line: AssemblyLine, name: str, shape: Sequence[int]) -> tuple[int
 
 
 def _read_windows(line: AssemblyLine, name: str) -> Windows:
-    """`windows(channels, height, width, top, left, fold, columns, step)`"""
+    """`windows(channels, height, width, top, left, fold, columns, step)`, with down and apart where needed."""
     at = line.peek
     numbers = line.items(lambda: line.integer("size", 0, MAX_BYTES - 1))
     try:

@@ -77,7 +77,7 @@ class Tensor:
     @property
     def bytes(self) -> int:
         """What the tensor takes of its region."""
-        if self.windows is not None:
+        if self.windows is not None and not self.windows.apart:
             return self.windows.bytes(self.stored, self.lanes)
         batch, channels, height, width = self.stored
         return batch * -(-channels // self.lanes) * height * width * self.lanes * self.element_bytes
@@ -105,9 +105,11 @@ def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
 
 
 def require_scales(tensor: Tensor) -> None:
-    """Raise IsaError unless zero points fit the stored integers, and `scales` fit the shape and stand alone."""
+    """Raise IsaError unless zero points fit the stored integers, `scales` fit the shape, and windows their rows."""
     if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
         raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
+    if tensor.windows is not None and tensor.windows.apart:
+        tensor.windows.require_inside(tensor.stored)
     limits = tensor.element.interval
     zeros = (tensor.zero_point, *(() if tensor.scales is None else tensor.scales.zero_points))
     if min(zeros) < limits.low or max(zeros) > limits.high:

@@ -16,7 +16,9 @@ from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.windows import Windows
 
 CASES: Mapping[str, dict[str, Any]] = {
     # name: of conv_model; in the names: kernel, stride
@@ -60,9 +62,10 @@ def vectors(**conv: Any) -> int:
 
 
 def test_a_window_takes_few_vectors() -> None:
-    assert vectors(**CASES["7x7/2"]) == 12  # 42 bytes of two rows, four times
-    assert vectors(**CASES["3x3/1"]) == 3  # 9 bytes of a row, three times
-    assert vectors(stride=2, size=11) == 3  # two rows together would be 18 bytes: 2 words, twice
+    assert vectors(**CASES["7x7/2"]) == 10  # 147 bytes of seven rows
+    assert vectors(**CASES["3x3/1"]) == 2  # 27 bytes of three rows
+    assert vectors(stride=2, size=11) == 2
+    assert vectors(kernel=(9, 3), pads=[4, 1, 4, 1]) == 9  # nine rows together would be nine times the image
     assert vectors(kernel=4, stride=4, size=16) == 3  # all 48 bytes of four rows together
 
 
@@ -99,3 +102,29 @@ def test_the_assembler_reads_them_back() -> None:
     program = compile_model(conv_model(np.random.default_rng(1), **CASES["7x7/2"]), load_machine("base16"))
     again = assemble(disassemble(program), program.machine)
     assert to_bytes(again) == to_bytes(program)
+
+
+def test_windows_stand_apart_where_that_takes_little_memory() -> None:
+    (image,) = lowered(conv_model(np.random.default_rng(1), stride=2, size=33)).inputs
+    assert image.windows is not None
+    assert image.windows.apart  # 32 bytes for each 2 × 2 pixels of 3 bytes
+    (image,) = lowered(conv_model(np.random.default_rng(1), size=33)).inputs
+    assert image.windows is not None
+    assert not image.windows.apart  # they would be 32 bytes for each pixel
+
+
+@pytest.mark.parametrize("numbers", [(3, 8, 8, 0, 0, 3, 9), (3, 8, 8, 0, 0, 3, 9, 2, 2, 2)])
+def test_refuses_other_numbers(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(IsaError) as error:
+        Windows.from_numbers(numbers)
+    assert str(error.value) == (
+        f"windows({', '.join(map(str, numbers))}): expected 8 to 10 numbers: channels, height, width, top, left, fold, "
+        "columns, step, down, 1 for windows apart; only top and left may be 0"
+    )
+
+
+def test_refuses_windows_beyond_their_row() -> None:
+    windows = Windows.from_numbers((3, 8, 8, 0, 0, 3, 9, 2, 2, 1))
+    windows.require_inside((1, 27, 4, 4))
+    with pytest.raises(IsaError, match="windows reach to byte 99 of a row of 81"):
+        windows.require_inside((1, 27, 4, 5))

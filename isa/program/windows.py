@@ -3,9 +3,8 @@
 Example, a 7×7 convolution with stride 2 of [1, 3, 224, 224]: a word that holds one pixel would use 3 of 16 lanes, 49
 times a window. DMA reads words from any byte on, so the image is stored as [rows, columns, 2 image rows, 3 channels]:
 7 columns of two image rows are 42 consecutive bytes, three words, and four such rows hold the window: 12 words, not 49.
-
-The stored rows may share image rows. Example, a 3×3 convolution with stride 2 of three channels: three image rows lie
-together, the next three begin two rows further down, and a window is 27 consecutive bytes: two words, not nine.
+The stored rows may also share image rows: if each holds seven, and begins two further down, a window is 147 consecutive
+bytes: 10 words.
 """
 
 from __future__ import annotations

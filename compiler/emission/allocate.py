@@ -44,7 +44,7 @@ def allocate(program: TileProgram) -> Placement:
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
         banked = BankedMemory(memory.name, memory.bank_depth, memory.banks)
-        ring = place_in_ring(banked, items, contending)
+        ring = place_in_ring(banked, items, contending) or place_in_ring(banked, items, {})
         if ring is None:
             packed = pack(items, banked.bank_words)
             _require_fit(program, banked, items, packed)

@@ -76,6 +76,7 @@ class _Ring:
         self._at = {item.buffer.name: position for position, item in enumerate(items)}
         self.addresses = np.full(len(items), NOWHERE, np.int64)
         self.moves: dict[int, int] = {}  # how often a buffer had to give its place to another
+        self._tries: dict[tuple[int, int], int] = {}  # how often a buffer has taken an address from others
         self._first = np.array([item.first for item in items], np.int64)
         self._last = np.array([item.last for item in items], np.int64)
         self._freed_at = np.full(memory.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
@@ -115,8 +116,8 @@ class _Ring:
     def make_room(self, position: int) -> list[int] | None:
         """Place a buffer where the smallest buffers are in the way, and take those away.
 
-        The more often a buffer has moved, the larger it counts, so that no two take each other's place for ever. None
-        when one has moved too often, or no address is legal.
+        An address counts twice as much each time that the buffer has tried it, so that no two buffers take each other's
+        place for ever. None when one has moved too often, or no address is legal.
         """
         memory, item = self._memory, self._items[position]
         live = self._positions_between(item.first, item.last)
@@ -129,12 +130,13 @@ class _Ring:
                 continue
             end = address + item.buffer.size
             in_the_way = [at for at in live if self.addresses[at] < end and self.addresses[at] + sizes[at] > address]
-            cost = sum(sizes[at] << self.moves.get(at, 0) for at in in_the_way)
+            cost = sum(sizes[at] for at in in_the_way) << self._tries.get((position, address), 0)
             if found is None or (cost, address) < found[:2]:
                 found = cost, address, in_the_way
         if found is None or any(self.moves.get(at, 0) >= MOST_MOVES for at in found[2]):
             return None
         _, address, in_the_way = found
+        self._tries[position, address] = self._tries.get((position, address), 0) + 1
         for at in in_the_way:
             self.addresses[at] = NOWHERE
             self.moves[at] = self.moves.get(at, 0) + 1

@@ -67,6 +67,15 @@ def test_only_the_buffers_in_the_way_are_placed_again() -> None:
     assert overlaps(items, dict(found.addresses)) == []
 
 
+def test_two_large_buffers_do_not_take_the_same_place_for_ever() -> None:
+    # `a` lies between two gaps, and none takes 6 words. So it must move, though only `b` is in the way at most places.
+    items = [life("z", 3, 0, 1), life("a", 1, 1, 9), life("b", 7, 2, 9), life("c", 6, 4, 9)]
+    found = place_in_ring(BankedMemory("act", 16, 1), items, NO_CONTENTION)
+    assert found is not None
+    assert overlaps(items, dict(found.addresses)) == []
+    assert "a" in found.moved
+
+
 def test_a_memory_that_is_too_small_is_given_up() -> None:
     items = [life(f"b{index}", 3, 0, 9) for index in range(3)]
     assert place_in_ring(BankedMemory("act", 8, 1), items, NO_CONTENTION) is None

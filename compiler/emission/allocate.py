@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.compiler.emission.banks import BankedMemory, legal_address
+from tilewright.compiler.emission.contention import contention
 from tilewright.compiler.emission.lifetimes import Lifetime, buffer_lifetimes, live_lower_bound
 from tilewright.compiler.emission.packing import height, pack
 from tilewright.compiler.emission.ring import place_in_ring
@@ -38,11 +39,12 @@ def allocate(program: TileProgram) -> Placement:
     """
     lifetimes = buffer_lifetimes(program)
     addresses = {b.name: b.offset for b in program.buffers.values() if b.offset is not None}
+    contending = contention(program)
     remarks: dict[str, str] = {}
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
         banked = BankedMemory(memory.name, memory.bank_depth, memory.banks)
-        ring = place_in_ring(banked, items)
+        ring = place_in_ring(banked, items, contending) or place_in_ring(banked, items, {})
         if ring is None:
             packed = pack(items, banked.bank_words)
             _require_fit(program, banked, items, packed)

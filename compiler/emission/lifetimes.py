@@ -1,4 +1,4 @@
-"""When each buffer of a tile program is alive, and which engines use it."""
+"""When each buffer of a tile program is alive."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from tilewright.compiler.tile.program import TileBuffer, TileProgram
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A buffer with its first and last operation, and the (engine, is_write) pairs that use it."""
+    """A buffer with its first and last operation."""
 
     buffer: TileBuffer
     first: int
     last: int
-    uses: frozenset[tuple[str, bool]]
-    read_with: frozenset[str] = frozenset()  # other buffers that an operation reads in the same cycles
 
     def meets(self, other: Lifetime) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -27,29 +25,14 @@ def buffer_lifetimes(program: TileProgram) -> list[Lifetime]:
     """Lifetimes of the buffers that any operation names, by first operation and then by order of declaration."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    uses: dict[str, set[tuple[str, bool]]] = {}
-    together: dict[str, set[str]] = {}
     for index, operation in enumerate(program.operations):
-        format = program.machine.format(operation.mnemonic)
-        read = {operation.bases[operand.name].buffer for operand in format.streams}
-        for name in read:
-            together.setdefault(name, set()).update(read - {name})
         for operand, base in operation.bases.items():
             if base.buffer not in program.buffers:
                 where = f"operation {index} ({operation.mnemonic})"
                 raise CompileError(f"{where}: {operand} names no buffer: {base.buffer!r}")
             first.setdefault(base.buffer, index)
             last[base.buffer] = index
-            is_destination = operand == format.destination.name
-            ports = {is_destination}
-            if format.has_accumulate:
-                ports.add(False)  # sums are read and written back
-            uses.setdefault(base.buffer, set()).update((format.engine, is_write) for is_write in ports)
-    found = [
-        Lifetime(buffer, first[name], last[name], frozenset(uses[name]), frozenset(together.get(name, ())))
-        for name, buffer in program.buffers.items()
-        if name in first
-    ]
+    found = [Lifetime(buffer, first[name], last[name]) for name, buffer in program.buffers.items() if name in first]
     return sorted(found, key=lambda life: life.first)
 
 

@@ -1,7 +1,7 @@
 """Addresses on chip as in a ring: a new buffer goes where the words have been free for longest.
 
-If it can, it goes to a bank that no other engine uses at that time, so that the next tile's load does not wait for this
-tile's compute.
+If it can, it goes to a bank whose port nothing else uses at that time, so that the next tile's load does not wait for
+this tile's compute.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from heapq import heappop, heappush, nlargest
 
 import numpy as np
 
 from tilewright.compiler.emission.banks import BankedMemory, legal_address
+from tilewright.compiler.emission.contention import Contention
 from tilewright.compiler.emission.lifetimes import Lifetime
 from tilewright.compiler.tile.program import TileBuffer
 
@@ -24,8 +24,8 @@ REUSE_DISTANCE = 64
 LOOKAHEAD = 8
 """An address is checked against this many of the largest buffers that are still to come."""
 
-NEAR = 16
-"""Operations over which engines are expected to overlap."""
+STEP = 16
+"""Operations that make no difference to how long words have been free."""
 
 MOST_MOVES = 16
 """How often one buffer may give its place to another."""
@@ -42,14 +42,14 @@ class RingPlaces:
     moved: tuple[str, ...]
 
 
-def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime]) -> RingPlaces | None:
-    """Addresses that avoid recently used words and banks that other engines use.
+def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> RingPlaces | None:
+    """Addresses that avoid recently used words, and banks that others use at the same time (`contention`).
 
     An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
     Where a gap is missing nevertheless, the buffers in the way are placed again, and all others stay. None when that
     does not end soon.
     """
-    ring = _Ring(memory, items)
+    ring = _Ring(memory, items, contention)
     waiting = list(range(len(items)))  # a heap: a buffer that is placed again comes before those that begin later
     while waiting:
         position = heappop(waiting)
@@ -69,11 +69,14 @@ def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime]) -> RingPlaces
 class _Ring:
     """A memory with the buffers that have a place so far."""
 
-    def __init__(self, memory: BankedMemory, items: Sequence[Lifetime]) -> None:
+    def __init__(self, memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> None:
         self._memory = memory
         self._items = items
+        self._contention = contention
+        self._at = {item.buffer.name: position for position, item in enumerate(items)}
         self.addresses = np.full(len(items), NOWHERE, np.int64)
         self.moves: dict[int, int] = {}  # how often a buffer had to give its place to another
+        self._tries: dict[tuple[int, int], int] = {}  # how often a buffer has taken an address from others
         self._first = np.array([item.first for item in items], np.int64)
         self._last = np.array([item.last for item in items], np.int64)
         self._freed_at = np.full(memory.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
@@ -96,7 +99,7 @@ class _Ring:
         candidates = _candidates(memory, item.buffer, taken, self._bank_pointers)
         if not candidates:
             return None
-        contention = _contention(memory, item, self._placed_between(item.first - NEAR, item.last))
+        contention = _contention(memory, self._contending(item))
         costs = {
             address: (
                 _reuse(item, int(self._freed_at[address : address + item.buffer.size].max())),
@@ -113,8 +116,8 @@ class _Ring:
     def make_room(self, position: int) -> list[int] | None:
         """Place a buffer where the smallest buffers are in the way, and take those away.
 
-        The more often a buffer has moved, the larger it counts, so that no two take each other's place for ever. None
-        when one has moved too often, or no address is legal.
+        An address counts twice as much each time that the buffer has tried it, so that no two buffers take each other's
+        place for ever. None when one has moved too often, or no address is legal.
         """
         memory, item = self._memory, self._items[position]
         live = self._positions_between(item.first, item.last)
@@ -127,17 +130,26 @@ class _Ring:
                 continue
             end = address + item.buffer.size
             in_the_way = [at for at in live if self.addresses[at] < end and self.addresses[at] + sizes[at] > address]
-            cost = sum(sizes[at] << self.moves.get(at, 0) for at in in_the_way)
+            cost = sum(sizes[at] for at in in_the_way) << self._tries.get((position, address), 0)
             if found is None or (cost, address) < found[:2]:
                 found = cost, address, in_the_way
         if found is None or any(self.moves.get(at, 0) >= MOST_MOVES for at in found[2]):
             return None
         _, address, in_the_way = found
+        self._tries[position, address] = self._tries.get((position, address), 0) + 1
         for at in in_the_way:
             self.addresses[at] = NOWHERE
             self.moves[at] = self.moves.get(at, 0) + 1
         self.place(position, address)
         return in_the_way
+
+    def _contending(self, item: Lifetime) -> list[tuple[int, Lifetime, int]]:
+        """Address, buffer and cycles of those that have a place and are used at the same time through the same port."""
+        return [
+            (int(self.addresses[self._at[name]]), self._items[self._at[name]], cycles)
+            for name, cycles in self._contention.get(item.buffer.name, {}).items()
+            if name in self._at and self.addresses[self._at[name]] >= 0
+        ]
 
     def _placed_between(self, first: int, last: int) -> list[tuple[int, Lifetime]]:
         return [(int(self.addresses[at]), self._items[at]) for at in self._positions_between(first, last)]
@@ -201,31 +213,17 @@ def _reuse(item: Lifetime, freed_at: int) -> int:
 
     In coarse steps, so that among about equal addresses the banks decide.
     """
-    return max(0, REUSE_DISTANCE - (item.first - freed_at)) // NEAR
+    return max(0, REUSE_DISTANCE - (item.first - freed_at)) // STEP
 
 
-def _contention(memory: BankedMemory, item: Lifetime, near: Sequence[tuple[int, Lifetime]]) -> list[int]:
-    """Per bank, how much others ask for the same port at about the same time; the closer in time, the more it counts.
-
-    Others are the buffers of other engines, and those that the same operation reads.
-    """
+def _contention(memory: BankedMemory, placed: Sequence[tuple[int, Lifetime, int]]) -> list[int]:
+    """Per bank, for how many cycles others ask for the same port at the same time; `placed` has them with addresses."""
     weights = [0] * memory.banks
-    for address, other in near:
-        if other.buffer.name in item.read_with or _share_a_port(item.uses, other.uses):
-            closeness = (1 << NEAR) >> max(0, item.first - other.last)
-            for bank in _banks(memory, address, other.buffer.size):
-                weights[bank] += closeness
+    for address, other, cycles in placed:
+        banks = _banks(memory, address, other.buffer.size)
+        for bank in banks:
+            weights[bank] += cycles // len(banks)
     return weights
-
-
-@cache
-def _share_a_port(uses: frozenset[tuple[str, bool]], others: frozenset[tuple[str, bool]]) -> bool:
-    """True when two engines both read, or both write."""
-    return any(
-        is_write == other_write and engine != other_engine
-        for engine, is_write in uses
-        for other_engine, other_write in others
-    )
 
 
 def _banks(memory: BankedMemory, address: int, size: int) -> range:

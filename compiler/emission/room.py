@@ -104,7 +104,7 @@ class Room:
 
     def _limit(self, memory: _Memory, index: int) -> int:
         if index == self.turn:
-            return memory.depth
+            return max(memory.depth, int(memory.planned[index]))  # what never fits is refused by the allocator
         return max(memory.depth * AHEAD[0] // AHEAD[1], int(memory.original[index]))
 
     def _is_safe(self, index: int, fresh: Collection[TileBuffer]) -> bool:

@@ -71,11 +71,13 @@ def parse_tensor(value: Any) -> Tensor:
     def read(name: str, kind: type) -> Any:
         return entry(value, name, kind, "tensor")
 
-    windows, scales = read("windows", tuple), read("scales", dict)
+    windows, scales, stored = read("windows", tuple), read("scales", dict), read("stored", tuple)
+    if len(stored) != 4:
+        raise CompileError("tensor", f"stored has {len(stored)} sizes", expected="4: [N, C, H, W]")
     return Tensor(
         name=read("name", str),
         shape=read("shape", tuple),
-        stored=read("stored", tuple),
+        stored=(stored[0], stored[1], stored[2], stored[3]),
         dtype=read("dtype", str),
         scale=read("scale", float),
         zero_point=read("zero_point", int),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from tilewright.compiler.emission.lifetimes import Lifetime
 from tilewright.compiler.tile.program import TileBuffer
 
-NO_USES: frozenset[tuple[str, bool]] = frozenset()
-
 
 def life(name: str, size: int, first: int, last: int, alignment: int = 1) -> Lifetime:
-    return Lifetime(TileBuffer(name, "act", size, alignment), first, last, NO_USES)
+    return Lifetime(TileBuffer(name, "act", size, alignment), first, last)
 
 
 def overlaps(lifetimes: list[Lifetime], addresses: dict[str, int]) -> list[tuple[str, str]]:

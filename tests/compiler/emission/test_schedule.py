@@ -8,6 +8,7 @@ import pytest
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.schedule import schedule
+from tilewright.compiler.errors import DoesNotFit
 from tilewright.isa.files.loader import load_machine
 
 
@@ -103,3 +104,10 @@ def test_what_fitted_still_fits(seed: int) -> None:
     tiles = random_tiles(load_machine("tiny8", ["memories.act.kib=2"]), seed)
     allocate(tiles)
     allocate(schedule(tiles))
+
+
+def test_what_never_fits_is_left_to_the_allocator() -> None:
+    build = builder("memories.acc.kib=1")  # 16 words
+    build.store(build.matmul(vectors=40))
+    with pytest.raises(DoesNotFit):
+        allocate(schedule(build.program()))

@@ -32,6 +32,7 @@ prove: $(STAMP)
 
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench
+	$(PYTHON) -m tests.schedules.cycles
 
 # What the networks of programs/networks cost to compile and to simulate: some minutes.
 networks: $(STAMP)

@@ -138,7 +138,7 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump 
         max(first, position) for position in (_position(TILED_BY), _position(TILED_BY) + 1, _position(PLACED_BY) + 1)
     )
     covered = _run(PASSES[first:tiled], value, machine, options, dump)
-    finish = partial(_finished, machine=machine)
+    finish = partial(finished, machine=machine)
     decision = decide(covered, first > _position(TILED_BY) + 1, options, finish)
     fitting: list[Options] = []
     texts: dict[str, str] = {}  # those of an attempt replace those of the attempt before
@@ -163,7 +163,7 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump 
     return result
 
 
-def _finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
+def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     """The program of tiles; raises CompileError if it does not fit."""
     program: Program = _run(PASSES[_position(TILED_BY) + 1 :], tiles, machine, options, None)
     return program

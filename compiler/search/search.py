@@ -78,11 +78,16 @@ def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) 
     try:
         program = finish(tiles, options)
     except CompileError:
-        work.spend(len(tiles.operations), 0)
+        work.spend(len(tiles.operations) // 3, 0)  # it was scheduled, and not emitted
         return None
-    cycles = simulate_cycles(program, place_regions(program.limits)).cycles
+    cycles = exact_cycles(program)
     work.spend(len(program.instructions), cycles)
     return cycles
+
+
+def exact_cycles(program: Program) -> int:
+    """The cycles of a program, or of a part of one that begins on an idle machine."""
+    return simulate_cycles(program, place_regions(program.limits)).cycles
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,7 @@ class _Search:
     # -- judged by the layers around a change --------------------------------------------------------------------------
 
     def _by_layers(self) -> None:
+        self._work.left = min(self._work.left, self._effort.large)
         for change, positions in self._local_changes():
             here = range(max(0, positions.start - 1), min(len(self._plan.choices), positions.stop + 1))
             expected = sum(self._plan.choices[position].cycles for position in here)

@@ -41,13 +41,13 @@ def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], op
 
     Raises TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
     """
-    fitting = _fitting(shape, machine, room, options)
+    found = candidates(shape, machine, room, options)
     wanted = options.tiles.get(shape.cover.nest.name)
     if wanted is not None:
-        found = np.flatnonzero(fitting.is_possible & fitting.are(wanted))
-        if found.size:
-            return fitting.choice(int(found[0]))
-    return fitting.choice(int(np.argmin(fitting.costs)))
+        same = np.flatnonzero(found.is_possible & found.are(wanted))
+        if same.size:
+            return found.choice(int(same[0]))
+    return found.choice(int(np.argmin(found.costs)))
 
 
 def ranked_tiles(
@@ -58,18 +58,18 @@ def ranked_tiles(
     Tiles are of a kind if they have the same loop order and, to a factor of two, as many tiles over pixels, over
     channels and over partial sums. Raises TooSmall as `choose_tile` does.
     """
-    fitting = _fitting(shape, machine, room, options)
-    kinds = fitting.kinds(shape)
+    found = candidates(shape, machine, room, options)
+    kinds = found.kinds(shape)
     ranked: dict[tuple[int, ...], int] = {}
-    for index in np.argsort(fitting.costs, kind="stable")[: int(fitting.is_possible.sum())]:
+    for index in np.argsort(found.costs, kind="stable")[: int(found.is_possible.sum())]:
         ranked.setdefault(tuple(kinds[index].tolist()), int(index))
         if len(ranked) == most:
             break
-    return [fitting.choice(index) for index in ranked.values()]
+    return [found.choice(index) for index in ranked.values()]
 
 
 @dataclass(frozen=True)
-class _Fitting:
+class Candidates:
     """All candidates, which of them fit, and what the model expects of each."""
 
     sizes: Mapping[str, Sizes]
@@ -78,6 +78,7 @@ class _Fitting:
     is_possible: NDArray[np.bool_]
     words: Mapping[str, Sizes]
     cycles: NDArray[np.float64]
+    tiles: Sizes  # how many a nest is cut into, partial sums counted
 
     @property
     def costs(self) -> NDArray[np.float64]:
@@ -108,9 +109,9 @@ class _Fitting:
         )
 
 
-def _fitting(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> _Fitting:
+def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> Candidates:
     for cut_from in (WIDE_WINDOW, 2):
-        sizes, points_outer = _candidates(shape, cut_from)
+        sizes, points_outer = _all_sizes(shape, cut_from)
         words = tile_words(shape, machine, sizes)
         is_possible = _all_within(
             words, {m: min(2 * options.budget_fraction * r.free, r.most) for m, r in room.items()}
@@ -123,7 +124,8 @@ def _fitting(shape: NestShape, machine: Machine, room: Mapping[str, Room], optio
         raise too_small(shape, machine, room, words)
     is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
     cycles = expected_cycles(shape, machine, sizes, points_outer, is_double)
-    return _Fitting(sizes, points_outer, is_double, is_possible, words, cycles)
+    tiles = tile_counts(shape, sizes).all
+    return Candidates(sizes, points_outer, is_double, is_possible, words, cycles, tiles)
 
 
 def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDArray[np.bool_]:
@@ -131,7 +133,7 @@ def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDAr
     return np.logical_and.reduce([needed <= limits[memory] for memory, needed in words.items()])
 
 
-def _candidates(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
+def _all_sizes(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArray[np.bool_]]:
     """All combinations of a few sizes for each loop, and both loop orders; taps are cut from an extent on."""
     space, extent = shape.cover.space, extents(shape)
     # Of equal candidates the first is taken: loops that are better left whole come first.

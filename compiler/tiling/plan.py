@@ -12,7 +12,7 @@ from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
-from tilewright.compiler.tiling.choice import TileChoice, choose_tile, ranked_tiles
+from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, ranked_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
 from tilewright.compiler.tiling.room import Room, longest_buffer
@@ -148,6 +148,11 @@ class Planner:
         """The tiles of a nest that the model finds best, each of another kind, at most so many."""
         shape, room = self._shape_and_room(position, residency)
         return ranked_tiles(shape, self._machine, room, self._options, most)
+
+    def candidates(self, position: int, residency: Residency) -> Candidates:
+        """All tiles of a nest that are considered, and what the model expects of each."""
+        shape, room = self._shape_and_room(position, residency)
+        return candidates(shape, self._machine, room, self._options)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory

@@ -237,3 +237,34 @@ def test_explains_no_selection_that_was_made_before(
     arguments = (*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--explain-selection")
     message = "--explain-selection: expected the pass plain-sums to run; resume from an earlier one"
     require_fault(tilewright(*arguments), message)
+
+
+# -- how hard to search ------------------------------------------------------------------------------------------------
+
+
+def test_a_tuning_file_is_filled_once_and_then_enough(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    tuning = ("--tuning", tmp_path / "tuning.json")
+    assert tilewright(*COMPILE, model_file, *tuning, "-o", tmp_path / "searched.npu").code == 0
+    assert tilewright(*COMPILE, model_file, *tuning, "--fail-on-miss", "-o", tmp_path / "replayed.npu").code == 0
+    assert (tmp_path / "replayed.npu").read_bytes() == (tmp_path / "searched.npu").read_bytes()
+
+
+def test_a_search_that_is_forbidden_is_an_error(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tuning.json"
+    ended = tilewright(*COMPILE, model_file, "--tuning", path, "--fail-on-miss", "-o", tmp_path / "net.npu")
+    require_fault(
+        ended,
+        f"conv: {path} has no tuning for this network, machine, effort and version of the compiler; compile once "
+        "without --fail-on-miss",
+    )
+    assert not (tmp_path / "net.npu").exists()
+
+
+def test_without_effort_nothing_is_searched_for(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tuning.json"
+    assert tilewright(*COMPILE, model_file, "--effort", 0, "--tuning", path, "-o", tmp_path / "net.npu").code == 0
+    assert not path.exists()
+
+
+def test_effort_has_three_steps(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
+    assert tilewright(*COMPILE, model_file, "--effort", 3, "-o", tmp_path / "net.npu").code == 2

@@ -82,7 +82,7 @@ def test_loads_move_ahead_as_the_caller_says() -> None:
 
 
 def test_more_effort_allows_more_work() -> None:
-    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 2_400, 116_666]
+    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 4_666, 116_666]
 
 
 def test_work_is_allowed_while_there_is_some_left() -> None:

@@ -1,0 +1,174 @@
+"""What the networks of programs/ take on shipped machines, beside their bounds and what others publish.
+
+python -m tests.schedules.cycles                              # the table, as committed in cycles.json
+python -m tests.schedules.cycles --measure resnet8            # compile and simulate, and compare with the table
+python -m tests.schedules.cycles --measure --update           # all of it, some minutes, and rewrite cycles.json
+python -m tests.schedules.cycles --layers resnet8 base16      # what bounds each layer
+
+`array` is the bound of the array: MACs / (rows · cols). `machine` is what the instructions of the program take of its
+busiest resource, an engine or the bus: however they overlap, they take no fewer cycles. Other tiles may take fewer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+TABLE = Path(__file__).with_name("cycles.json")
+
+ALLOWED = 1.005
+"""Cycles by those of the table: at the most."""
+
+ENTRIES = (
+    ("digits", "tiny8"),
+    ("digits", "base16"),
+    ("resnet8", "base16"),
+    ("autoencoder", "base16"),
+    ("ds-cnn", "base16"),
+    ("mobilenetv1-0.25", "base16"),
+    ("resnet20v2", "tensil8"),
+    ("resnet20v2", "tensil16"),
+    ("resnet20v2", "tensil32"),
+    ("resnet18", "base16"),
+    ("resnet18", "vta16"),
+    ("mobilenetv2", "base16"),
+    ("mobilenetv3-large", "base16"),
+    ("efficientnet-lite0", "base16"),
+    ("resnet50", "base16"),
+    ("resnet50", "rect"),
+    ("botnet50", "vector16"),
+)
+"""Networks and machines of the table, those that take longest last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A network on a machine: cycles, and the bounds of the array and of the busiest resource."""
+
+    cycles: int
+    array: int
+    machine: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What somebody else publishes or measures for the same work on a machine of about this size."""
+
+    cycles: int
+    who: str
+
+
+PEERS: Mapping[tuple[str, str], Peer] = {
+    ("resnet8", "base16"): Peer(107_000, "Vela's estimate for Ethos-U55-256, NPU alone"),
+    ("autoencoder", "base16"): Peer(41_000, "Vela's estimate for Ethos-U55-256, NPU alone"),
+    ("ds-cnn", "base16"): Peer(57_000, "Vela's estimate for Ethos-U55-256, NPU alone"),
+    ("mobilenetv1-0.25", "base16"): Peer(129_000, "Vela's estimate for Ethos-U55-256, NPU alone"),
+    ("mobilenetv2", "base16"): Peer(3_300_000, "Vela's estimate for Ethos-U55-256, NPU alone"),
+    ("resnet20v2", "tensil8"): Peer(1_916_000, "Tensil, 8x8, 16 bits, published"),
+    ("resnet20v2", "tensil16"): Peer(647_000, "Tensil, 16x16, 16 bits, published"),
+    ("resnet20v2", "tensil32"): Peer(292_000, "Tensil, 32x32, 16 bits, published"),
+    ("resnet18", "base16"): Peer(9_204_502, "ONNXim, 16x16 int8, 16 bytes a cycle, measured"),
+    ("resnet18", "vta16"): Peer(7_729_601, "VTA's RTL simulation, convolutions alone, published"),
+    ("resnet50", "base16"): Peer(30_000_000, "Gemmini, 16x16 int8, published"),
+}
+"""By network and machine. Each counts its own layers and multiplications: read its source before you compare."""
+
+
+def main() -> None:
+    """Print the table, measure entries, or print the layers of one."""
+    parser = argparse.ArgumentParser(prog="python -m tests.schedules.cycles", description="Cycles of networks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="networks; default: all")
+    parser.add_argument("--measure", action="store_true", help="compile and simulate")
+    parser.add_argument("--update", action="store_true", help="write what is measured to cycles.json")
+    parser.add_argument("--layers", nargs=2, metavar=("NAME", "MACHINE"), help="what bounds each layer of a network")
+    parser.add_argument("--effort", type=int, default=1, help="how hard the compiler searches; default: 1")
+    arguments = parser.parse_args()
+    if arguments.layers:
+        _print_layers(*arguments.layers, arguments.effort)
+        return
+    entries = [entry for entry in ENTRIES if not arguments.names or entry[0] in arguments.names]
+    committed, measured = read_table(), {}
+    for name, isa in entries if arguments.measure else ():
+        measured[name, isa] = measure(name, isa, arguments.effort)
+        print(f"{name} on {isa}: {measured[name, isa].cycles:,} cycles", flush=True)
+        if arguments.update:
+            write_table({**committed, **measured})
+    _print_table(entries, committed, measured)
+
+
+def read_table() -> dict[tuple[str, str], Entry]:
+    """The committed entries, by network and machine."""
+    if not TABLE.exists():
+        return {}
+    rows = json.loads(TABLE.read_text())
+    return {(row.pop("network"), row.pop("isa")): Entry(**row) for row in rows}
+
+
+def write_table(entries: Mapping[tuple[str, str], Entry]) -> None:
+    rows = [{"network": n, "isa": i, **asdict(entries[n, i])} for n, i in ENTRIES if (n, i) in entries]
+    TABLE.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+
+
+def measure(name: str, isa: str, effort: int = 1) -> Entry:
+    """Compile and simulate a network; parts on the host take no cycles."""
+    profile = _profile(name, isa, effort)
+    from tilewright.isa.files.loader import load_machine
+
+    machine = load_machine(isa)
+    array = profile["macs"] // (machine.rows * machine.cols)
+    return Entry(profile["cycles"], array, max(profile["bound_cycles"].values()))
+
+
+def _profile(name: str, isa: str, effort: int) -> Mapping[str, Any]:
+    import tilewright
+    from tests.schedules.never_slower import model
+
+    return tilewright.compile(model(name), isa, effort=effort).profile()
+
+
+def _print_table(
+    wanted: Sequence[tuple[str, str]],
+    committed: Mapping[tuple[str, str], Entry],
+    measured: Mapping[tuple[str, str], Entry],
+) -> None:
+    table = Table("network", "machine", title="cycles at the default effort", caption="used: array bound / cycles")
+    for column in ("cycles", "used", "array", "machine", "now", "change", "others"):
+        table.add_column(column, justify="right")
+    table.add_column("who")
+    for key in wanted:
+        entry, now, peer = committed.get(key), measured.get(key), PEERS.get(key)
+        shown = entry or now
+        if shown is None:
+            continue
+        change = "" if entry is None or now is None else f"{100 * (now.cycles / entry.cycles - 1):+.2f} %"
+        table.add_row(
+            *key, f"{shown.cycles:,}", f"{100 * shown.array / shown.cycles:.1f} %", f"{shown.array:,}",
+            f"{shown.machine:,}", "" if now is None else f"{now.cycles:,}", change,
+            "" if peer is None else f"{peer.cycles:,}", "" if peer is None else peer.who,
+        )  # fmt: skip
+    Console(width=170).print(table)
+
+
+def _print_layers(name: str, isa: str, effort: int) -> None:
+    """Each layer's cycles beside the least that its own instructions take of each resource."""
+    profile = _profile(name, isa, effort)
+    bounds = list(profile["layers"][0]["bound_cycles"])
+    table = Table("layer", title=f"{name} on {isa}: {profile['cycles']:,} cycles")
+    for column in ("cycles", *bounds, "bound by", "above"):
+        table.add_column(column, justify="right")
+    for layer in profile["layers"]:
+        least = max(layer["bound_cycles"].values())
+        figures = [f"{layer['bound_cycles'][bound]:,}" for bound in bounds]
+        table.add_row(layer["name"], f"{layer['cycles']:,}", *figures, layer["bound"], f"{layer['cycles'] - least:,}")
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

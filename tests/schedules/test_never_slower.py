@@ -1,0 +1,40 @@
+"""More of anything never makes a network slower, by more than half a percent: random pairs of machines."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.schedules.never_slower import ALLOWED, LADDERS, SMALL, Step, growth, network_cycles
+
+PAIRS, SLOW_PAIRS = 6, 10
+"""Pairs of machines: in the fast ring, and of each network in the slow one."""
+
+
+@pytest.mark.parametrize("seed", range(PAIRS))
+def test_more_of_a_thing_is_never_slower(seed: int) -> None:
+    hold("digits", seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(PAIRS, PAIRS + SLOW_PAIRS))
+@pytest.mark.parametrize("name", SMALL)
+def test_more_of_a_thing_is_never_slower_for_any_network(name: str, seed: int) -> None:
+    hold(name, seed)
+
+
+def hold(name: str, seed: int) -> None:
+    random = Random(f"{name} {seed}")
+    key = random.choice(sorted(LADDERS))
+    less, more = sorted(random.sample(LADDERS[key], 2))
+    small, large = (network_cycles(name, "base16", (f"{key}={value}",), effort=1) for value in (less, more))
+    if small is not None:
+        assert large is not None, f"{name}, base16, {key}: {less} compiles, {more} does not"
+        assert large <= ALLOWED * small, f"{name}, base16, {key}: {less} takes {small} cycles, {more} takes {large}"
+
+
+def test_growth_is_over_all_smaller_values() -> None:
+    steps = [Step(1, 100), Step(2, None), Step(3, 90), Step(4, 99), Step(5, 80)]
+    assert growth(steps) == 1.1
+    assert growth([Step(1, None), Step(2, 5)]) == 0.0

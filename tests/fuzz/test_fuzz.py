@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from time import sleep
 
 import pytest
 from hypothesis import strategies
@@ -160,4 +161,34 @@ def test_what_ends_the_process_is_a_finding() -> None:
     assert report.outcomes[Outcome.RIGHT] > 10
 
 
-SEVERAL = {DEADLY.name: DEADLY}
+def never_ends(value: int) -> Outcome:
+    if value == 7:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
+        while True:
+            pass
+    return Outcome.RIGHT
+
+
+ENDLESS = Target("endless numbers", strategies.integers(0, 40), never_ends)
+
+
+def test_what_takes_the_processor_and_never_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.process.PATIENCE_SECONDS", 2)
+    report = explore_apart(ENDLESS.name, 60, 0, "tests.fuzz.test_fuzz:SEVERAL")
+    assert report.findings["the process said nothing for 2 s"].smallest == "7"
+
+
+def sleeps(value: int) -> Outcome:
+    sleep(3 if value == 7 else 0)
+    return Outcome.RIGHT
+
+
+def test_a_process_that_gets_little_of_the_processor_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.process.PATIENCE_SECONDS", 2)
+    report = explore_apart(SLEEPY.name, 60, 0, "tests.fuzz.test_fuzz:SEVERAL")
+    assert not report.findings
+
+
+SLEEPY = Target("sleepy numbers", strategies.integers(0, 40), sleeps)
+
+SEVERAL = {target.name: target for target in (DEADLY, ENDLESS, SLEEPY)}

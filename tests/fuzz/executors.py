@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from tests.fuzz.harness import Outcome, WrongAnswer, accepted
+from tests.fuzz.orders import require_one_meaning
 from tests.generators import random_dram
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
@@ -23,8 +24,8 @@ from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.interpreter import interpret
 from tilewright.simulator.values import simulate_values
 
-MOST_WORK = 100_000
-"""Elements that the interpreter is given to compute: about a second's."""
+MOST_WORK = 30_000
+"""Elements that the interpreter is given to compute, five times each: about a second's."""
 
 MOST_DRAM_BYTES = 1 << 24
 
@@ -43,7 +44,7 @@ def judge(program: Program, rng: Generator, kind: str) -> Outcome:
     """REFUSED by the checker or RIGHT; UNJUDGED for a program too large to interpret.
 
     Simulator and interpreter agree in every byte or in the fault that stops them, also about what the checker refuses;
-    what it accepts has no fault, and cycles.
+    what it accepts has no fault, one meaning in every order of the engines, and cycles.
     """
     findings = check(program)
     if work(program) > MOST_WORK or sum(program.limits.values()) > MOST_DRAM_BYTES:
@@ -56,6 +57,7 @@ def judge(program: Program, rng: Generator, kind: str) -> Outcome:
         return Outcome.REFUSED
     if isinstance(expected, Fault):
         raise WrongAnswer(f"the checker accepts what ends in a {expected}", f"{kind}: fault")
+    require_one_meaning(program, dram, rng, kind)
     with accepted(kind):
         simulate_cycles(program, bases)
     return Outcome.RIGHT

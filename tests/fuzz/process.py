@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from time import monotonic
 
 from tests.fuzz.harness import Finding, Report, Target, explore
 
-PATIENCE_SECONDS = 180
-"""How long a process may say nothing, whatever else the computer does, before it is taken for one that hangs; or twice
-what its target allows for an input."""
+PATIENCE_SECONDS = 60
+"""How much of the processor's time a process may take without a word before it is taken for one that hangs; or twice
+what its target allows for an input. Of a busy computer it may get little, which says nothing about the input."""
 
-PREPARATION_SECONDS = 1800
-"""The same before the first input, where a target compiles what all of them need."""
+SILENCE_SECONDS = 1800
+"""How long it may say nothing at all: it may wait for what never comes, and before the first input it compiles."""
+
+LISTENING_SECONDS = 1
+"""How often the time of a silent process is looked at."""
 
 MOST_DEATHS = 10
 
@@ -46,11 +52,14 @@ def _explore_until_death(total: Report, tries: int, seed: int, table: str) -> bo
     patience = max(PATIENCE_SECONDS, 2 * (_target(table, total.target).seconds or 0))
     ended = False
     try:
-        if receiver.poll(PREPARATION_SECONDS):
+        reason = "" if _speaks(receiver, process, SILENCE_SECONDS) else f"said nothing for {SILENCE_SECONDS} s"
+        if not reason:
             receiver.recv()
-        while not ended and receiver.poll(patience):
-            report, value, ended = receiver.recv()
-        reason = "" if ended else f"said nothing for {patience} s"
+        while not reason and not ended:
+            if _speaks(receiver, process, patience):
+                report, value, ended = receiver.recv()
+            else:
+                reason = f"said nothing for {patience} s"
     except EOFError:
         process.join()
         reason = _reason(process)
@@ -63,6 +72,24 @@ def _explore_until_death(total: Report, tries: int, seed: int, table: str) -> bo
         kind = f"the process {reason}"
         total.findings.setdefault(kind, Finding(kind, "not shrunk", value))
     return bool(reason)
+
+
+def _speaks(receiver: Connection, process: ForkServerProcess, patience: float) -> bool:
+    """Wait for a message; False if none came while the process took so many seconds of the processor."""
+    began, heard = _processor_seconds(process), monotonic()
+    while not receiver.poll(LISTENING_SECONDS):
+        if _processor_seconds(process) - began > patience or monotonic() - heard > SILENCE_SECONDS:
+            return False
+    return True
+
+
+def _processor_seconds(process: ForkServerProcess) -> float:
+    """What a process has taken so far (proc(5), utime and stime); 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _context() -> ForkServerContext:

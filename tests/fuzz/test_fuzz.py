@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from time import sleep
 
 import pytest
 from hypothesis import strategies
@@ -13,7 +14,14 @@ from tests.fuzz.kept.all import KEPT
 from tests.fuzz.limits import TooLong, limits
 from tests.fuzz.process import explore_apart
 from tests.fuzz.targets.all import TARGETS
+from tests.fuzz.targets.binaries import ChangedFile
+from tests.fuzz.targets.instructions import Change
+from tests.fuzz.targets.partitioned import ChangedNetwork
+from tilewright.isa.check.checker import check
+from tilewright.isa.check.finding import Finding, FindingCode
 from tilewright.isa.errors import IsaError
+from tilewright.isa.program.budgets import Budgets
+from tilewright.isa.program.program import Program
 
 FEW, MANY = 20, 150
 
@@ -40,6 +48,39 @@ def test_a_few(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.share >= 0.1])
 def test_many(name: str) -> None:
     hold(name, MANY, 1)
+
+
+# -- what the targets would find ---------------------------------------------------------------------------------------
+
+GUARDED = [  # what the checker finds, and changes that nothing else refuses
+    (FindingCode.WAIT, ((0, "wait.mma", 1),)),
+    (FindingCode.RACE, ((5, "wait.load", 0),)),
+    (FindingCode.UNWRITTEN, ((0, "y.base", 4),)),
+    (FindingCode.TENSOR, ((8, "d.base", 16),)),
+]
+
+
+@pytest.mark.parametrize(("code", "changes"), GUARDED)
+def test_a_checker_that_overlooks_something_is_found(
+    code: FindingCode, changes: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = ChangedFile("gemm", changes)
+    assert TARGETS["binaries"].attempt(changed) is Outcome.REFUSED
+
+    def overlooks(program: Program, *budgets: Budgets) -> tuple[Finding, ...]:
+        return tuple(finding for finding in check(program, *budgets) if finding.code is not code)
+
+    monkeypatch.setattr("tilewright.api.check", overlooks)
+    with pytest.raises(WrongAnswer):
+        TARGETS["binaries"].attempt(changed)
+
+
+def test_a_checker_that_overlooks_a_race_is_found_in_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = ChangedNetwork(instructions=((3, "wait.load", 0),))
+    assert TARGETS["networks in parts"].attempt(changed) is Outcome.REFUSED
+    monkeypatch.setattr("tilewright.api.check", lambda program, *budgets: ())
+    with pytest.raises(WrongAnswer, match="another order of the engines changes"):
+        TARGETS["networks in parts"].attempt(changed)
 
 
 # -- the harness itself ------------------------------------------------------------------------------------------------
@@ -120,4 +161,34 @@ def test_what_ends_the_process_is_a_finding() -> None:
     assert report.outcomes[Outcome.RIGHT] > 10
 
 
-SEVERAL = {DEADLY.name: DEADLY}
+def never_ends(value: int) -> Outcome:
+    if value == 7:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
+        while True:
+            pass
+    return Outcome.RIGHT
+
+
+ENDLESS = Target("endless numbers", strategies.integers(0, 40), never_ends)
+
+
+def test_what_takes_the_processor_and_never_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.process.PATIENCE_SECONDS", 2)
+    report = explore_apart(ENDLESS.name, 60, 0, "tests.fuzz.test_fuzz:SEVERAL")
+    assert report.findings["the process said nothing for 2 s"].smallest == "7"
+
+
+def sleeps(value: int) -> Outcome:
+    sleep(3 if value == 7 else 0)
+    return Outcome.RIGHT
+
+
+def test_a_process_that_gets_little_of_the_processor_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.process.PATIENCE_SECONDS", 2)
+    report = explore_apart(SLEEPY.name, 60, 0, "tests.fuzz.test_fuzz:SEVERAL")
+    assert not report.findings
+
+
+SLEEPY = Target("sleepy numbers", strategies.integers(0, 40), sleeps)
+
+SEVERAL = {target.name: target for target in (DEADLY, ENDLESS, SLEEPY)}

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.rtl.benches import simulate
 from tilewright.isa.files.loader import load_machine
-from tilewright.rtl.bus import ReadChannel
+from tilewright.rtl.bus import ReadChannel, axi_lite_signature
 
 MACHINE = load_machine("tiny8")
 
@@ -13,6 +13,14 @@ def ask(ctx: Any, dut: ReadChannel, client: str, address: int, beats: int = 1) -
     request = getattr(dut, f"{client}_request")
     ctx.set(request.valid, 1)
     ctx.set(request.payload, {"address": address, "last_beat": beats - 1})
+
+
+def test_axi_lite_has_the_widths_of_the_specification() -> None:
+    """AMBA AXI4-Lite with 32-bit data: a bit for each handshake, two for a response, a strobe for each byte."""
+    widths = {name: member.shape for name, member in axi_lite_signature(12).members.items()}
+    handshakes = {f"{channel}{end}": 1 for channel in ("aw", "w", "b", "ar", "r") for end in ("valid", "ready")}
+    data = {"awaddr": 12, "araddr": 12, "wdata": 32, "wstrb": 4, "rdata": 32, "bresp": 2, "rresp": 2}
+    assert widths == handshakes | data
 
 
 def test_fetch_goes_first() -> None:

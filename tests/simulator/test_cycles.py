@@ -67,6 +67,17 @@ def test_a_load_takes_latency_and_a_cycle_a_word() -> None:
     assert counters.dram_bytes_read == (BEATS + 4) * 16
 
 
+def test_a_load_goes_through_all_its_loops() -> None:
+    """2 · 3 rows of 4 words that lie apart: six bursts, none joins the next. The nest is as deep as an mma's."""
+    deep = load_machine("base16", ["instructions.load_act.loops={a: 2, b: 2, c: 2, i: 4, j: 4, k: 8}"])
+    loops = {"trip.a": 2, "trip.j": 3, "trip.k": 4}
+    places = {"d.region": REGIONS.index("weights"), "d.a": 1024, "d.j": 128, "d.k": 16, "y.a": 12, "y.j": 4, "y.k": 1}
+    counters = run(instruction("load_act", loops | places, deep), machine=deep)
+    beats = deep.instruction_bytes // deep.dram.bus_bytes
+    assert counters.dram_bytes_read == (beats + 2 * 3 * 4) * 16
+    assert counters.engines["load"].busy == 1 + 2 * 3 * 4
+
+
 def test_a_fill_takes_a_cycle_a_word_and_the_pipeline() -> None:
     # Active in QUEUED + 1, an iteration a cycle; a result asks for its write vec_write after its iteration issued.
     counters = run(instruction("fill", {"trip.k": 10, "y.k": 1}))

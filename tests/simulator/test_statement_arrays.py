@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from tilewright.isa.language.expressions import Scope
-from tilewright.isa.language.numeric import Rounding, parse_integer_type
+from tilewright.isa.language.expressions import Expr, Scope, lookup, make
+from tilewright.isa.language.numeric import Interval, Rounding, parse_integer_type
+from tilewright.isa.language.operations import Op
 from tilewright.isa.language.statement import parse_statement
 from tilewright.isa.machine.memory import structured_element
-from tilewright.simulator.statement_arrays import extract, working_type
+from tilewright.simulator.statement_arrays import extract, leaves, tables, working_type
 
 LAYOUTS = (
     {"first": "uint63", "across": "uint2", "last": "uint63"},
@@ -66,3 +67,11 @@ SCOPE = Scope(
 )
 def test_works_in_the_narrowest_type_that_holds_every_step(statement: str, bits: int) -> None:
     assert working_type(parse_statement(statement, SCOPE).expr) == np.dtype(f"int{bits}")
+
+
+def test_leaves_and_tables_say_whether_a_reduction_takes_them_in() -> None:
+    a, b = (Expr(Op.SOURCE, Interval(-128, 127), name=name) for name in "ab")
+    summed = make(Op.SUM, lookup("t", parse_integer_type("int8"), a), scope=SCOPE)
+    expr = make(Op.ADD, summed, lookup("u", parse_integer_type("int8"), b))
+    assert leaves(expr) == {("a", "", True), ("b", "", False)}
+    assert tables(expr) == {("t", True), ("u", False)}

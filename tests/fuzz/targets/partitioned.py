@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import onnx
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from hypothesis import strategies
@@ -20,14 +21,16 @@ from hypothesis.strategies import DrawFn
 
 import tilewright
 from tests.fuzz.harness import Outcome, Target, accepted
-from tests.fuzz.targets.binaries import VALUES, require_same_run
+from tests.fuzz.orders import require_one_meaning
+from tests.fuzz.targets.binaries import VALUES, dram_of, require_same_run
+from tests.fuzz.targets.instructions import DOUBLE, LEAVE_OUT, Change, changed_instructions, changes_of
 from tests.fuzz.trees import Edit, edited, edits
 from tests.mixed_networks import sandwich
 from tilewright.errors import USER_ERRORS, InputError
 from tilewright.isa.binary import partitioned_elf
 from tilewright.isa.binary.partitioned_elf import partitioned_to_bytes
 from tilewright.isa.errors import IsaError
-from tilewright.isa.program.partitioned import HostSegment, Partitioned, Segment
+from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Segment
 
 WORDS = ["x", "y", "Relu", "CumSum", "Identity", "Cast", "If", "Loop", "Scan", "ai.onnx.ml", "", "conv1.q"]
 WORDS += [str(number) for number in (-1, 0, 1, 2, 3, 4, 5, 7, 16)]
@@ -35,11 +38,17 @@ WORDS += [str(number) for number in (-1, 0, 1, 2, 3, 4, 5, 7, 16)]
 
 @dataclass(frozen=True)
 class ChangedNetwork:
-    """A network of three parts: `order` of its parts, changes of its description and of its host model as JSON."""
+    """A network of three parts: `order` of its parts, changes of its description and of its host model as JSON.
+
+    `instructions` changes the machine's parts, `links` the names of tensors that the host's part reads and makes: the
+    (number of a name, number of the tensor whose name it gets).
+    """
 
     order: tuple[int, ...] = (0, 1, 2)
     description: tuple[Edit, ...] = ()
     host: tuple[Edit, ...] = ()
+    instructions: tuple[Change, ...] = ()
+    links: tuple[tuple[int, int], ...] = ()
 
     def image(self) -> bytes:
         """The file's bytes. Raises IsaError where the writer refuses, ParseError for what is no ONNX model at all."""
@@ -52,10 +61,17 @@ class ChangedNetwork:
             return partitioned_to_bytes(changed)
 
     def _segment(self, segment: Segment) -> Segment:
-        if not isinstance(segment, HostSegment) or not self.host:
-            return segment
-        message = ParseDict(edited(_host_tree(), self.host), onnx.ModelProto())
-        return replace(segment, onnx=message.SerializeToString())
+        if isinstance(segment, NpuSegment):
+            program = segment.program
+            changed = changed_instructions(program.instructions, self.instructions)
+            return replace(segment, program=replace(program, instructions=changed))
+        message = ParseDict(edited(_host_tree(), self.host), onnx.ModelProto()) if self.host else None
+        content = segment.onnx if message is None else message.SerializeToString()
+        ends, known = [*segment.inputs, *segment.outputs], _tensor_names()
+        for number, other in self.links:
+            ends[number % len(ends)] = known[other % len(known)]
+        count = len(segment.inputs)
+        return replace(segment, onnx=content, inputs=tuple(ends[:count]), outputs=tuple(ends[count:]))
 
 
 @cache
@@ -63,6 +79,15 @@ def _network() -> Partitioned:
     network = tilewright.compile(sandwich(), "tiny8").network
     assert isinstance(network, Partitioned)
     return network
+
+
+@cache
+def _tensor_names() -> tuple[str, ...]:
+    """Of what the parts read and make, and of what the host's part computes in between."""
+    network = _network()
+    names = [name for segment in network.segments for name in (*segment.inputs, *segment.outputs)]
+    names += [name for node in _host_tree()["graph"]["node"] for name in node["output"]]
+    return tuple(dict.fromkeys(names))
 
 
 @cache
@@ -74,6 +99,14 @@ def _host_tree() -> Any:
 @strategies.composite
 def changed_networks(draw: DrawFn) -> ChangedNetwork:
     orders = [(0, 1, 2)] * 6 + [(), (0,), (1,), (0, 2), (1, 2), (2, 1, 0), (0, 1, 1, 2), (0, 1, 2, 2)]
+    programs = strategies.sampled_from(_network().programs)
+    change = programs.flatmap(changes_of).filter(lambda change: change[1] not in (LEAVE_OUT, DOUBLE))
+    link = strategies.tuples(strategies.integers(0, 7), strategies.integers(0, 15))
+    match draw(strategies.sampled_from(["instructions", "links", "file", "file"])):
+        case "instructions":
+            return ChangedNetwork(instructions=tuple(draw(strategies.lists(change, min_size=1, max_size=2))))
+        case "links":
+            return ChangedNetwork(links=tuple(draw(strategies.lists(link, min_size=1, max_size=2))))
     order = draw(strategies.sampled_from(orders))
     tree = json.loads(partitioned_elf._describe(_network()))
     host_values = strategies.one_of(strategies.sampled_from(WORDS), VALUES.filter(lambda value: value != "\ud800"))
@@ -105,6 +138,9 @@ def attempt(changed: ChangedNetwork) -> Outcome:
         return Outcome.REFUSED  # by the host's evaluators
     with accepted("partitioned"):
         require_same_run(program, "partitioned")
+        rng = np.random.default_rng(0)
+        for part in program.network.programs if isinstance(program.network, Partitioned) else (program.network,):
+            require_one_meaning(part, dram_of(part, rng), rng, "partitioned")
     return Outcome.RIGHT
 
 

@@ -16,6 +16,7 @@ from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
+from tilewright.rtl.delay import DelayLines
 from tilewright.rtl.lane_tree import LaneTree
 from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
@@ -120,30 +121,13 @@ def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
     return max([1, *(immediates_layout(format).size for format in formats)])
 
 
-class _Delays:
-    """Delay lines, each made once and only as long as it is used."""
-
-    def __init__(self, m: Module) -> None:
-        self.m = m
-        self.lines: dict[Hashable, list[Value]] = {}
-
-    def at(self, key: Hashable, name: str, value: Value, cycles: int) -> Value:
-        """`value` of `cycles` cycles ago; `key` identifies the value."""
-        line = self.lines.setdefault(key, [value])
-        while len(line) <= cycles:
-            register = Signal(value.shape(), name=f"{name}_{len(line)}", reset_less=True)
-            self.m.d.sync += register.eq(line[-1])
-            line.append(register)
-        return line[cycles]
-
-
 class _Common:
     """What all lanes share: the delay lines, and which format is at a place."""
 
     def __init__(self, datapath: VectorDatapath, m: Module) -> None:
         self.datapath = datapath
         self.m = m
-        self.delays = _Delays(m)
+        self.delays = DelayLines(m)
         self.ending: dict[int, Signal] = {}
         self.arguments: dict[tuple[Unit, int], Value] = {}  # those that no lane has of its own
 

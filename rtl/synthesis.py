@@ -31,7 +31,7 @@ COARSE = "proc\nflatten\nopt -full\ntee -o out stat -json"
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Some hardware: its multipliers, as units and as Yosys cells (`$mul`, two each in a datapath), and its cells."""
+    """Some hardware: its multipliers, as units and as Yosys cells (`$mul`), and its cells."""
 
     name: str
     multipliers: int

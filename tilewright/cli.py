@@ -32,7 +32,7 @@ from tilewright.options import (
     write_output,
     write_text,
 )
-from tilewright.price_command import price_command
+from tilewright.price_command import price_command, print_energy, program_energy
 from tilewright.quantize_command import quantize_command
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ def profile(
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
     budget: Budget = None,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="Add the energy by layer; to price the machine takes a minute once.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Print cycles, utilisation and DRAM bytes, by layer and by engine."""
@@ -140,9 +143,13 @@ def profile(
     loaded = _load(program, isa, set, budget)
     with progress(f"running {program.name} on {on}"):
         found = loaded.profile(on=on, unchecked=unchecked)
+    if energy:
+        found = {**found, "energy": program_energy(loaded, program.name)}
     if report(found, json):
         print_profile(found)
         print_host_nodes(found["host_nodes"])
+        if energy:
+            print_energy(found["energy"])
 
 
 @app.command()

@@ -12,6 +12,7 @@ from tilewright.options import Isa, Json, Set, report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tilewright.api import Program
     from tilewright.codesign.price.price import Price
     from tilewright.isa.machine.machine import Machine
 
@@ -105,15 +106,41 @@ def _clock(price: Price) -> dict[str, Any]:
 
 
 def _energy(price: Price, path: Path, dram_pj_per_byte: float) -> dict[str, Any]:
-    """The energy of a program file, which must be for the priced machine; of several programs in it, of all."""
+    """The energy of a program file, which must be for the priced machine."""
+    from tilewright.api import Program
+
+    return energy_of_program(price, Program.load(path, price.machine), path.name, dram_pj_per_byte)
+
+
+def program_energy(loaded: Program, name: str) -> dict[str, Any]:
+    """The energy of a program on its machine in the shipped process, with its assumption for DRAM."""
+    from tilewright.codesign.price import price
+    from tilewright.codesign.price.process import load_process
+    from tilewright.progress import progress
+
+    process = load_process()
+    machine = loaded.programs[0].machine
+    with progress(f"pricing {machine.name}"):
+        found = price.price_machine(machine, process)
+    return energy_of_program(found, loaded, name, process.dram_pj_per_byte)
+
+
+def energy_of_program(price: Price, loaded: Program, name: str, dram_pj_per_byte: float) -> dict[str, Any]:
+    """Energy by layer; of several programs in it, of all."""
     from tilewright.api import Program
     from tilewright.codesign.price.energy import energy_of_layers
     from tilewright.codesign.price.report import energy_report
 
-    loaded = Program.load(path, price.machine)
     found, cycles = [], 0
     for binary in loaded.programs:
         profile = Program(binary).profile()
         found += energy_of_layers(price, binary, profile, dram_pj_per_byte)
         cycles += profile["cycles"]
-    return energy_report(path.name, cycles, found, dram_pj_per_byte)
+    return energy_report(name, cycles, found, dram_pj_per_byte)
+
+
+def print_energy(energy: Mapping[str, Any]) -> None:
+    from tilewright.codesign.price.report import energy_table
+    from tilewright.tables import print_tables
+
+    print_tables([energy_table(energy)])

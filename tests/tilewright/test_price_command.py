@@ -76,6 +76,30 @@ def test_a_byte_of_dram_takes_what_the_user_says(tilewright: Command, net: Path,
     assert default["memories_pj"]["act"] > 0
 
 
+def test_a_profile_has_the_same_energy_beside_its_bytes(tilewright: Command, net: Path, tmp_path: Path) -> None:
+    [priced] = json_of(tilewright, tmp_path, net, "--isa", "base16")["energy"]
+    ended = tilewright("profile", net, "--energy", "--json", tmp_path / "profile.json")
+    assert (ended.code, ended.err) == (0, "")
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    assert profile["energy"] == priced
+    assert profile["energy"]["logic_pj"]["clock"] > 0
+    assert "Energy of net.npu" in tilewright("profile", net, "--energy").out
+    assert "energy" not in json.loads(tilewright("profile", net, "--json", "-").out)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--place",), "--place needs --fpga FAMILY"),
+        (("--fpga", "ecp5", "--clock"), "--fpga cannot go with --clock"),
+    ],
+)
+def test_options_that_cannot_go_together_are_refused(words: tuple[str, ...], message: str, tilewright: Command) -> None:
+    ended = tilewright("price", "--isa", "tiny8", *words)
+    assert ended.code == 2
+    assert message in " ".join(ended.err.replace("│", " ").split())
+
+
 def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:
     ended = tilewright("price", net, "--isa", "tiny8")
     assert ended.code == 1

@@ -21,6 +21,7 @@ from tilewright.options import (
     report,
     write_output,
 )
+from tilewright.price_command import print_energy, program_energy
 from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def profile_command(
     clock: Annotated[
         float | None, typer.Option("--clock", metavar="MHZ", help="The machine's clock, to print time beside cycles.")
     ] = None,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="Add the energy by layer; to price the machine takes a minute once.")
+    ] = False,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
@@ -76,6 +80,8 @@ def profile_command(
     with progress(f"running {program.name} on {on}"):
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
+    if energy:
+        found = {**found, "energy": program_energy(loaded, program.name)}
     position = None if layer is None else list(found["layers"]).index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
@@ -99,6 +105,8 @@ def profile_command(
     else:
         print_profile(found, view)
         print_host_nodes(found["host_nodes"])
+    if energy:
+        print_energy(found["energy"])
 
 
 def _order(sort: str) -> Order:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import unsigned
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import fpga, nextpnr
 from tilewright.codesign.price.fpga import fpga_report, fpga_table, pins, price_fpga
 from tilewright.isa.files.loader import load_machine
+from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.yosys import run_script
 
 PORTS = {
@@ -102,3 +105,15 @@ def test_four_pins_reach_every_port() -> None:
     kinds = [cell["type"] for cell in module["cells"].values()]
     assert sorted(module["ports"]) == ["clk", "from_pin", "rst", "to_pin"]
     assert (kinds.count("TRELLIS_FF"), kinds.count("LUT4")) == (3 + 2, 2)
+
+
+@pytest.mark.slow
+def test_a_queue_is_placed_and_routed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
+    text = rtlil.convert(Fifo(unsigned(8), 4), name="top", emit_src=False)
+    netlist = run_script({"in.il": text}, "read_rtlil in.il\nsynth_ecp5 -noabc9 -top top\nwrite_json out")
+    placed = fpga._placed(netlist, fpga.FAMILIES["ecp5"])
+    assert 50 < placed.clock_mhz < 1000
+    assert placed.used["TRELLIS_FF"][0] > 16
+    assert placed == fpga._placed(netlist, fpga.FAMILIES["ecp5"])

@@ -189,7 +189,7 @@ def test_refuses(tilewright: Command, saved: Path, words: tuple[str, ...], messa
 
 def test_standard_output_takes_one_file(tilewright: Command, saved: Path) -> None:
     ended = tilewright("profile", saved, "--csv", "-", "--json", "-")
-    assert ended.code == 2 and "takes one of" in ended.err
+    assert ended.code == 2 and "only one of" in ended.err
 
 
 def test_json_is_as_before(tilewright: Command, saved: Path, program: Program) -> None:

@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 from programs.networks.builder import Builder
+from programs.networks.depthwise import WAYS, cycles_of
 from programs.networks.quantise import KEEP_PARAMETERS, random_inputs
 from programs.networks.registry import NETWORKS, float_network, int8_network
 
@@ -273,3 +274,8 @@ def test_readme_has_the_figures(name: str, repository: Path) -> None:
     columns = [column.strip() for column in row.split("|")]
     assert columns[3] == "×".join(map(str, shape))
     assert [int(column.replace(" ", "")) for column in columns[4:6]] == [stored_parameters(model), macs(model)]
+
+
+def test_each_way_of_depthwise_convolutions_is_faster_than_the_one_before() -> None:
+    cycles = [cycles_of("ds-cnn", isa, changes) for _, isa, changes in WAYS]
+    assert cycles == sorted(cycles, reverse=True) and len(set(cycles)) == len(WAYS)

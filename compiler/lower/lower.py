@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, scales_of_parts
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
@@ -20,6 +20,7 @@ from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Buffer, Nest, NestProgram
 from tilewright.compiler.simplify.kinds import NAMING, REORDERING
+from tilewright.compiler.simplify.permutes import at_most_four
 from tilewright.compiler.simplify.transposes import is_at_the_start
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import DTYPES, INTEGERS, WIDE_DTYPES, Tensor
@@ -80,7 +81,7 @@ def _name_buffers(network: Network) -> None:
         named.setdefault(roots[tensor], name)
     for tensor, root in roots.items():
         network.buffer_of[tensor] = named.get(root, root)
-        shape = shapes[root] if root in shapes else network.shape(root)
+        shape = shapes[root] if root in shapes else stored_shape(at_most_four(graph.tensors[root].shape))
         buffer = Buffer(named.get(root, root), shape, ACCUMULATOR if root in wide else ACTIVATION)
         network.buffers[buffer.name] = buffer
 

@@ -120,8 +120,8 @@ class _Permutes:
         moved = self._moved.get(name)
         if moved is None or moved.order.is_same:
             return name if moved is None else self._shaped(name, moved)
-        source = self._stored.get(moved.root) or stored_shape(_four(self._shape(moved.source)))
-        shapes = [_four(self._shape(name)), *_views(moved.order.result_sizes)]
+        source = self._stored.get(moved.root) or stored_shape(at_most_four(self._shape(moved.source)))
+        shapes = [at_most_four(self._shape(name)), *_views(moved.order.result_sizes)]
         if following is not None:
             shapes = [shape for shape in shapes if following.cut_as_source(stored_shape(shape)) is not None] or shapes
         shape = min(shapes, key=lambda shape: effort(moved.order, source, stored_shape(shape)))
@@ -161,7 +161,7 @@ class _Permutes:
         """The stored tensor, in the shape in which it is computed or read; for an input, in the best shape."""
         shape = self._shape(moved.source)
         if moved.root not in self._stored:
-            shapes = [_four(shape), *_views(moved.order.sizes)]
+            shapes = [at_most_four(shape), *_views(moved.order.sizes)]
             best = min(shapes, key=lambda shape: effort(moved.order, stored_shape(shape), wanted))
             self._stored[moved.root] = stored_shape(best)
         stored = self._stored[moved.root]
@@ -197,6 +197,6 @@ def _views(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield prod(sizes[:position]), size, 1, prod(sizes[position + 1 :])
 
 
-def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+def at_most_four(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape of at most four dimensions: the first ones joined."""
     return shape if len(shape) <= 4 else (prod(shape[:-3]), *shape[-3:])

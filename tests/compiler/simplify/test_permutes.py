@@ -83,6 +83,9 @@ NOTHING_MOVES: dict[str, Callable[[], onnx.ModelProto]] = {
     "five dimensions after all": lambda: model_of(
         [("Reshape", [1, 2, 4, 4, 5]), ("Transpose", [0, 1, 3, 4, 2])], last=False
     ),
+    "five dimensions, and nothing else": lambda: model_of(
+        [("Transpose", [0, 1, 3, 4, 2])], (1, 2, 4, 6, 6), first=False, last=False
+    ),
     "a shape, then a transpose, before all": lambda: model_of(
         [("Reshape", [1, 4, 6, 8]), ("Transpose", [0, 3, 1, 2])], (1, 192), first=False
     ),

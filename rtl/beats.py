@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from amaranth.hdl import Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -57,18 +59,21 @@ class BeatCursor(wiring.Component):
 class Window(wiring.Component):
     """Bytes on their way from one width to another: `take` bytes leave at the front while `put` bytes join at the end.
 
-    `data` holds `count` bytes, the oldest lowest, zeros above. `put_data` is zero above its `put` bytes.
+    `data` holds `count` bytes, the oldest lowest, zeros above. `put_data` is zero above its `put` bytes. What its user
+    promises makes the shifts smaller: to put at most `most_put` bytes, and to take none or as many as one of `takes`.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, most_put: int | None = None, takes: Collection[int] | None = None) -> None:
         self.capacity = capacity
+        self.takes = takes
+        most_put = capacity if most_put is None else most_put
         super().__init__(
             {
                 "data": Out(8 * capacity),
                 "count": Out(range(capacity + 1)),
                 "take": In(range(capacity + 1)),
-                "put": In(range(capacity + 1)),
-                "put_data": In(8 * capacity),
+                "put": In(range(most_put + 1)),
+                "put_data": In(8 * most_put),
                 "room": Out(range(capacity + 1)),  # after this cycle's take
             }
         )
@@ -78,8 +83,19 @@ class Window(wiring.Component):
         kept = Signal(range(self.capacity + 1))
         m.d.comb += [kept.eq(self.count - self.take), self.room.eq(self.capacity - kept)]
         joining = Mux(self.put != 0, self.put_data, 0) << (kept << 3)
-        m.d.sync += [self.count.eq(kept + self.put), self.data.eq((self.data >> (self.take << 3)) | joining)]
+        m.d.sync += [self.count.eq(kept + self.put), self.data.eq(self.build_rest(m) | joining)]
         return m
+
+    def build_rest(self, m: Module) -> Value:
+        """What stays when the oldest bytes leave."""
+        if self.takes is None:
+            return self.data >> (self.take << 3)
+        rest = Signal.like(self.data, name="rest")
+        m.d.comb += rest.eq(self.data)
+        for count in self.takes:
+            with m.If(self.take == count):
+                m.d.comb += rest.eq(self.data >> 8 * count)
+        return rest
 
 
 def masked_bytes(value: Value, count: Value) -> Value:

@@ -155,6 +155,13 @@ def most_parts(machine: Machine) -> int:
     return max(word_parts(dram_word_bytes(machine, format), machine.dram.bus_bytes) for format in formats)
 
 
+def part_sizes(machine: Machine) -> frozenset[int]:
+    """Bytes that a part of a word may have: a beat's, or those of a word's last part."""
+    bus = machine.dram.bus_bytes
+    sizes = [dram_word_bytes(machine, format) for format in machine.formats_of("load")]
+    return frozenset(part for size in sizes for part in (min(size, bus), size - (word_parts(size, bus) - 1) * bus))
+
+
 class Packer(wiring.Component):
     """Beats of bursts in, parts of words out: one beat and one part a cycle at the most.
 
@@ -189,7 +196,7 @@ class Packer(wiring.Component):
         m.submodules.walker = walker = self.walker
         m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        m.submodules.window = window = Window(window_bytes(self.bus_bytes))
+        m.submodules.window = window = Window(window_bytes(self.bus_bytes), self.bus_bytes, part_sizes(self.machine))
         m.d.comb += [
             beats.input.valid.eq(self.beat.valid & ~self.halt),
             beats.input.payload.eq(self.beat.payload),

@@ -246,7 +246,7 @@ class BeatFormer(wiring.Component):
         m = Module()
         m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), self.bursts)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        m.submodules.window = window = Window(window_bytes(self.bus_bytes))
+        m.submodules.window = window = Window(window_bytes(self.bus_bytes), self.bus_bytes)
         wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)
         has_bytes = window.count >= cursor.bytes
         m.d.comb += [

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.array import array, reduced_arrays
 from tilewright.rtl.proof.bursts import bursts_of
-from tilewright.rtl.proof.bytes import REDUCED_WINDOW, window
+from tilewright.rtl.proof.bytes import REDUCED_WINDOWS, window
 from tilewright.rtl.proof.datapath import datapath_key, prove_datapath
 from tilewright.rtl.proof.fetch import fetch, read_channel
 from tilewright.rtl.proof.load import load_engine
@@ -31,7 +31,7 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
         for subject in (*instruction_queues(group[0]), dispatch(group[0])):
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
-    yield from shared(machines, lambda machine: [REDUCED_WINDOW], window)
+    yield from shared(machines, lambda machine: REDUCED_WINDOWS, lambda sizes: window(*sizes))
     yield from shared(machines, reduced_arrays, lambda shape: array(*shape))
     yield from port_proofs(machines)
 

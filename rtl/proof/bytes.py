@@ -10,29 +10,32 @@ from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
 
-REDUCED_WINDOW = 16
-"""Bytes of the window that is proved; those of machines are larger, and tested with random bytes."""
+REDUCED_WINDOWS = ((16, 8, (8, 4)), (16, 8, None))
+"""Windows that are proved, as those of load and store on a bus of 8 bytes; larger ones are tested with random bytes."""
 
 
 def byte(bits: z3.BitVecRef, position: int) -> z3.BitVecRef:
     return z3.Extract(8 * position + 7, 8 * position, bits)
 
 
-def window(capacity: int) -> Subject:
+def window(capacity: int, most_put: int | None = None, takes: tuple[int, ...] | None = None) -> Subject:
     """Its user takes no more bytes than it has, and puts no more than there is room for, with zeros above them."""
 
     def goals(nets: Part) -> list[Goal]:
-        return _window_goals(nets, capacity)
+        return _window_goals(nets, capacity, takes)
 
+    some = "" if takes is None else f", {' or '.join(map(str, takes))} at a time"
     return Subject(
-        netlist(Window(capacity)), claims_of_whole({f"window of {capacity} bytes: first in, first out": goals})
+        netlist(Window(capacity, most_put, takes)),
+        claims_of_whole({f"window of {capacity} bytes{some}: first in, first out": goals}),
     )
 
 
-def _window_goals(nets: Part, capacity: int) -> list[Goal]:
+def _window_goals(nets: Part, capacity: int, takes: tuple[int, ...] | None) -> list[Goal]:
     count, take, put, room = (nets.natural(name) for name in ("count", "take", "put", "room"))
     place = z3.BitVec("place", nets.at("data").size())
     data, after, joins = nets.at("data"), nets.at("data", 1), nets.at("put_data")
+    joins = z3.ZeroExt(data.size() - joins.size(), joins)
 
     def at(bits: z3.BitVecRef, index: z3.BitVecRef) -> z3.BitVecRef:
         return z3.Extract(7, 0, z3.LShR(bits, index << 3))
@@ -51,6 +54,7 @@ def _window_goals(nets: Part, capacity: int) -> list[Goal]:
         z3.ULE(put, room),
         zero_above(data, count),
         zero_above(joins, put),
+        z3.BoolVal(True) if takes is None else z3.Or(take == 0, *(take == some for some in takes)),
     ]
     zero = [nets.run.starts_from_reset()]
     return [

@@ -4,6 +4,8 @@ import random
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from tests.rtl.benches import simulate
 from tilewright.rtl.beats import BeatCursor, Window
 
@@ -27,18 +29,20 @@ def test_cursor_gives_the_bytes_of_each_beat() -> None:
     simulate(dut, bench)
 
 
-def test_window_is_a_list_of_bytes() -> None:
+@pytest.mark.parametrize(("most_put", "takes"), [(None, None), (4, None), (11, (3, 8)), (5, (5, 2))])
+def test_window_is_a_list_of_bytes(most_put: int | None, takes: tuple[int, ...] | None) -> None:
     capacity = 11
-    dut, held, seed = Window(capacity), [], random.Random(9)
+    dut, held, seed = Window(capacity, most_put, takes), [], random.Random(9)
 
     async def bench(ctx: Any) -> None:
         for _ in range(300):
-            take = seed.randint(0, len(held))
+            may_take = range(len(held) + 1) if takes is None else (0, *(n for n in takes if n <= len(held)))
+            take = seed.choice(may_take)
             ctx.set(dut.take, take)
             room = capacity - len(held) + take
             assert (ctx.get(dut.count), ctx.get(dut.room)) == (len(held), room)
             assert ctx.get(dut.data) == int.from_bytes(bytes(held), "little")
-            put = [seed.randrange(256) for _ in range(seed.randint(0, room))]
+            put = [seed.randrange(256) for _ in range(seed.randint(0, min(room, most_put or room)))]
             ctx.set(dut.put, len(put))
             ctx.set(dut.put_data, int.from_bytes(bytes(put), "little"))
             del held[:take]

@@ -21,6 +21,7 @@ def test_fetch_asks_for_every_beat_once() -> None:
 
 def test_a_window_keeps_bytes_in_order() -> None:
     assert failed_goals(window(6)) == []
+    assert failed_goals(window(6, 3, (3, 2))) == []
 
 
 def test_every_goal_of_fetch_sees_a_fault() -> None:

@@ -34,7 +34,7 @@ def test_shows_memories_with_their_sizes() -> None:
 
 
 def test_shows_engines_with_their_reach() -> None:
-    assert rows_of("base16", "Engines")["mma"] == ("systolic", 8, "act, wgt", "acc")
+    assert rows_of("base16", "Engines")["mma"] == ("systolic", 2, "act, wgt", "acc")
 
 
 def test_shows_instructions_with_opcode_bits_and_loops() -> None:

@@ -121,3 +121,10 @@ def test_another_process_is_priced_with_its_own_gate(tilewright: Command, tmp_pa
     found = json_of(tilewright, tmp_path, "--isa", "tiny8", "--process", toy)
     assert (found["basis"]["process"], found["basis"]["gate"], found["basis"]["gate_um2"]) == ("toy", "nand", 2.0)
     assert {memory["macro"] for memory in found["memories"]} <= {"small", "wide", "large"}
+
+
+def test_a_process_without_delays_has_no_clock(tilewright: Command, repository: Path) -> None:
+    toy = repository / "tests/codesign/price/toy"
+    ended = tilewright("price", "--isa", "tiny8", "--process", toy, "--clock")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: {toy}/arcs.csv: not there") and ended.err.count("\n") == 1

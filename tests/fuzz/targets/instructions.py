@@ -43,7 +43,7 @@ class ChangedProgram:
 
 
 def changed_instructions(valid: Sequence[Instruction], changes: Sequence[Change]) -> tuple[Instruction, ...]:
-    """Instructions with fields replaced, left out, doubled or exchanged."""
+    """Instructions with fields replaced (where the value fits), left out, doubled or exchanged."""
     instructions = list(valid)
     for position, what, value in changes:
         at = position % len(instructions)
@@ -53,7 +53,7 @@ def changed_instructions(valid: Sequence[Instruction], changes: Sequence[Change]
             del instructions[at]
         elif what == EXCHANGE and at:
             instructions[at - 1], instructions[at] = instructions[at], instructions[at - 1]
-        elif what in instructions[at].format.positions:
+        elif any(field.name == what and field.low <= value <= field.high for field in instructions[at].format.fields):
             instructions[at] = instructions[at].replace({what: value})
     return tuple(instructions)
 

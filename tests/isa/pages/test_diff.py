@@ -26,7 +26,9 @@ def test_a_machine_does_not_differ_from_itself(name: str) -> None:
 
 
 def test_tells_latency_as_compatible() -> None:
-    assert changed("dram: {latency_cycles: 100, bus_bytes: 16}") == ["dram.latency_cycles: 64 → 100", COMPATIBLE]
+    latency, round_trip, binary = changed("dram: {latency_cycles: 100, bus_bytes: 16}")
+    assert (latency, binary) == ("dram.latency_cycles: 64 → 100", COMPATIBLE)
+    assert round_trip.startswith("timing.dma_round_trip: 70 → 106 cycles. ")
 
 
 def test_tells_another_text_of_the_same_machine_as_compatible() -> None:

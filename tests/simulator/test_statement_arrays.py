@@ -73,5 +73,5 @@ def test_leaves_and_tables_say_whether_a_reduction_takes_them_in() -> None:
     a, b = (Expr(Op.SOURCE, Interval(-128, 127), name=name) for name in "ab")
     summed = make(Op.SUM, lookup("t", parse_integer_type("int8"), a), scope=SCOPE)
     expr = make(Op.ADD, summed, lookup("u", parse_integer_type("int8"), b))
-    assert leaves(expr) == {("a", "", True), ("b", "", False)}
+    assert leaves(expr) == {("a", "", True, 0), ("b", "", False, 0)}
     assert tables(expr) == {("t", True), ("u", False)}

@@ -34,6 +34,9 @@ class Fifo(wiring.Component):
         if place := outlined(self, platform):
             return place
         m = Module()
+        if self.depth == 1:
+            build_one_entry(m, self)
+            return m
         m.submodules.entries = entries = Memory(shape=self.shape, depth=self.depth, init=[])
         write = entries.write_port()
         read = entries.read_port(transparent_for=(write,))
@@ -62,6 +65,20 @@ class BlockFifo(wiring.Component):
         m.d.comb += [read.addr.eq(next_head), self.output.payload.eq(Mux(is_new, newest, read.data))]
         m.d.sync += [is_new.eq(put & (write.addr == next_head)), newest.eq(self.input.payload)]
         return m
+
+
+def build_one_entry(m: Module, fifo: Fifo) -> None:
+    """A queue of one entry is a register: a memory of one word has an address without bits."""
+    entry = Signal(fifo.shape, name="entry", reset_less=True)
+    put, taken = fifo.input.valid & ~fifo.level, fifo.output.ready & fifo.level
+    m.d.comb += [
+        fifo.input.ready.eq(~fifo.level),
+        fifo.output.valid.eq(fifo.level),
+        fifo.output.payload.eq(entry),
+    ]
+    m.d.sync += fifo.level.eq(fifo.level + put - taken)
+    with m.If(put):
+        m.d.sync += entry.eq(fifo.input.payload)
 
 
 def _members(shape: object, depth: int) -> dict[str, In | Out]:

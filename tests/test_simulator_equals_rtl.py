@@ -67,6 +67,7 @@ def assert_same_counters(simulated: RunCounters, hardware: RunCounters, case: st
     assert simulated.dram_bytes_written == hardware.dram_bytes_written, case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counters", ["none", "few"])
 def test_cycles_and_bytes_are_known_of_hardware_that_does_not_count_them_all(counters: str) -> None:
     machine = load_machine("tiny8", [f"counters={counters}"])
@@ -196,6 +197,7 @@ def test_faults_are_the_same() -> None:
         assert expected is not None and counters.fault == expected, f"{program.instructions[0].mnemonic} {fields}"
 
 
+@pytest.mark.slow
 def test_blocks_of_words() -> None:
     machine, seeds = with_blocks(), range(3000, 3008)
     of_blocks = [format_ for format_ in machine.formats.values() if format_.statement.blocks]

@@ -45,6 +45,8 @@ def plan_loads(
     from_cycle = [0] * len(engines)
     latest = NEVER
     for index in reversed(loads):
+        if needed[index] == NEVER:  # nobody reads it, and what stands behind it may wait for its turn
+            continue
         latest = min(latest, needed[index] - round_trip) - durations[index].busy
         from_cycle[index] = latest - EARLY_ROUND_TRIPS * round_trip
     return LoadPlan(tuple(loads), starts, from_cycle)

@@ -51,6 +51,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
+@pytest.mark.slow
 def test_counts_cells_by_what_they_are() -> None:
     report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5"))
     counts = {key: report[key] for key in ("lut4", "flip_flops", "dsps", "block_rams", "distributed_rams")}
@@ -58,6 +59,7 @@ def test_counts_cells_by_what_they_are() -> None:
     assert (report["clock_mhz"], report["basis"]["state"]) == (None, "synthesised, not placed")
 
 
+@pytest.mark.slow
 def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
     report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5", place=True))
     assert (report["clock_mhz"], report["basis"]["state"]) == (83.25, "placed and routed")
@@ -66,6 +68,7 @@ def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
     assert ("clock", "83.2 MHz") in fpga_table(report)[2]
 
 
+@pytest.mark.slow
 def test_is_made_once(tools: list[str]) -> None:
     for _ in range(2):
         price_fpga(load_machine("tiny8"), "ecp5", place=True)

@@ -104,6 +104,8 @@ class _Queue:
         return z3.If(z3.UGE(place, self.depth), place - self.depth, place)
 
     def entry(self, place: z3.BitVecRef, cycle: int) -> z3.BitVecRef:
+        if self.depth == 1:
+            return self.run.at("entry", cycle)
         row = self.wrapped(self.pointer("head", cycle) + place)
         value = self.run.at("entries[0]", cycle)
         for other in range(1, self.depth):
@@ -113,10 +115,13 @@ class _Queue:
     def invariant(self, cycle: int) -> z3.BoolRef:
         """The level is in 0..depth, the tail is a level behind the head, and the oldest entry is shown.
 
-        Registers show the entry to which their address register points, a block's data register holds the entry.
+        Registers show the entry to which their address register points, a block's data register holds the entry. What
+        a queue of one entry shows is that entry.
         """
         level, head, tail = self.level(cycle), self.pointer("head", cycle), self.pointer(self.tail, cycle)
-        if self.is_block:
+        if self.depth == 1:
+            is_shown = z3.BoolVal(True)
+        elif self.is_block:
             is_shown = self.run.at("output__payload", cycle) == self.entry(number(0), cycle)
         else:
             is_shown = self.pointer("$/entries$rdreg[0]$q", cycle) == head

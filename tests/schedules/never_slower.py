@@ -48,6 +48,9 @@ LADDERS: dict[str, tuple[int, ...]] = {
 }
 """By key, values to compare, each more than the one before."""
 
+NO_PROMISE = ("array.rows", "array.cols")
+"""Keys for which more may be slower: a larger array reads larger words, so a small layer has more bytes to load."""
+
 SMALL = ("digits", "resnet8", "ds-cnn", "autoencoder", "mobilenetv1-0.25", "resnet20v2")
 """Networks that compile in a second or so."""
 

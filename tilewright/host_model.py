@@ -137,12 +137,21 @@ def _onnx_runtime(model: onnx.ModelProto) -> Runner:
     content = in_oldest_opset(model).SerializeToString()
     # Without its fallback, which prints on standard output and tries the same once more.
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    types = {output.name: output.type for output in session.get_outputs()}
 
     def run(outputs: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
         results: list[Any] = session.run(list(outputs), dict(inputs))
-        return results
+        return [_as_declared(result, types[name]) for name, result in zip(outputs, results, strict=True)]
 
     return run
+
+
+def _as_declared(result: Any, declared: str) -> Any:
+    """The result in the type that the model gives it; ONNX Runtime returns 8-bit floats as their bytes, uint8."""
+    if not isinstance(result, np.ndarray) or result.dtype != np.uint8 or not declared.startswith("tensor(float8"):
+        return result
+    element = declared.removeprefix("tensor(").removesuffix(")").upper()
+    return result.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(element)))
 
 
 def _reference_evaluator(model: onnx.ModelProto) -> Runner:

@@ -1,12 +1,18 @@
-"""What selection sees of a nest: nests of one form differ only in names and in the elements of constants."""
+"""What selection sees of a nest.
+
+Nests of one form differ only in names, in the elements of constants, and in the pixels at which they begin.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestLoop, NestProgram
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval
+
+RANK = COLUMN + 1
 
 
 class Facts(NamedTuple):
@@ -40,7 +46,10 @@ class FormsOfNests:
         return Form(nest.loops, nest.expr, reads, (index, facts))
 
     def _seen(self, access: Access) -> tuple[tuple[Affine, ...], int | None, Facts]:
-        return access.index, access.outside, self._facts_of(access.tensor)
+        index = access.index
+        if len(index) == RANK and access.tensor in self._program.buffers:
+            index = tuple(i if d == CHANNEL else Affine(i.terms) for d, i in enumerate(index))
+        return index, access.outside, self._facts_of(access.tensor)
 
     def _facts_of(self, tensor: str) -> Facts:
         if tensor not in self._facts:

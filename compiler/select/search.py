@@ -76,6 +76,7 @@ class Search:
         self.space = nest_space(nest, machine.lanes)
         self.binder = Binder(machine, program, transfers, nest, self.space)
         self._memo: dict[tuple[Expr, str], Best | None] = {}
+        self._left_out: set[tuple[Expr, str]] = set()
         self._unifiers = [
             (pattern, Unifier(pattern.format, self.binder.constant_range, self.binder.constant_value))
             for pattern in patterns
@@ -87,11 +88,14 @@ class Search:
         if key in self._memo:
             return self._memo[key]
         found: Best | None = None
+        before, self._left_out = self._left_out, set()
         for candidate in self._candidates(expr, memory, visiting | {key}):
             if found is None or candidate.cost < found.cost:
                 found = candidate
-        if not visiting or found is not None:
+        self._left_out.discard(key)  # a way through itself is never the cheapest
+        if found is not None or not self._left_out:
             self._memo[key] = found
+        self._left_out |= before
         return found
 
     def candidates(self, expr: Expr, memory: str) -> list[Best]:
@@ -151,8 +155,11 @@ class Search:
             return self.binder.tensor(expr.name, walked)
         stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
         stays |= {self.space.lane} if is_across else set()
-        if (stays and stays & loops_of(expr, self.nest)) or (expr, operand.memory) in visiting:
+        if stays and stays & loops_of(expr, self.nest):
             return None  # a computed value that a reduction takes in is the same in all its iterations
+        if (expr, operand.memory) in visiting:
+            self._left_out.add((expr, operand.memory))
+            return None
         return self.best(expr, operand.memory, visiting)
 
     # -- cost ----------------------------------------------------------------------------------------------------------

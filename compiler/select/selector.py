@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,11 +20,28 @@ from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.machine.machine import Machine
 
+MOST_COVERS = 10_000
+"""So many covers of one machine are kept at most."""
+
 
 def select(program: NestProgram, machine: Machine) -> Selection:
     """Cover every nest; raises CompileError for the first that no instructions cover."""
     selector = Selector(machine, program)
     return Selection(machine, program, tuple(selector.cover(nest) for nest in program.nests))
+
+
+Covers = dict[Form, Cover | None]
+
+_KNOWN: deque[tuple[Machine, Covers]] = deque(maxlen=8)
+
+
+def _covers_of(machine: Machine) -> Covers:
+    """The covers that were found for a machine, by what selection sees of their nests; None where there is none."""
+    for known, covers in _KNOWN:
+        if known is machine:
+            return covers
+    _KNOWN.append((machine, {}))
+    return _KNOWN[-1][1]
 
 
 class Selector:
@@ -35,24 +53,35 @@ class Selector:
         self.transfers = find_transfers(machine)
         self._patterns = computing_patterns(machine)
         self._forms = FormsOfNests(program)
-        self._known: dict[Form, Cover] = {}
+        self._known = _covers_of(machine)
 
     def cover(self, nest: Nest) -> Cover:
-        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes.
+        """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
+        cover = self.cover_if_possible(nest)
+        if cover is None:
+            raise failure(self._search(nest))
+        return cover
 
-        It is searched once for each form: a network repeats its layers.
+    def cover_if_possible(self, nest: Nest) -> Cover | None:
+        """The cheapest cover, or None. For passes that leave it to `select` to say why there is none.
+
+        It is searched once for each form: a network repeats its layers, and passes compare the covers of nests.
         """
         form = self._forms.of(nest)
         if form not in self._known:
+            if len(self._known) >= MOST_COVERS:
+                self._known.clear()
             self._known[form] = self._searched(nest)
-        return replace(self._known[form], nest=nest)
+        known = self._known[form]
+        return None if known is None else replace(known, nest=nest)
 
-    def _searched(self, nest: Nest) -> Cover:
-        search = self._search(nest)
+    def _searched(self, nest: Nest) -> Cover | None:
+        try:
+            search = self._search(nest)
+        except CompileError:
+            return None
         best = search.best(nest.expr, self.home(nest.result.tensor))
-        if best is None:
-            raise failure(search)
-        return _cover(search, best)
+        return None if best is None else _cover(search, best)
 
     def covers(self, nest: Nest) -> list[Cover]:
         """The covers that were compared, the cheapest first; of those with the same instructions the cheapest."""
@@ -65,13 +94,6 @@ class Selector:
             cover = _cover(search, best)
             found.setdefault(tuple(step.format.mnemonic for step in cover.steps), cover)
         return list(found.values())
-
-    def cover_if_possible(self, nest: Nest) -> Cover | None:
-        """The cheapest cover, or None. For passes that leave it to `select` to say why there is none."""
-        try:
-            return self.cover(nest)
-        except CompileError:
-            return None
 
     def cover_value(self, like: Nest, value: Expr, memory: str) -> Step | None:
         """The cheapest single instruction that writes one constant to words of a memory, reading nothing."""

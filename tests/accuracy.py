@@ -76,7 +76,7 @@ def _together(a: Agreement, b: Agreement) -> Agreement:
 def compiled(layer: Layer, isa: str) -> tilewright.Program | str:
     """The layer's program, or why the machine does not compute it."""
     try:
-        program = tilewright.compile(layer.model, isa)
+        program = tilewright.compile(layer.model, isa, effort=0)
     except CompileError as error:
         return str(error)
     return program.host_nodes[0].reason if program.host_nodes else program

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.partition.probe_model import Probe, probe_model
 from tilewright.compiler.partition.probes import PROBES, plain_probes
@@ -57,7 +58,7 @@ def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     if faults:
         return _reason(next(iter(faults.values())))
     try:
-        compile_model(model, machine)
+        compile_model(model, machine, Options(effort=0))  # whether it runs, not how fast
     except CompileError as error:
         return _reason(error)
     return ""

@@ -24,6 +24,7 @@ from tilewright.simulator.access_faults import access_fault, wait_fault
 from tilewright.simulator.interpreter import interpret_instruction
 from tilewright.simulator.matrix_product import MatrixProduct
 from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
+from tilewright.simulator.one_thread import one_thread
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
 from tilewright.simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
 
@@ -67,8 +68,9 @@ class PreparedProgram:
             stored[:] = 0 if memories is None else memories[name]
         used = self._state.dram.size
         self._state.dram[:] = dram[:used]
-        for step in self._steps:
-            step()
+        with one_thread():
+            for step in self._steps:
+                step()
         result = dram.copy()
         result[:used] = self._state.dram
         return MachineState({name: stored.copy() for name, stored in self._state.memories.items()}, result)

@@ -1,13 +1,22 @@
 """What every test may ask pytest for: the repository's root, and whether to rewrite the golden files."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--update-golden`, which makes golden tests rewrite their expected files instead of comparing."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files from what is computed now")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_for_matrix_products() -> Iterator[None]:
+    """Each worker has one core: more threads would wait for each other."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

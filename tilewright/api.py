@@ -249,9 +249,14 @@ class Program:
         """Inputs of the right names, shapes and dtypes that are all zero."""
         return zeros(self.inputs)
 
-    def _require_allowed(self, unchecked: bool) -> None:
+    @cached_property
+    def _is_within_budgets(self) -> bool:
+        """True; raises OverBudget for a program that asks for more."""
         require_within(self.programs, self._budgets)
-        if unchecked or not self._findings:
+        return True
+
+    def _require_allowed(self, unchecked: bool) -> None:
+        if self._is_within_budgets and (unchecked or not self._findings):
             return
         rest = f" (and {len(self._findings) - 1} more)" if len(self._findings) > 1 else ""
         raise InputError(

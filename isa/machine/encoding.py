@@ -102,17 +102,17 @@ class InstructionFormat:
         """Sources in file order, then the destination."""
         return (*self.sources, self.destination)
 
-    @property
+    @cached_property
     def streams(self) -> tuple[Operand, ...]:
         """The sources of which every iteration takes the word (or block) at their address."""
         return tuple(operand for operand in self.sources if operand.name not in self.statement.tables)
 
-    @property
+    @cached_property
     def tables(self) -> tuple[Operand, ...]:
         """The sources that the statement looks up in: each lane reads a word of the block of its own choice."""
         return tuple(operand for operand in self.sources if operand.name in self.statement.tables)
 
-    @property
+    @cached_property
     def reduce_loops(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops if loop.is_reduce)
 
@@ -196,8 +196,8 @@ class Instruction:
     def engine(self) -> str:
         return self.format.engine
 
-    @property
-    def trips(self) -> dict[str, int]:
+    @cached_property
+    def trips(self) -> Mapping[str, int]:
         """Trip count by loop name, outermost first."""
         return {loop.name: self[f"trip.{loop.name}"] for loop in self.format.loops}
 

@@ -11,6 +11,9 @@ from tilewright.tables import print_table
 def print_engines(profile: Mapping[str, Any]) -> None:
     """A column for each engine, a row for each use of its cycles; every column adds up to the run."""
     engines = profile["engines"]
+    if not engines:
+        print(f"{profile['isa']}'s hardware does not count what its engines do: `counters: all` in its file does.")
+        return
     uses = {
         name: {
             "busy": of["busy"],

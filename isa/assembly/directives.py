@@ -12,7 +12,14 @@ from tilewright.isa.errors import IsaError, did_you_mean
 from tilewright.isa.language.numeric import parse_integer_type
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element, integer_element
-from tilewright.isa.program.program import DTYPES, INTEGERS, Tensor, require_scales, stored_integers
+from tilewright.isa.program.program import (
+    DTYPES,
+    INTEGERS,
+    Tensor,
+    require_elements,
+    require_scales,
+    stored_integers,
+)
 from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.windows import Windows
 
@@ -195,6 +202,10 @@ def _read_tensor(line: AssemblyLine, machine: Machine) -> Tensor:
         raise LineFault(at.column, f"{name}: stored({', '.join(map(str, stored))}) needs 4 sizes: N, C, H, W")
     sizes = (stored[0], stored[1], stored[2], stored[3])
     tensor = Tensor(name, shape, sizes, dtype, scale, zero_point, offset, lanes, axes, windows, integers, scales, view)
+    try:
+        require_elements(tensor)
+    except IsaError as error:
+        raise LineFault(at.column, f"{name}: {error}") from None
     try:
         require_scales(tensor)
     except IsaError as error:

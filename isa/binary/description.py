@@ -9,7 +9,16 @@ from math import prod
 from typing import Any, TypeVar
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.program.program import DTYPES, INTEGERS, Layer, Program, Tensor, require_scales, stored_integers
+from tilewright.isa.program.program import (
+    DTYPES,
+    INTEGERS,
+    Layer,
+    Program,
+    Tensor,
+    require_elements,
+    require_scales,
+    stored_integers,
+)
 from tilewright.isa.program.scales import Scales
 from tilewright.isa.program.windows import Windows
 
@@ -75,9 +84,6 @@ def _tensor(value: Any, path: str) -> Tensor:
     integers = _one_of(INTEGERS, keys["integers"], f"{path}.integers")
     zeros = stored_integers(dtype, integers).interval
     windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
-    elements = prod(stored) if windows is None else stored[0] * prod(windows.image)
-    if prod(shape) != elements:
-        raise IsaError(f"{path}: the shape {list(shape)} has {prod(shape)} elements, {elements} are stored")
     view = _view(keys[VIEW], f"{path}.{VIEW}", shape)
     tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),
@@ -95,6 +101,7 @@ def _tensor(value: Any, path: str) -> Tensor:
         view=view,
     )
     try:
+        require_elements(tensor)
         require_scales(tensor)
     except IsaError as error:
         raise IsaError(f"{path}: {error}") from None

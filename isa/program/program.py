@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,18 @@ def in_stored_order(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
 def stored_integers(dtype: str, integers: str = "int8") -> IntegerType:
     """The type in DRAM of a host array's elements; `integers` is what a float32 is quantised to."""
     return parse_integer_type({"float32": integers, "uint8": "int8"}.get(dtype, dtype))
+
+
+def require_elements(tensor: Tensor) -> None:
+    """Raise IsaError unless the shape, the view and the axes are of just the elements that are stored."""
+    stored = prod(tensor.stored) if tensor.windows is None else tensor.stored[0] * prod(tensor.windows.image)
+    if prod(tensor.shape) != stored:
+        raise IsaError(f"the shape {list(tensor.shape)} has {prod(tensor.shape)} elements, {stored} are stored")
+    view = tensor.view or tensor.shape
+    if prod(view) != prod(tensor.shape):
+        raise IsaError(f"the view {list(view)} has {prod(view)} elements, the shape {prod(tensor.shape)}")
+    if tensor.axes and sorted(tensor.axes) != list(range(len(view))):
+        raise IsaError(f"the axes {list(tensor.axes)} are not each of 0 to {len(view) - 1} once")
 
 
 def require_scales(tensor: Tensor) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fuzz.kept import onnx_graphs, tflite_files
+from tests.fuzz.kept import assembly, onnx_graphs, tflite_files
 
 KEPT: Mapping[str, Sequence[Any]] = {
+    "assembly": assembly.EXAMPLES,
     "ONNX networks": onnx_graphs.EXAMPLES,
     "TFLite files": tflite_files.EXAMPLES,
 }

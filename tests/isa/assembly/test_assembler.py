@@ -3,6 +3,7 @@
 import random
 import string
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -49,7 +50,7 @@ def random_program(rng: random.Random, machine: Machine) -> Program:
         stored = tuple(rng.randint(1, 40) for _ in range(4))
         return Tensor(
             name=random_text(rng),
-            shape=tuple(rng.randint(1, 40) for _ in range(rng.randint(0, 5))),
+            shape=rng.choice([stored, stored[::-1], (1, *stored), (stored[0], prod(stored[1:])), (prod(stored),)]),
             stored=(stored[0], stored[1], stored[2], stored[3]),
             dtype=rng.choice(["float32", "int8", "uint8", *wide]),
             scale=rng.choice([1.0, 0.1, rng.random() * 10 ** rng.randint(-12, 12)]),
@@ -211,6 +212,9 @@ def test_tells_all_bad_lines_at_once() -> None:
         (".hex 0g", "6: '0g' is not hexadecimal: expected two digits a byte"),
         (".input x shape(2, 0)", "19: size = 0 is out of range; expected 1 to 1099511627775"),
         (".input x shape(1, 2, 3, 4, 5)", "8: x: stored(1, 2, 3, 4, 5) needs 4 sizes: N, C, H, W"),
+        (".input x shape(2, 3) stored(1, 3, 1, 1)", "8: x: the shape [2, 3] has 6 elements, 3 are stored"),
+        (".input x shape(6) view(2, 3) shape(3)", "8: x: the view [2, 3] has 6 elements, the shape 3"),
+        (".input x shape(6) axes(0) shape(2, 3)", "8: x: the axes [0] are not each of 0 to 1 once"),
         (".input x dtype=int9", f"16: unknown dtype 'int9' (did you mean 'int8'?); expected {', '.join(DTYPES)}"),
         (".input x zero_point=200", "21: zero_point = 200 is out of range; expected -128 to 127"),
         (".input x shape(4) scales(box(3) values(1) zero_points(0))", "8: boxes [3] of [4]: expected as many "

@@ -20,6 +20,10 @@ from tilewright.isa.program.windows import Windows
 
 REGION_ALIGNMENT_BYTES = 4096
 
+LEAST_SCALE = float(np.finfo(np.float32).smallest_subnormal)
+GREATEST_SCALE = float(np.finfo(np.float32).max)
+"""Scales are float32, as in ONNX."""
+
 NARROW_DTYPES = ("int4", "uint4", "int2", "uint2")
 """Types whose elements are stored as int8, as they are."""
 
@@ -116,7 +120,8 @@ def require_elements(tensor: Tensor) -> None:
 
 
 def require_scales(tensor: Tensor) -> None:
-    """Raise IsaError unless zero points fit the stored integers, and `scales` fit the shape and stand alone."""
+    """Raise IsaError unless scales are positive numbers of 32 bits, zero points fit the stored integers, and `scales`
+    fit the shape and stand alone."""
     if tensor.windows is not None and (tensor.scales is not None or tensor.element_bytes > 1):
         raise IsaError(f"{tensor.name}: an input with windows has int8 elements of one scale")
     if tensor.windows is not None and tensor.stored[1] % tensor.windows.column_elements:
@@ -124,6 +129,12 @@ def require_scales(tensor: Tensor) -> None:
             f"{tensor.name}: {tensor.stored[1]} channels are not windows whose columns have "
             f"{tensor.windows.column_elements} elements; expected a multiple"
         )
+    for scale in (tensor.scale, *(() if tensor.scales is None else tensor.scales.values)):
+        if not LEAST_SCALE <= scale <= GREATEST_SCALE:
+            raise IsaError(
+                f"{tensor.name}: expected a scale from {LEAST_SCALE:.3g} to {GREATEST_SCALE:.3g}, as a float32 holds, "
+                f"not {scale!r}"
+            )
     limits = tensor.element.interval
     zeros = (tensor.zero_point, *(() if tensor.scales is None else tensor.scales.zero_points))
     if min(zeros) < limits.low or max(zeros) > limits.high:

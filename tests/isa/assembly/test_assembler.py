@@ -215,6 +215,8 @@ def test_tells_all_bad_lines_at_once() -> None:
         (".input x shape(2, 3) stored(1, 3, 1, 1)", "8: x: the shape [2, 3] has 6 elements, 3 are stored"),
         (".input x shape(6) view(2, 3) shape(3)", "8: x: the view [2, 3] has 6 elements, the shape 3"),
         (".input x shape(6) axes(0) shape(2, 3)", "8: x: the axes [0] are not each of 0 to 1 once"),
+        (".input x scale=1e300", "8: x: expected a scale from 1.4e-45 to 3.4e+38, as a float32 holds, not 1e+300"),
+        (".input x scale=0", "8: x: expected a scale from 1.4e-45 to 3.4e+38, as a float32 holds, not 0.0"),
         (".input x dtype=int9", f"16: unknown dtype 'int9' (did you mean 'int8'?); expected {', '.join(DTYPES)}"),
         (".input x zero_point=200", "21: zero_point = 200 is out of range; expected -128 to 127"),
         (".input x shape(4) scales(box(3) values(1) zero_points(0))", "8: boxes [3] of [4]: expected as many "

@@ -146,9 +146,9 @@ def _print_against(profile: Mapping[str, Any], other: Mapping[str, Any], program
 
 
 def _print_layer(profile: Mapping[str, Any], runs: Sequence[ProgramRun], position: int, top: int | None) -> None:
-    from tilewright.profiles.one_layer import print_layer, run_of_layer, timed_instructions
+    from tilewright.profiles.one_layer import instructions_of_layer, print_layer, run_of_layer
 
-    timed = timed_instructions(runs, position)
+    timed = instructions_of_layer(runs, position)
     print_layer(profile["layers"][position], run_of_layer(runs, position)[0].program, timed, top)
 
 

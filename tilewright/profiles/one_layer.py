@@ -33,10 +33,10 @@ class TimedInstruction:
     held_by: int | None
 
 
-def timed_instructions(runs: Sequence[ProgramRun], layer_position: int) -> list[TimedInstruction]:
+def instructions_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> list[TimedInstruction]:
     """The instructions that serve a layer, counted over all programs, in program order."""
     run, position = run_of_layer(runs, layer_position)
-    return list(_timed(run, instructions_of_layers(run.program, layers_of(run.program))[position]))
+    return list(timed_instructions(run, instructions_of_layers(run.program, layers_of(run.program))[position]))
 
 
 def run_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> tuple[ProgramRun, int]:
@@ -49,7 +49,8 @@ def run_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> tuple[Progr
     raise IndexError(layer_position)
 
 
-def _timed(run: ProgramRun, indices: Sequence[int]) -> Iterator[TimedInstruction]:
+def timed_instructions(run: ProgramRun, indices: Sequence[int]) -> Iterator[TimedInstruction]:
+    """These instructions of a program, with their times."""
     instructions, counters = run.program.instructions, run.counters
     by_engine = {engine: [i for i, each in enumerate(instructions) if each.engine == engine] for engine in ENGINES}
     for index in indices:

@@ -19,7 +19,7 @@ from tilewright.profiles.causes import CAUSES, PRODUCTS, losses
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
-from tilewright.simulator.profile import layer_ends
+from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
 from tilewright.tables import format_value, percent
 
 FOLDER = Path(__file__).parent
@@ -115,7 +115,8 @@ def _figures(profile: Mapping[str, Any]) -> str:
 def _layer_table(profile: Mapping[str, Any], runs: Sequence[ProgramRun]) -> str:
     starts, spans = _first_cycles(runs), []
     for run, start in zip(runs, starts, strict=True):
-        ends = [start, *(start + end for end in layer_ends(run.program, run.counters))]
+        of_layer = instructions_of_layers(run.program, layers_of(run.program))
+        ends = [start, *(start + end for end in layer_ends(of_layer, run.counters))]
         spans += list(pairwise(ends))
     rows = []
     for layer, (first, last) in zip(profile["layers"], spans, strict=True):

@@ -10,7 +10,7 @@ from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
-from tilewright.profiles.causes import CAUSES, PRODUCTS
+from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import percent, print_table
@@ -68,10 +68,11 @@ def print_layer(layer: Mapping[str, Any], program: Program, timed: Sequence[Time
     """The layer's cycles by cause, the bounds of its own instructions, its instructions in all, then one by one."""
     cycles = layer["cycles"]
     title = f"{layer['name']}: {cycles:,} cycles, {percent(layer['utilisation'])} of the array"
-    loss = {cause: layer["loss"][cause] for cause in CAUSES if round(layer["loss"][cause])}
-    parts = {PRODUCTS: cycles - sum(layer["loss"].values()), **loss}
-    meanings = {PRODUCTS: "what a full array would need", **{cause: CAUSES[cause].meaning for cause in CAUSES}}
-    rows = [(cause, round(part), _share(part, cycles), meanings[cause]) for cause, part in parts.items()]
+    rows = [
+        (cause, round(part), _share(part, cycles), MEANINGS[cause])
+        for cause, part in parts(cycles, layer["loss"]).items()
+        if cause == PRODUCTS or round(part)
+    ]
     print_table(title, ("cause", "cycles", "share", ""), rows)
     print()
     bounds = layer["bound_cycles"].items()

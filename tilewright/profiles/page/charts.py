@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, parts
 from tilewright.profiles.layers import distinct_names, moved_bytes
-from tilewright.profiles.page.lives import Life, lives
+from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
 

@@ -15,7 +15,7 @@ from tilewright.isa.language.facts import Circuit
 from tilewright.isa.language.narrowing import narrowed
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.machine import Machine, Template
 
 # -- fetch and the bus -------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ def statement_stages(expr: Expr) -> int:
 
 def vec_stages(machine: Machine) -> int:
     """Stages of the vector datapath: those of the machine's longest vector statement; shorter ones leave it earlier."""
-    return max((statement_stages(f.statement.expr) for f in machine.formats_of("vec")), default=0)
+    return max((statement_stages(f.statement.expr) for f in machine.formats_by_template[Template.VECTOR]), default=0)
 
 
 def vec_write(format: InstructionFormat) -> int:
@@ -172,7 +172,8 @@ def vec_write(format: InstructionFormat) -> int:
 
 def can_be_refused(machine: Machine, format: InstructionFormat) -> bool:
     """Whether a result may find its write port taken: only the array comes before vec, so where the array writes."""
-    return any(other.destination.memory == format.destination.memory for other in machine.formats_of("mma"))
+    arrays = machine.formats_by_template[Template.SYSTOLIC]
+    return any(other.destination.memory == format.destination.memory for other in arrays)
 
 
 def vec_results(machine: Machine) -> int:
@@ -180,9 +181,9 @@ def vec_results(machine: Machine) -> int:
 
     As many as the machine's file says, or enough for one each cycle.
     """
-    said = machine.engines["vec"].results
-    waiting = [format for format in machine.formats_of("vec") if can_be_refused(machine, format)]
-    return said or max((vec_write(format) for format in waiting), default=0) + 1
+    said = (engine.results for engine in machine.engines.values() if engine.template is Template.VECTOR)
+    waiting = [format for format in machine.formats_by_template[Template.VECTOR] if can_be_refused(machine, format)]
+    return next(said, None) or max((vec_write(format) for format in waiting), default=0) + 1
 
 
 def vec_result_limit(machine: Machine, format: InstructionFormat) -> int:

@@ -114,7 +114,7 @@ def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
 def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
     layers = layers_of(program)
     of_layer = instructions_of_layers(program, layers)
-    ends = layer_ends(program, counters)
+    ends = layer_ends(of_layer, counters)
     in_flight = _in_flight_cycles(program, counters, ends)
     profiles = []
     for position, (layer, indices) in enumerate(zip(layers, of_layer, strict=True)):
@@ -161,10 +161,13 @@ def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[li
     return [list(range(first, following)) for first, following in zip(firsts, firsts[1:], strict=False)]
 
 
-def layer_ends(program: Program, counters: RunCounters) -> list[int]:
-    """By when all instructions of a layer and of those before it are retired; the last layer ends with the run."""
+def layer_ends(of_layer: Sequence[Sequence[int]], counters: RunCounters) -> list[int]:
+    """By when all instructions of a layer and of those before it are retired; the last layer ends with the run.
+
+    `of_layer` are the instructions of each layer, from `instructions_of_layers`.
+    """
     ends, latest = [], 0
-    for indices in instructions_of_layers(program, layers_of(program)):
+    for indices in of_layer:
         latest = max([latest, *(int(counters.retired[index]) for index in indices)])
         ends.append(min(latest, counters.cycles))
     ends[-1] = counters.cycles

@@ -8,7 +8,7 @@ imported by the command that needs them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,7 @@ from tilewright.options import (
     load_program,
     read_text,
     report,
+    running,
     save_program,
     write_output,
     write_text,
@@ -36,9 +37,6 @@ from tilewright.options import (
 from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="tilewright",
@@ -107,12 +105,10 @@ def run(
 ) -> None:
     """Run a compiled program on arrays."""
     from tilewright.arrays import archive, read_arrays
-    from tilewright.progress import progress
     from tilewright.tables import print_table
 
-    loaded = load_program(program, isa, set, budget)
-    inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
-    with progress(f"running {program.name} on {on}"):
+    with running(program, on, isa, set, budget) as loaded:
+        inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:
         write_output(output, archive(result.outputs))

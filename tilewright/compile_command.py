@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.compiler.options import Options
     from tilewright.compiler.pipeline import Dump
+    from tilewright.dumps import Dumps
     from tilewright.isa.machine.machine import Machine
     from tilewright.quantization.quantize import QuantizedModel
 
@@ -82,10 +83,10 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
-    from tilewright.compile_report import compile_summary, write_report
+    from tilewright.compile_report import compile_summary
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.compiler.options import Options
-    from tilewright.dumps import Dumps, dump_files, require_folder, with_head, write_folder
+    from tilewright.dumps import Dumps, require_folder
     from tilewright.isa.files.loader import load_machine
     from tilewright.selection_report import selection_summary
 
@@ -109,12 +110,8 @@ def compile_command(
         assert model is not None
         program = _compile(model, quantized, machine, options, no_host, dump)
     seconds = perf_counter() - start
-    for name, text in (each for texts in dumps.programs for each in texts if each[0] in wanted):
-        typer.echo(with_head(name, text, machine), nl=False, err=is_taken(output, json))
-    if dump_dir is not None:
-        write_folder(dump_dir, dump_files(dumps.programs, machine))
-    if report_folder is not None:
-        write_report(report_folder, program, dump_files(dumps.programs, machine))
+    _print_dumps(dumps, wanted, machine, err=is_taken(output, json))
+    _write_folders(dumps, program, dump_dir, report_folder)
     if output is not None:
         save_program(program, output)
     summary = compile_summary(program, seconds)
@@ -124,6 +121,24 @@ def compile_command(
         summary["selection"] = selection_summary(dumps.programs, machine)
     if report(summary, json, output) and not wanted:
         _print_summary(summary)
+
+
+def _print_dumps(dumps: Dumps, wanted: Collection[str], machine: Machine, err: bool) -> None:
+    """The texts of these passes, of all programs, each with its head; on standard error if `err`."""
+    from tilewright.dumps import with_head
+
+    for name, text in (each for texts in dumps.programs for each in texts if each[0] in wanted):
+        typer.echo(with_head(name, text, machine), nl=False, err=err)
+
+
+def _write_folders(dumps: Dumps, program: Program, dump_dir: Path | None, report_folder: Path | None) -> None:
+    from tilewright.compile_report import write_report
+    from tilewright.dumps import dump_files, write_folder
+
+    if dump_dir is not None:
+        write_folder(dump_dir, dump_files(dumps.programs, program.machine))
+    if report_folder is not None:
+        write_report(report_folder, program, dump_files(dumps.programs, program.machine))
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:

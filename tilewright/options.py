@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,3 +153,15 @@ def load_program(path: Path, isa: str | None, overrides: list[str] | None, setti
     if overrides:
         raise typer.BadParameter("overrides change a machine: name it with --isa", param_hint="--set")
     return Program.load(path, budgets=budgets)
+
+
+@contextmanager
+def running(
+    path: Path, on: str, isa: str | None, overrides: list[str] | None, settings: list[str] | None
+) -> Iterator[Program]:
+    """The program in a file, as `load_program` reads it; a terminal shows that it runs while the body does."""
+    from tilewright.progress import progress
+
+    loaded = load_program(path, isa, overrides, settings)
+    with progress(f"running {path.name} on {on}"):
+        yield loaded

@@ -35,7 +35,7 @@ WORTH = 0.002
 """The least share of their cycles that layers must save for a change that is judged by them alone."""
 
 LOADS_AHEAD = (5, 3, 2, 6, 1)
-"""How many loads may pass an operation, besides as many as the queue holds: in the order in which they are tried."""
+"""How many loads may pass an operation, besides as many as there is room for: in the order in which they are tried."""
 
 LOADS_SHARE = 3
 """One part of so many of the work is left for the order of loads."""

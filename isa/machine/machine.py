@@ -112,6 +112,14 @@ class Machine:
         return tuple(f for f in self.formats.values() if f.engine == engine)
 
     @cached_property
+    def formats_by_template(self) -> Mapping[Template, tuple[InstructionFormat, ...]]:
+        """The instructions of all engines of a kind."""
+        return {
+            template: tuple(f for f in self.formats.values() if self.engines[f.engine].template is template)
+            for template in Template
+        }
+
+    @cached_property
     def table_memories(self) -> tuple[str, ...]:
         """Memories that a `lut(…)` reads, in file order; in hardware each lane has one of its own."""
         looked_up = {table.memory for format in self.formats.values() for table in format.tables}

@@ -7,9 +7,9 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import word_parts
 from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import byte, cursor_goals
+from tilewright.rtl.proof.dma import DmaEngine
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
@@ -38,23 +38,10 @@ def load_engine(machine: Machine) -> Subject:
     )
 
 
-class _Engine:
+class _Engine(DmaEngine):
     def __init__(self, engine: LoadEngine) -> None:
+        super().__init__(engine, "packer", "is_packing")
         self.engine = engine
-        self.machine = engine.machine
-        self.formats = engine.formats
-
-    def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
-        return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
-
-    def parts(self, position: int) -> int:
-        """Of a word of a format."""
-        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
-
-    def place(self, nets: Part, cycle: int = 0, name: str = "packer.place") -> z3.BitVecRef:
-        """The part of its word that is formed next; words of one part need no number for it."""
-        one = all(self.parts(position) == 1 for position in range(len(self.formats)))
-        return number(0) if one else nets.natural(name, cycle)
 
     def part_bytes(self, nets: Part) -> z3.BitVecRef:
         """Of the part that is formed next: a beat's, or what is left of the word."""
@@ -74,15 +61,6 @@ class _Engine:
             for position in range(len(self.formats))
         ]
         return z3.Or(*ends)
-
-    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
-        """The part that is formed next is a word's first, or one that the word has."""
-        place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
-        for position in range(len(self.formats)):
-            is_format = self.is_format(nets, "packer.walker.walk", position, cycle)
-            is_packing = nets.holds("packer.is_packing", cycle)
-            insides.append(z3.And(is_packing, is_format, z3.ULT(place, self.parts(position))))
-        return z3.Or(*insides)
 
     def is_known(self, nets: Part) -> z3.BoolRef:
         """A walker's format is one that it was started with."""
@@ -147,7 +125,7 @@ class _Engine:
             Goal("first part", [nets.run.starts_from_reset()], self.place(nets) == 0),
             Goal("a part of the word", given, self.is_inside(nets, 1)),
             Goal("parts in order", given, self.place(nets, 1) == following),
-            Goal("place", [moves], self.place(nets, name="packer.part__payload.place") == self.place(nets)),
+            Goal("place", [moves], self.place(nets, name="part__payload.place") == self.place(nets)),
             Goal("ends the word", [moves, *given], payload.holds("ends_word") == is_end),
             Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
             Goal("data", [moves], z3.Extract(formed.size() - 1, 0, window) == formed),
@@ -210,7 +188,7 @@ class _Engine:
     ) -> list[Goal]:
         """A part is written at its place in the word; the other parts stay."""
         bits, goals = 8 * self.machine.dram.bus_bytes, []
-        place, data = self.place(nets, name="packer.part__payload.place"), nets.at("packer.part__payload.data")
+        place, data = self.place(nets, name="part__payload.place"), nets.at("packer.part__payload.data")
         for part in range(word.size() // bits):
             old, new = (z3.Extract(bits * part + bits - 1, bits * part, each) for each in (word, word_next))
             goals.append(Goal(f"part {part}", [comes], new == z3.If(place == part, data, old)))

@@ -7,8 +7,8 @@ from functools import partial
 import z3
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import word_parts
 from tilewright.rtl.proof.bytes import byte, cursor_goals
+from tilewright.rtl.proof.dma import DmaEngine
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -41,15 +41,11 @@ def store_engine(machine: Machine) -> Subject:
     )
 
 
-class _Engine:
+class _Engine(DmaEngine):
     def __init__(self, engine: StoreEngine) -> None:
+        super().__init__(engine, "reader", "is_active")
         self.engine = engine
-        self.machine = engine.machine
-        self.formats = engine.formats
         self.flight = engine.machine.flights["store"]
-
-    def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
-        return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
 
     def is_from(self, nets: Part, name: str, memory: str) -> z3.BoolRef:
         """The instruction whose format is in a net reads this memory."""
@@ -100,24 +96,6 @@ class _Engine:
             Goal("fault", [fault], z3.And(reader.holds("is_active"), walker.holds("fault"), z3.Not(granted))),
             *walking.goals([]),
         ]
-
-    def parts(self, position: int) -> int:
-        """Of a word of a format."""
-        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
-
-    def place(self, nets: Part, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
-        """The part of its word that is asked for, or was granted; words of one part need no number for it."""
-        one = all(self.parts(position) == 1 for position in range(len(self.formats)))
-        return number(0) if one else nets.natural(f"reader.{name}", cycle)
-
-    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
-        """The part that is asked for is a word's first, or one that the word has."""
-        place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
-        for position in range(len(self.formats)):
-            is_format = self.is_format(nets, "reader.walker.walk", position, cycle)
-            is_active = nets.holds("reader.is_active", cycle)
-            insides.append(z3.And(is_active, is_format, z3.ULT(place, self.parts(position))))
-        return z3.Or(*insides)
 
     def data_comes(self, nets: Part, name: str) -> z3.BoolRef:
         """The part of a read that was granted goes into the queue in the cycle after its grant, with its size."""

@@ -37,6 +37,15 @@ def proof_of(mnemonic: str, machine: Machine = MACHINE) -> Proof:
     return prove_format(machine, lane, without_products(netlist(lane)), position)
 
 
+def proof_of_other_pipeline(mnemonic: str, monkeypatch: pytest.MonkeyPatch) -> Proof:
+    """The proof where the patches change the pipeline, which is cached; both are undone after it."""
+    timing.pipeline_nodes.cache_clear()
+    proof = proof_of(mnemonic)
+    monkeypatch.undo()
+    timing.pipeline_nodes.cache_clear()
+    return proof
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mnemonic", [of.mnemonic for of in MACHINE.formats_of("vec")])
 def test_equals_the_statement_for_all_inputs(mnemonic: str) -> None:
@@ -142,10 +151,7 @@ def test_sees_a_shared_unit_that_listens_to_the_result_before(monkeypatch: pytes
 def test_sees_a_round_shift_that_saturates_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """An early zero point would still move some of the values back into the range of the result."""
     monkeypatch.setitem(narrowing.DEMANDS, Op.ADD, lambda wanted, a, b: (wanted, wanted))  # type: ignore[arg-type]
-    timing.pipeline_nodes.cache_clear()
-    counterexample = proof_of("rescale").counterexample
-    monkeypatch.undo()
-    timing.pipeline_nodes.cache_clear()
+    counterexample = proof_of_other_pipeline("rescale", monkeypatch).counterexample
     assert counterexample.startswith("min(max(round_shift((a - a_zero) * scale, shift) + zero, low), high) after narr")
 
 
@@ -157,10 +163,7 @@ def test_sees_a_high_half_that_is_shifted_too_little(monkeypatch: pytest.MonkeyP
         return new if new is product else dataclasses.replace(new, args=(new.args[0], new.args[1].args[0]))
 
     monkeypatch.setattr(narrowing, "_of_halves", of_halves)
-    timing.pipeline_nodes.cache_clear()
-    counterexample = proof_of("requantize").counterexample
-    monkeypatch.undo()
-    timing.pipeline_nodes.cache_clear()
+    counterexample = proof_of_other_pipeline("requantize", monkeypatch).counterexample
     assert counterexample.startswith("(a + p.bias) * p.scale from halves: false")
 
 

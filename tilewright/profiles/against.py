@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from tilewright.profiles.causes import CAUSES, PRODUCTS, losses
+from tilewright.profiles.causes import CAUSES, losses, parts
+from tilewright.profiles.layers import distinct_names
 from tilewright.tables import percent, print_table
 
 Row = tuple[Any, ...]
@@ -32,7 +33,7 @@ def _faster(cycles: int, before: int) -> str:
 
 def by_cause(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
     """A row for each cause with cycles in either profile, and the total."""
-    own, others = _parts(profile), _parts(other)
+    own, others = parts(profile["cycles"], losses(profile)), parts(other["cycles"], losses(other))
     rows = [
         (cause, round(own[cause]), round(others[cause]), signed(round(own[cause]) - round(others[cause])))
         for cause in own
@@ -42,14 +43,9 @@ def by_cause(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
     return [*rows, ("total", profile["cycles"], other["cycles"], signed(difference))]
 
 
-def _parts(profile: Mapping[str, Any]) -> dict[str, float]:
-    loss = losses(profile)
-    return {PRODUCTS: profile["cycles"] - sum(loss.values()), **loss}
-
-
 def by_layer(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
     """Layers of the same name together, then those of one profile alone; `mostly` is the cause that changed most."""
-    own, others = _named(profile["layers"]), _named(other["layers"])
+    own, others = (dict(zip(distinct_names(of["layers"]), of["layers"], strict=True)) for of in (profile, other))
     rows: list[tuple[int, Row]] = []
     for name in dict.fromkeys((*own, *others)):
         one, two = own.get(name), others.get(name)
@@ -63,17 +59,6 @@ def by_layer(profile: Mapping[str, Any], other: Mapping[str, Any]) -> list[Row]:
         difference = one["cycles"] - two["cycles"]
         rows.append((difference, (name, one["cycles"], two["cycles"], signed(difference), _mostly(one, two))))
     return [row for _, row in sorted(rows, key=lambda entry: -abs(entry[0]))]
-
-
-def _named(layers: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Layers by name; of those that share one, each after the first with its number among them."""
-    found: dict[str, Mapping[str, Any]] = {}
-    count: dict[str, int] = {}
-    for layer in layers:
-        count[layer["name"]] = count.get(layer["name"], 0) + 1
-        number = count[layer["name"]]
-        found[layer["name"] if number == 1 else f"{layer['name']} ({number})"] = layer
-    return found
 
 
 def _mostly(one: Mapping[str, Any], two: Mapping[str, Any]) -> str:

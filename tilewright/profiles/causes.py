@@ -39,6 +39,17 @@ CAUSES: Mapping[str, Cause] = {
     "idle": Cause("nothing is in flight: instructions are fetched", "fewer instructions, or shorter ones"),
 }
 
+MEANINGS: Mapping[str, str] = {
+    PRODUCTS: "what a full array would need for the products",
+    **{cause: what.meaning for cause, what in CAUSES.items()},
+}
+"""Every part of the cycles in words: the products, then what is lost."""
+
+
+def parts(cycles: int, loss: Mapping[str, float]) -> dict[str, float]:
+    """The cycles of a run or a layer by MEANINGS: those of the products, and what is lost; they add up to `cycles`."""
+    return {PRODUCTS: cycles - sum(loss.values()), **{cause: loss[cause] for cause in CAUSES}}
+
 
 def losses(profile: Mapping[str, Any]) -> dict[str, float]:
     """The lost cycles of all layers by cause, in the order of CAUSES."""

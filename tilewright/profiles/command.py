@@ -17,8 +17,8 @@ from tilewright.options import (
     ProgramFile,
     Set,
     Unchecked,
-    load_program,
     report,
+    running,
     write_output,
 )
 from tilewright.price_command import print_energy, program_energy
@@ -28,37 +28,45 @@ if TYPE_CHECKING:
     from tilewright.segments import ProgramRun
 
 
+On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")]
+Sort = Annotated[str, typer.Option("--sort", metavar="ORDER", help="The order of layers: program, cycles or loss.")]
+Top = Annotated[
+    int | None, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many layers (instructions of one).")
+]
+OneLayer = Annotated[
+    str | None, typer.Option("--layer", metavar="NAME", help="Only this layer, with its instructions.")
+]
+Against = Annotated[
+    Path | None, typer.Option("--against", metavar="PROGRAM", help="Compare with another compiled program.")
+]
+Clock = Annotated[
+    float | None, typer.Option("--clock", metavar="MHZ", help="The machine's clock, to print time beside cycles.")
+]
+Energy = Annotated[
+    bool, typer.Option("--energy", help="Add the energy by layer; to price the machine takes a minute once.")
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
+]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")]
+
+
 def profile_command(
     program: ProgramFile,
-    on: Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim or rtl.")] = "sim",
-    sort: Annotated[
-        str, typer.Option("--sort", metavar="ORDER", help="The order of layers: program, cycles or loss.")
-    ] = "program",
-    top: Annotated[
-        int | None, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many layers (instructions of one).")
-    ] = None,
-    layer: Annotated[
-        str | None, typer.Option("--layer", metavar="NAME", help="Only this layer, with its instructions.")
-    ] = None,
-    against: Annotated[
-        Path | None, typer.Option("--against", metavar="PROGRAM", help="Compare with another compiled program.")
-    ] = None,
-    clock: Annotated[
-        float | None, typer.Option("--clock", metavar="MHZ", help="The machine's clock, to print time beside cycles.")
-    ] = None,
-    energy: Annotated[
-        bool, typer.Option("--energy", help="Add the energy by layer; to price the machine takes a minute once.")
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Write a time line for Perfetto; with --layer, of that layer."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")
-    ] = None,
+    on: On = "sim",
+    sort: Sort = "program",
+    top: Top = None,
+    layer: OneLayer = None,
+    against: Against = None,
+    clock: Clock = None,
+    energy: Energy = False,
+    trace: Trace = None,
+    html: Html = None,
+    csv: Csv = None,
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
@@ -66,18 +74,12 @@ def profile_command(
     json: Json = None,
 ) -> None:
     """Show where the cycles go: by layer, by cause and by engine."""
-    from tilewright.compile_report import print_host_nodes
-    from tilewright.profiles.against import print_against
-    from tilewright.profiles.csv import layers_csv
-    from tilewright.progress import progress
-
     if [csv, json, trace, html].count(ON_TERMINAL) > 1:
         raise typer.BadParameter(
             "only one of --csv, --html, --json and --trace can be standard output: give the others files"
         )
     view = View(_order(sort), top, _clock(clock))
-    loaded = load_program(program, isa, set, budget)
-    with progress(f"running {program.name} on {on}"):
+    with running(program, on, isa, set, budget) as loaded:
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
     if energy:
@@ -88,23 +90,18 @@ def profile_command(
     if html is not None:
         _write_page(html, program.name, found, runs, view)
     if csv is not None:
-        write_output(csv, layers_csv(found))
+        _write_csv(csv, found)
     is_free = report(found, json)
     if not is_free or ON_TERMINAL in (csv, trace, html):
         return
     if against is not None:
-        other = load_program(against, isa, set, budget)
-        with progress(f"running {against.name} on {on}"):
+        with running(against, on, isa, set, budget) as other:
             compared = other.profile(on, unchecked)
-        print_against(found, compared, *_names(program, against))
+        _print_against(found, compared, program, against)
     elif position is not None:
-        from tilewright.profiles.one_layer import print_layer, run_of_layer, timed_instructions
-
-        timed = timed_instructions(runs, position)
-        print_layer(found["layers"][position], run_of_layer(runs, position)[0].program, timed, top)
+        _print_layer(found, runs, position, top)
     else:
-        print_profile(found, view)
-        print_host_nodes(found["host_nodes"])
+        _print_profile(found, view)
     if energy:
         print_energy(found["energy"])
 
@@ -134,6 +131,29 @@ def _write_page(path: Path, name: str, profile: Mapping[str, Any], runs: Sequenc
     write_output(path, page(f"{name} on {profile['isa']}", profile, runs, view))
 
 
-def _names(program: Path, against: Path) -> tuple[str, str]:
-    """The files' names; their paths where the names are equal."""
-    return (program.name, against.name) if program.name != against.name else (str(program), str(against))
+def _write_csv(path: Path, profile: Mapping[str, Any]) -> None:
+    from tilewright.profiles.csv import layers_csv
+
+    write_output(path, layers_csv(profile))
+
+
+def _print_against(profile: Mapping[str, Any], other: Mapping[str, Any], program: Path, against: Path) -> None:
+    """Two profiles under the names of their files; under their paths where the names are equal."""
+    from tilewright.profiles.against import print_against
+
+    names = (program.name, against.name) if program.name != against.name else (str(program), str(against))
+    print_against(profile, other, *names)
+
+
+def _print_layer(profile: Mapping[str, Any], runs: Sequence[ProgramRun], position: int, top: int | None) -> None:
+    from tilewright.profiles.one_layer import instructions_of_layer, print_layer, run_of_layer
+
+    timed = instructions_of_layer(runs, position)
+    print_layer(profile["layers"][position], run_of_layer(runs, position)[0].program, timed, top)
+
+
+def _print_profile(profile: Mapping[str, Any], view: View) -> None:
+    from tilewright.compile_report import print_host_nodes
+
+    print_profile(profile, view)
+    print_host_nodes(profile["host_nodes"])

@@ -10,7 +10,7 @@ from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
-from tilewright.profiles.causes import CAUSES, PRODUCTS
+from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import percent, print_table
@@ -33,10 +33,10 @@ class TimedInstruction:
     held_by: int | None
 
 
-def timed_instructions(runs: Sequence[ProgramRun], layer_position: int) -> list[TimedInstruction]:
+def instructions_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> list[TimedInstruction]:
     """The instructions that serve a layer, counted over all programs, in program order."""
     run, position = run_of_layer(runs, layer_position)
-    return list(_timed(run, instructions_of_layers(run.program, layers_of(run.program))[position]))
+    return list(timed_instructions(run, instructions_of_layers(run.program, layers_of(run.program))[position]))
 
 
 def run_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> tuple[ProgramRun, int]:
@@ -49,7 +49,8 @@ def run_of_layer(runs: Sequence[ProgramRun], layer_position: int) -> tuple[Progr
     raise IndexError(layer_position)
 
 
-def _timed(run: ProgramRun, indices: Sequence[int]) -> Iterator[TimedInstruction]:
+def timed_instructions(run: ProgramRun, indices: Sequence[int]) -> Iterator[TimedInstruction]:
+    """These instructions of a program, with their times."""
     instructions, counters = run.program.instructions, run.counters
     by_engine = {engine: [i for i, each in enumerate(instructions) if each.engine == engine] for engine in ENGINES}
     for index in indices:
@@ -67,10 +68,11 @@ def print_layer(layer: Mapping[str, Any], program: Program, timed: Sequence[Time
     """The layer's cycles by cause, the bounds of its own instructions, its instructions in all, then one by one."""
     cycles = layer["cycles"]
     title = f"{layer['name']}: {cycles:,} cycles, {percent(layer['utilisation'])} of the array"
-    loss = {cause: layer["loss"][cause] for cause in CAUSES if round(layer["loss"][cause])}
-    parts = {PRODUCTS: cycles - sum(layer["loss"].values()), **loss}
-    meanings = {PRODUCTS: "what a full array would need", **{cause: CAUSES[cause].meaning for cause in CAUSES}}
-    rows = [(cause, round(part), _share(part, cycles), meanings[cause]) for cause, part in parts.items()]
+    rows = [
+        (cause, round(part), _share(part, cycles), MEANINGS[cause])
+        for cause, part in parts(cycles, layer["loss"]).items()
+        if cause == PRODUCTS or round(part)
+    ]
     print_table(title, ("cause", "cycles", "share", ""), rows)
     print()
     bounds = layer["bound_cycles"].items()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tilewright.errors import InputError
-from tilewright.profiles.causes import CAUSES, PRODUCTS, largest_loss, losses
+from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, largest_loss, losses, parts
 from tilewright.profiles.engines import print_engines
+from tilewright.profiles.layers import moved_bytes
 from tilewright.tables import percent, print_table, terminal_width
 
 WIDE_COLUMNS = 140
@@ -91,9 +92,8 @@ def print_layers(profile: Mapping[str, Any], view: View = View()) -> None:  # no
     if len(shown) < len(profile["layers"]):
         others = [layer for layer in profile["layers"] if not any(layer is one for one in shown)]
         rows.append(_others(others, is_wide))
-    read, written = profile["dram_bytes"]["read"], profile["dram_bytes"]["written"]
     cause = _most_lost(losses(profile), profile["cycles"])
-    total = ["total", profile["cycles"], percent(profile["utilisation"]), read + written, "", cause]
+    total = ["total", profile["cycles"], percent(profile["utilisation"]), moved_bytes(profile), "", cause]
     if is_wide:
         columns += ["MACs", *(f"lost to {name}" for name in CAUSES)]
         total += [profile["macs"], *(round(value) for value in losses(profile).values())]
@@ -101,14 +101,13 @@ def print_layers(profile: Mapping[str, Any], view: View = View()) -> None:  # no
 
 
 def _row(layer: Mapping[str, Any], is_wide: bool) -> list[Any]:
-    dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
     cause = _most_lost(layer["loss"], layer["cycles"])
-    row = [layer["name"], layer["cycles"], percent(layer["utilisation"]), dram, layer["bound"], cause]
+    row = [layer["name"], layer["cycles"], percent(layer["utilisation"]), moved_bytes(layer), layer["bound"], cause]
     return [*row, layer["macs"], *(round(layer["loss"][name]) for name in CAUSES)] if is_wide else row
 
 
 def _others(layers: Sequence[Mapping[str, Any]], is_wide: bool) -> list[Any]:
-    dram = sum(layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"] for layer in layers)
+    dram = sum(map(moved_bytes, layers))
     cycles, macs = sum(layer["cycles"] for layer in layers), sum(layer["macs"] for layer in layers)
     row = [f"{len(layers)} others", cycles, "", dram, "", ""]
     loss = [round(sum(layer["loss"][name] for layer in layers)) for name in CAUSES]
@@ -125,13 +124,11 @@ def print_causes(profile: Mapping[str, Any]) -> None:
     cycles = profile["cycles"]
     if not cycles:
         return
-    loss = losses(profile)
-    needed = cycles - sum(loss.values())
-    rows = [(PRODUCTS, round(needed), percent(needed / cycles), "what a full array would need for the products")]
-    rows += [
-        (cause, round(lost), percent(lost / cycles), CAUSES[cause].meaning)
-        for cause, lost in sorted(loss.items(), key=lambda entry: -entry[1])
-        if round(lost)
+    shares = parts(cycles, losses(profile))
+    rows = [
+        (cause, round(part), percent(part / cycles), MEANINGS[cause])
+        for cause, part in sorted(shares.items(), key=lambda entry: (entry[0] != PRODUCTS, -entry[1]))
+        if cause == PRODUCTS or round(part)
     ]
     print_table("Where the cycles went", ("cause", "cycles", "share", ""), rows)
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from tilewright.errors import InputError
 from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.program.program import Layer
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.profiles.traffic import Sample, live_words, transfer_rates
 from tilewright.segments import ProgramRun
-from tilewright.simulator.profile import layer_ends, layers_of
+from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
@@ -43,10 +44,11 @@ def trace_bytes(runs: Sequence[ProgramRun], layer: int | None = None) -> bytes:
         )
     trace, start = _Trace(), 0
     for number, run in enumerate(runs, 1):
-        positions = [at for at in range(len(layers_of(run.program))) if layer is None or at == layer]
+        layers = layers_of(run.program)
+        positions = [at for at in range(len(layers)) if layer is None or at == layer]
         if positions:
-            _Process(trace, number, run, start, positions).write()
-        layer = None if layer is None else layer - len(layers_of(run.program))
+            _Process(trace, number, run, start, layers, positions).write()
+        layer = None if layer is None else layer - len(layers)
         start += run.counters.cycles
     return trace.content()
 
@@ -121,57 +123,63 @@ class _Trace:
 class _Process:
     """The tracks of one program, whose first cycle is the trace's `start`."""
 
-    def __init__(self, trace: _Trace, number: int, run: ProgramRun, start: int, positions: Sequence[int]) -> None:
+    def __init__(
+        self,
+        trace: _Trace,
+        number: int,
+        run: ProgramRun,
+        start: int,
+        layers: Sequence[Layer],
+        positions: Sequence[int],
+    ) -> None:
         self._trace, self._run, self._start = trace, run, start
-        self._positions = positions
-        self._ends = layer_ends(run.program, run.counters)
+        self._layers, self._positions = layers, positions
+        self._of_layer = instructions_of_layers(run.program, layers)
         self._track = trace.track(f"program {number} on {run.program.machine.name}", None)
 
     def write(self) -> None:
-        self._layers()
-        first, last = self._engines()
+        self._write_layers()
+        first, last = self._write_engines()
         counters = [("DRAM transfers", "bytes a cycle", transfer_rates(self._run))]
         counters += [(f"{name}, words in use", "words", samples) for name, samples in live_words(self._run).items()]
         for name, unit, samples in counters:
             shown = [(self._start + cycle, value) for cycle, value in samples if first <= cycle <= last]
             self._trace.counter(name, self._track, unit, shown)
 
-    def _layers(self) -> None:
+    def _write_layers(self) -> None:
         track = self._trace.track("layers", self._track)
-        layers = layers_of(self._run.program)
+        ends = layer_ends(self._of_layer, self._run.counters)
         for position in self._positions:
-            begin, end = self._ends[position - 1] if position else 0, self._ends[position]
-            fields: Fields = {"nodes": " ".join(layers[position].nodes), "multiply-accumulates": layers[position].macs}
+            layer = self._layers[position]
+            begin, end = ends[position - 1] if position else 0, ends[position]
+            fields: Fields = {"nodes": " ".join(layer.nodes), "multiply-accumulates": layer.macs}
             if end > begin:
-                self._trace.slice(track, layers[position].name, (self._start + begin, self._start + end), fields)
+                self._trace.slice(track, layer.name, (self._start + begin, self._start + end), fields)
 
-    def _engines(self) -> tuple[int, int]:
+    def _write_engines(self) -> tuple[int, int]:
         """Slices for the instructions of the layers; the first and the last cycle of any."""
-        layers = layers_of(self._run.program)
-        found = [(one, layers[at].name) for at in self._positions for one in timed_instructions([self._run], at)]
-        timed = sorted(found, key=lambda entry: entry[0].index)
-        shown = {one.index for one, _ in timed}
+        names = {index: self._layers[at].name for at in self._positions for index in self._of_layer[at]}
+        timed = list(timed_instructions(self._run, sorted(names)))
         flows: dict[int, list[int]] = {}
-        for one, _ in timed:
-            if one.held_by in shown:
+        for one in timed:
+            if one.held_by in names:
                 number = next(self._trace.flow_numbers)
                 flows.setdefault(one.index, []).append(number)
                 flows.setdefault(one.held_by, []).append(number)
         for engine in ENGINES:
-            own = [entry for entry in timed if entry[0].instruction.engine == engine]
-            for track, one, layer in self._in_lanes(engine, own):
+            own = [one for one in timed if one.instruction.engine == engine]
+            for track, one in self._in_lanes(engine, own):
                 span = (self._start + one.started, self._start + one.retired)
-                fields: Fields = {"layer": layer, "number": one.index, "text": format_instruction(one.instruction)}
+                text = format_instruction(one.instruction)
+                fields: Fields = {"layer": names[one.index], "number": one.index, "text": text}
                 self._trace.slice(track, one.instruction.mnemonic, span, fields, tuple(flows.get(one.index, ())))
-        return min(one.started for one, _ in timed), max(one.retired for one, _ in timed)
+        return min(one.started for one in timed), max(one.retired for one in timed)
 
-    def _in_lanes(
-        self, engine: str, timed: Sequence[tuple[TimedInstruction, str]]
-    ) -> Iterator[tuple[int, TimedInstruction, str]]:
+    def _in_lanes(self, engine: str, timed: Sequence[TimedInstruction]) -> Iterator[tuple[int, TimedInstruction]]:
         """Each instruction with a track of its engine on which nothing else is in flight at that time."""
         lanes: list[tuple[int, int]] = []  # the track, and when it is free
-        for one, layer in timed:
+        for one in timed:
             free = next((at for at, (_, end) in enumerate(lanes) if end <= one.started), len(lanes))
             track = lanes[free][0] if free < len(lanes) else self._trace.track(engine, self._track)
             lanes[free : free + 1] = [(track, one.retired)]
-            yield track, one, layer
+            yield track, one

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Access, footprint
 from tilewright.isa.machine.machine import Template
+from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import work_of
 
@@ -38,51 +37,14 @@ def transfer_rates(run: ProgramRun) -> list[Sample]:
 
 def live_words(run: ProgramRun) -> dict[str, list[Sample]]:
     """By memory, how many words hold a value that is read later: from the write's end to the last read's."""
-    machine = run.program.machine
-    memories = {name: _Memory(memory.depth) for name, memory in machine.memories.items()}
-    for index, instruction in enumerate(run.program.instructions):
-        for access in footprint(instruction, machine):
-            if not access.is_dram:
-                memories[access.place].note(access, int(run.counters.retired[index]))
-    return {name: memory.samples() for name, memory in memories.items()}
+    return {name: _live_words(own) for name, own in lives(run).items()}
 
 
-@dataclass
-class _Memory:
-    """The words of one memory, and the lives that have ended: +1 when one begins, -1 when it ends."""
-
-    depth: int
-    written: NDArray[np.int64] = field(init=False)
-    read: NDArray[np.int64] = field(init=False)
-    times: list[NDArray[np.int64]] = field(default_factory=list)
-    changes: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.written = np.full(self.depth, -1, np.int64)
-        self.read = np.full(self.depth, -1, np.int64)
-
-    def note(self, access: Access, retired: int) -> None:
-        for first, end in access.ranges:
-            words = slice(max(0, int(first)), int(end))
-            if access.is_write:
-                self._end(words)
-                self.written[words] = retired
-                self.read[words] = -1
-            else:
-                np.maximum(self.read[words], retired, out=self.read[words])
-
-    def _end(self, words: slice) -> None:
-        """Keep the lives of these words that had a reader."""
-        written, read = self.written[words], self.read[words]
-        lived = (written >= 0) & (read > written)
-        for times, change in ((written[lived], 1), (read[lived], -1)):
-            distinct, count = np.unique(times, return_counts=True)
-            self.times.append(distinct)
-            self.changes.append(change * count)
-
-    def samples(self) -> list[Sample]:
-        self._end(slice(None))
-        return _sums(np.concatenate(self.times), np.concatenate(self.changes))
+def _live_words(own: Sequence[Life]) -> list[Sample]:
+    begins = [(life.born, life.last_reads.total()) for life in own]
+    ends = [(cycle, -count) for life in own for cycle, count in life.last_reads.items()]
+    times, changes = np.array([*begins, *ends], np.int64).reshape(-1, 2).T
+    return _sums(times, changes)
 
 
 def _sums(times: NDArray[np.int64], changes: NDArray[np.int64] | NDArray[np.float64]) -> list[Sample]:

@@ -12,18 +12,12 @@ import numpy as np
 import pytest
 
 from tests.compiler.models import conv_model
-from tests.tilewright.command_line import Command, make_command
+from tests.tilewright.command_line import Command
 from tilewright.api import Program, compile
 from tilewright.errors import InputError
 from tilewright.profiles.against import by_cause, by_layer
 from tilewright.profiles.causes import CAUSES, largest_loss, losses
 from tilewright.profiles.report import View, headline, layer_named, time_of
-
-
-@pytest.fixture
-def tilewright(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("COLUMNS", "80")
-    return make_command(capsys, monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Rang
 from bokeh.plotting import figure
 
 from tilewright.isa.machine.machine import ENGINES, Machine
-from tilewright.profiles.causes import CAUSES, PRODUCTS
-from tilewright.profiles.page.lives import Life, lives
+from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, parts
+from tilewright.profiles.layers import distinct_names, moved_bytes
+from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
 
@@ -48,9 +49,9 @@ SMALLEST_HEIGHT = 120
 
 def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
     """Each layer by its products for a byte of DRAM, and its products a cycle; the lines are what is possible."""
-    layers = [one for one in profile["layers"] if one["macs"] and one["cycles"] and _bytes(one)]
+    layers = [one for one in profile["layers"] if one["macs"] and one["cycles"] and moved_bytes(one)]
     peak, bus = machine.rows * machine.cols, machine.dram.bus_bytes
-    intensity = [one["macs"] / _bytes(one) for one in layers]
+    intensity = [one["macs"] / moved_bytes(one) for one in layers]
     low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
     rates = [one["macs"] / one["cycles"] for one in layers]
     chart = _chart(
@@ -76,14 +77,10 @@ def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
     return chart
 
 
-def _bytes(layer: Mapping[str, Any]) -> int:
-    return int(layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"])
-
-
 def causes(profile: Mapping[str, Any]) -> Any:
     """A bar a layer, in order from the top: its cycles by cause. What would be negative is left out."""
     layers = profile["layers"]
-    names = _distinct([one["name"] for one in layers])
+    names = distinct_names(layers)
     chart = _chart(
         "causes",
         max(SMALLEST_HEIGHT, 60 + ROW_HEIGHT * len(layers)),
@@ -91,15 +88,14 @@ def causes(profile: Mapping[str, Any]) -> Any:
         tools="xpan,xwheel_zoom,reset,save",
     )
     data: dict[str, Any] = {"layer": names, "cycles": [one["cycles"] for one in layers]}
-    data[PRODUCTS] = [one["cycles"] - sum(one["loss"].values()) for one in layers]
-    data |= {cause: [max(0.0, one["loss"][cause]) for one in layers] for cause in CAUSES}
-    parts = [PRODUCTS, *CAUSES]
+    shares = [parts(one["cycles"], one["loss"]) for one in layers]
+    data[PRODUCTS] = [share[PRODUCTS] for share in shares]
+    data |= {cause: [max(0.0, share[cause]) for share in shares] for cause in CAUSES}
     bars = chart.hbar_stack(
-        parts, y="layer", height=0.8, color=[COLOURS[part] for part in parts], source=ColumnDataSource(data),
-        legend_label=parts,
+        list(MEANINGS), y="layer", height=0.8, color=[COLOURS[part] for part in MEANINGS],
+        source=ColumnDataSource(data), legend_label=list(MEANINGS),
     )  # fmt: skip
-    for part, bar in zip(parts, bars, strict=True):
-        meaning = CAUSES[part].meaning if part in CAUSES else "what a full array would need"
+    for (part, meaning), bar in zip(MEANINGS.items(), bars, strict=True):
         tips = [("layer", "@layer"), (part, f"@{{{part}}}{{0,0}} of @cycles{{0,0}} cycles"), ("", meaning)]
         chart.add_tools(HoverTool(renderers=[bar], tooltips=tips))
     chart.x_range.start = 0
@@ -203,13 +199,3 @@ def _chart(name: str, height: int, **options: Any) -> Any:
     if options.get("x_axis_type") != "log":
         chart.xaxis.formatter = NumeralTickFormatter(format="0,0")
     return chart
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names; of equal ones all but the first with a number."""
-    count: dict[str, int] = {}
-    found = []
-    for name in names:
-        count[name] = count.get(name, 0) + 1
-        found.append(name if count[name] == 1 else f"{name} ({count[name]})")
-    return found

@@ -15,11 +15,12 @@ from bokeh.resources import INLINE
 from bokeh.settings import settings
 
 from tilewright.isa.pages.show import Table, tables
-from tilewright.profiles.causes import CAUSES, PRODUCTS, losses
+from tilewright.profiles.causes import CAUSES, MEANINGS, losses
+from tilewright.profiles.layers import moved_bytes
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
-from tilewright.simulator.profile import layer_ends
+from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
 from tilewright.tables import format_value, percent
 
 FOLDER = Path(__file__).parent
@@ -83,8 +84,8 @@ def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], drawn: Seq
     yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#time">Time line</a>'
     yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a><a href="#machine">Machine</a></nav>'
     yield '<h2 id="causes">Where each layer’s cycles went</h2>'
-    meanings = "; ".join(f"<b>{cause}</b>: {escape(what.meaning)}" for cause, what in CAUSES.items())
-    yield f'<p class="quiet"><b>{PRODUCTS}</b>: what a full array would need; {meanings}.</p>{bars}'
+    meanings = "; ".join(f"<b>{cause}</b>: {escape(meaning)}" for cause, meaning in MEANINGS.items())
+    yield f'<p class="quiet">{meanings}.</p>{bars}'
     yield '<h2 id="layers">Layers</h2><p class="quiet">A name shows its layer in the time line.</p>'
     yield _layer_table(profile, runs)
     yield '<h2 id="time">Time line</h2>'
@@ -115,13 +116,13 @@ def _figures(profile: Mapping[str, Any]) -> str:
 def _layer_table(profile: Mapping[str, Any], runs: Sequence[ProgramRun]) -> str:
     starts, spans = _first_cycles(runs), []
     for run, start in zip(runs, starts, strict=True):
-        ends = [start, *(start + end for end in layer_ends(run.program, run.counters))]
+        of_layer = instructions_of_layers(run.program, layers_of(run.program))
+        ends = [start, *(start + end for end in layer_ends(of_layer, run.counters))]
         spans += list(pairwise(ends))
     rows = []
     for layer, (first, last) in zip(profile["layers"], spans, strict=True):
         link = f'<a href="#time" data-first="{first}" data-last="{last}">{escape(layer["name"])}</a>'
-        dram = layer["dram_bytes"]["read"] + layer["dram_bytes"]["written"]
-        cells: list[Cell] = [layer["cycles"], layer["utilisation"], layer["macs"], dram]
+        cells: list[Cell] = [layer["cycles"], layer["utilisation"], layer["macs"], moved_bytes(layer)]
         cells += [round(layer["loss"][cause]) for cause in CAUSES]
         rows.append([f"<td>{link}</td>", *(_cell(cell) for cell in cells), _cell(layer["bound"])])
     lost = [f"lost to {cause}" for cause in CAUSES]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.tilewright.command_line import Command, make_command
+from tests.tilewright.command_line import Command
 from tilewright.api import Program, compile
-from tilewright.profiles.page.lives import lives
+from tilewright.profiles.lives import lives
 from tilewright.profiles.page.page import page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -134,10 +134,7 @@ def test_works_in_a_browser(program: Program, text: str, tmp_path: Path) -> None
     assert answers["charts"] >= 4 and answers["fits"]
 
 
-def test_the_command_writes_it(
-    program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tilewright: Command = make_command(capsys, monkeypatch)
+def test_the_command_writes_it(tilewright: Command, program: Program, tmp_path: Path) -> None:
     program.save(tmp_path / "net.npu")
     ended = tilewright("profile", tmp_path / "net.npu", "--html", tmp_path / "net.html")
     assert ended.code == 0 and "Layers on" in ended.out

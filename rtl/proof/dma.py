@@ -1,0 +1,42 @@
+"""What the proofs of load and store share: words that are moved in parts of a beat's size."""
+
+from __future__ import annotations
+
+import z3
+
+from tilewright.isa.timing import word_parts
+from tilewright.rtl.load import LoadEngine
+from tilewright.rtl.proof.netlist import Part
+from tilewright.rtl.proof.numbers import number
+from tilewright.rtl.runs import dram_word_bytes
+from tilewright.rtl.store import StoreEngine
+
+
+class DmaEngine:
+    """A DMA engine in which one part, `walking`, walks the words of instructions while `is_active` is set in it."""
+
+    def __init__(self, engine: LoadEngine | StoreEngine, walking: str, is_active: str) -> None:
+        self.machine = engine.machine
+        self.formats = engine.formats
+        self._walking, self._is_active = walking, is_active
+
+    def is_format(self, nets: Part, name: str, position: int, cycle: int = 0) -> z3.BoolRef:
+        return nets.at(name, cycle) == position if len(self.formats) > 1 else z3.BoolVal(True)
+
+    def parts(self, position: int) -> int:
+        """Of a word of a format."""
+        return word_parts(dram_word_bytes(self.machine, self.formats[position]), self.machine.dram.bus_bytes)
+
+    def place(self, nets: Part, cycle: int = 0, name: str = "place") -> z3.BitVecRef:
+        """The part of its word that comes next, or another part's number; words of one part need no number for it."""
+        one = all(self.parts(position) == 1 for position in range(len(self.formats)))
+        return number(0) if one else nets.natural(f"{self._walking}.{name}", cycle)
+
+    def is_inside(self, nets: Part, cycle: int = 0) -> z3.BoolRef:
+        """The part that comes next is a word's first, or one that the word has."""
+        place, insides = self.place(nets, cycle), [self.place(nets, cycle) == 0]
+        for position in range(len(self.formats)):
+            is_format = self.is_format(nets, f"{self._walking}.walker.walk", position, cycle)
+            is_active = nets.holds(f"{self._walking}.{self._is_active}", cycle)
+            insides.append(z3.And(is_active, is_format, z3.ULT(place, self.parts(position))))
+        return z3.Or(*insides)

@@ -1,4 +1,4 @@
-"""The command line: `tilewright quantize, compile, run, profile, price, check, disassemble,
+"""The command line: `tilewright quantize, compile, run, compare-values, profile, price, check, disassemble,
 assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
@@ -36,6 +36,7 @@ from tilewright.options import (
 from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
+from tilewright.values.command import compare_values_command
 
 if TYPE_CHECKING:
     pass
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
+app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
 
@@ -98,6 +100,13 @@ def run(
         typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model."),
     ] = None,
     output: OutputArrays = None,
+    dump_tensors: Annotated[
+        Path | None,
+        typer.Option("--dump-tensors", metavar="FILE", help="Write all tensors to this .npz file; takes --model."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from.")
+    ] = None,
     on: On = "sim",
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
@@ -109,6 +118,7 @@ def run(
     from tilewright.arrays import archive, read_arrays
     from tilewright.progress import progress
     from tilewright.tables import print_table
+    from tilewright.values.command import dump_tensors as dump
 
     loaded = load_program(program, isa, set, budget)
     inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
@@ -116,6 +126,8 @@ def run(
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:
         write_output(output, archive(result.outputs))
+    if dump_tensors is not None:
+        dump(dump_tensors, loaded, model, inputs)
     cycles = None if result.profile is None else result.profile["cycles"]
     summary = {
         "on": on,

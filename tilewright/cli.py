@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, run, compare-values, profile, price, check, disassemble,
-assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, check,
+disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -14,6 +14,7 @@ import typer
 
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
+from tilewright.explain.command import explain_command
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
     Budget,
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
+app.command("explain")(explain_command)
 app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)

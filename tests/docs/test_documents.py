@@ -14,7 +14,10 @@ from tests.docs.excerpt import excerpt
 from tests.tilewright.command_line import Command, make_command
 from tilewright.compiler.pipeline import pass_names
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md", "docs/values.md")
+DOCUMENTS = (
+    *("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md"),
+    *("docs/values.md", "docs/explain.md"),
+)
 
 ENVIRONMENT = ". .venv/bin/activate"
 """The one command that a test has behind it already."""

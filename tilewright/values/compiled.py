@@ -8,12 +8,14 @@ from typing import Any
 
 from tilewright.api import Program
 from tilewright.compiler.emission.placed import OrderedTiles
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import DECIDED, pass_names
 from tilewright.compiler.select.cover import Selection
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
+from tilewright.selection_report import BEFORE
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Compiled:
     """One program; `options` are those with which it fits. Its instructions are the operations of `ordered`."""
 
     program: Binary
+    plain_nests: NestProgram  # as the selection of instructions begins with them
     selection: Selection
     ordered: OrderedTiles
     options: Options
@@ -37,4 +40,4 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 
     program = Program(compile_partitioned(model, machine, options, keep=keep))
     program.require_host()
-    return program, tuple(Compiled(of["emit"], of["select"], of["waits"], of[DECIDED]) for of in results)
+    return program, tuple(Compiled(of["emit"], of[BEFORE], of["select"], of["waits"], of[DECIDED]) for of in results)

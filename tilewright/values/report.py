@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from textwrap import fill
 from typing import Any
 
-from tilewright.tables import print_table, terminal_width
+from tilewright.tables import print_table, print_text
 from tilewright.values.compare import Comparison, Difference
 from tilewright.values.culprit import WordRead
 
@@ -34,7 +33,7 @@ def print_comparison(comparison: Comparison, inputs: str, machine: str) -> None:
     columns = ("layer", "values", "differ alone", "steps", "limit", "differ in a row", "steps")
     print_table(f"{inputs} on {machine} beside ONNX Runtime without optimisations", columns, rows)
     print()
-    _print_text(
+    print_text(
         "alone: the layer on the tensors that ONNX Runtime has before it; in a row: on those that the machine's own "
         "layers made, so that single steps add up. The limit is a step for each rounding that a layer does."
     )
@@ -62,14 +61,14 @@ def _verdict(comparison: Comparison) -> str:
 def _print_left_out(comparison: Comparison) -> None:
     """What the comparison cannot see, in a line each."""
     for name, why in comparison.skipped.items():
-        _print_text(f"Not compared: {name}: {why}.")
+        print_text(f"Not compared: {name}: {why}.")
     if comparison.unseen:
-        _print_text(
+        print_text(
             f"Not compared: {len(comparison.unseen)} quantised tensors that no memory of the machine holds, since a "
             f"layer computes several nodes at once, or the host does: {', '.join(comparison.unseen)}."
         )
     if comparison.host_nodes:
-        _print_text(
+        print_text(
             f"Not compared: what the host computes, in ONNX Runtime itself: {', '.join(comparison.host_nodes)}."
         )
 
@@ -77,9 +76,9 @@ def _print_left_out(comparison: Comparison) -> None:
 def _print_difference(first: Difference, limit: int) -> None:
     who, index = first.culprit, ", ".join(map(str, first.index))
     fields = {name: value for name, value in who.fields.items() if value or name.startswith("trip.")}
-    _print_text(f"First difference: {first.tensor}[{index}] is {first.machine}, expected {first.expected}")
+    print_text(f"First difference: {first.tensor}[{index}] is {first.machine}, expected {first.expected}")
     if limit > 1:
-        _print_text(
+        print_text(
             f"The layer rounds {limit} times, and what is between cannot be set right: if steps grow on the way, "
             "this need not be a fault."
         )
@@ -92,19 +91,14 @@ def _print_difference(first: Difference, limit: int) -> None:
     }
     for name, text in rows.items():
         if text:
-            _print_text(f"{name + ':':<14}{text}", indent=14)
+            print_text(f"{name + ':':<14}{text}", indent=14)
     print("It read, for this element:")
     for operand in dict.fromkeys(word.operand for word in who.read):
         words = [word for word in who.read if word.operand == operand]
         for word in words[:SHOWN_WORDS]:
-            _print_text(f"  {_word(word, first.lane)}", indent=4)
+            print_text(f"  {_word(word, first.lane)}", indent=4)
         if len(words) > SHOWN_WORDS:
             print(f"  … and {len(words) - SHOWN_WORDS:,} more words of {operand}; --json has all")
-
-
-def _print_text(text: str, indent: int = 0) -> None:
-    """A sentence in as many lines as the terminal needs; no word is cut."""
-    print(fill(text, terminal_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False))
 
 
 def _word(word: WordRead, lane: int) -> str:

@@ -7,8 +7,10 @@ imported by the command that needs them.
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -39,9 +41,6 @@ from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
 from tilewright.values.command import compare_values_command
 
-if TYPE_CHECKING:
-    pass
-
 app = typer.Typer(
     name="tilewright",
     help="Make NPUs from one YAML file, and the programs that run on them.",
@@ -56,6 +55,9 @@ app.command("explain")(explain_command)
 app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
+
+COMPLETION = "_TILEWRIGHT_COMPLETE"
+"""What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
@@ -80,7 +82,11 @@ def _common(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
-    run_to_end(without_bool(typer.main.get_command(app)))
+    if COMPLETION in os.environ:
+        from typer.completion import completion_init
+
+        completion_init()
+    run_to_end(partial(without_bool(typer.main.get_command(app)), complete_var=COMPLETION))
 
 
 def without_bool(command: Any) -> Any:
@@ -118,12 +124,13 @@ def run(
 ) -> None:
     """Run a compiled program on arrays."""
     from tilewright.arrays import archive, read_arrays
-    from tilewright.progress import progress
+    from tilewright.progress import progress, warn_of_build
     from tilewright.tables import print_table
     from tilewright.values.command import dump_tensors as dump
 
     loaded = load_program(program, isa, set, budget)
     inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
+    warn_of_build(on, loaded.machine)
     with progress(f"running {program.name} on {on}"):
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:

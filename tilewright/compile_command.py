@@ -90,10 +90,10 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
-    from tilewright.compile_report import compile_summary, write_report
+    from tilewright.compile_report import compile_summary
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.compiler.options import Options
-    from tilewright.dumps import Dumps, DumpView, dump_files, require_folder, write_folder
+    from tilewright.dumps import Dumps, DumpView, require_folder
     from tilewright.isa.files.loader import load_machine
     from tilewright.selection_report import selection_summary
 
@@ -117,13 +117,8 @@ def compile_command(
         assert model is not None
         program = _compile(model, quantized, machine, options, no_host, dump)
     seconds = perf_counter() - start
-    for text in _shown(dumps, program, wanted, view):
-        typer.echo(text, nl=False, err=is_taken(output, json))
-    files = dump_files(dumps.programs, machine, [of.layers for of in program.programs], view) if folders else {}
-    if dump_dir is not None:
-        write_folder(dump_dir, files)
-    if report_folder is not None:
-        write_report(report_folder, program, files)
+    typer.echo("".join(_shown(dumps, program, wanted, view)), nl=False, err=is_taken(output, json))
+    _write_folders(dumps, program, view, dump_dir, report_folder)
     if output is not None:
         save_program(program, output)
     summary = compile_summary(program, seconds)
@@ -144,6 +139,21 @@ def _shown(dumps: Dumps, program: Program, wanted: list[str], view: DumpView) ->
         for name, text in texts:
             if name in wanted:
                 yield view.shown(name, text, program.machine, of)
+
+
+def _write_folders(
+    dumps: Dumps, program: Program, view: DumpView, dump_dir: Path | None, report_folder: Path | None
+) -> None:
+    from tilewright.compile_report import write_report
+    from tilewright.dumps import dump_files, write_folder
+
+    if dump_dir is None and report_folder is None:
+        return
+    files = dump_files(dumps.programs, program.machine, [of.layers for of in program.programs], view)
+    if dump_dir is not None:
+        write_folder(dump_dir, files)
+    if report_folder is not None:
+        write_report(report_folder, program, files)
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:

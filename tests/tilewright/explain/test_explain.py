@@ -35,6 +35,7 @@ def digits(options: Options = FAST) -> tuple[Program, tuple[Compiled, ...]]:
     return compile_keeping(MODEL, load_machine("tiny8"), options)
 
 
+@pytest.mark.slow
 def test_its_layers_and_cycles_are_those_of_the_profile() -> None:
     found = explained()
     profile = tw.compile(str(MODEL), "base16", effort=0).profile()

@@ -60,7 +60,7 @@ def first_of(compiled: Compiled, mnemonic: str, layer: str) -> int:
 # -- where tensors lie -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("isa", ["tiny8", "base16", "rect"])
+@pytest.mark.parametrize("isa", ["tiny8", pytest.param("base16", marks=pytest.mark.slow), "rect"])
 @pytest.mark.parametrize("residency", ["auto", "none"])
 def test_finds_every_tensor_on_chip_and_in_dram(isa: str, residency: str) -> None:
     """The nests' own interpreter knows nothing of places."""
@@ -94,6 +94,7 @@ def test_compares_with_the_tensors_of_onnx_runtime(digits: tuple[onnx.ModelProto
     assert not found.host_nodes
 
 
+@pytest.mark.slow
 def test_a_network_with_host_parts_says_what_it_leaves_out() -> None:
     model = int8_network("ds-cnn")
     network, programs = compile_keeping(model.SerializeToString(), load_machine("base16"), FAST)

@@ -52,6 +52,12 @@ Model = str | Path | bytes | onnx.ModelProto
 Dump = Callable[[str, str], None]
 """Called with a pass's name and the text of its result."""
 
+Keep = Callable[[str, Any], None]
+"""Called with a pass's name and its result; with DECIDED and the `Options` with which the program fits."""
+
+DECIDED = "options"
+"""No pass has this name."""
+
 UNSOUND = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 """The exceptions with which a pass fails on a value that no earlier pass could give."""
 
@@ -69,14 +75,20 @@ class Pass(Generic[Before, After]):
     run: Callable[[Before, Machine, Options], After]
 
 
-def compile_model(model: Model, machine: Machine, options: Options | None = None, dump: Dump | None = None) -> Program:
-    """Compile an ONNX model (path, bytes or proto) for a machine.
+def compile_model(
+    model: Model,
+    machine: Machine,
+    options: Options | None = None,
+    dump: Dump | None = None,
+    keep: Keep | None = None,
+) -> Program:
+    """Compile an ONNX model (path, bytes or proto) for a machine. `dump` and `keep` are given what each pass made.
 
     The program has passed the checker, and is the same for the same input. Raises CompileError when the model is not
     valid, needs what the machine cannot do, or does not fit; IsaError when the checker finds a fault.
     """
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    return _compile(0, source, machine, options or Options(), dump)
+    return _compile(0, source, machine, options or Options(), keeping(dump, keep))
 
 
 def resume(
@@ -90,7 +102,7 @@ def resume(
     level = pass_named(after).after
     try:
         value = level.parse(text, machine)
-        return _compile(_position(after) + 1, value, machine, options or Options(), dump)
+        return _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
     except UNSOUND as fault:
         # A pass relies on what the passes before it promise, and an edited text need not keep that.
         reason = f"{type(fault).__name__}: {fault}"
@@ -110,56 +122,71 @@ def pass_named(name: str) -> Pass[Any, Any]:
     raise CompileError(f"no pass {name!r}; there are: {', '.join(pass_names())}")
 
 
+def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
+    """One function for both; None if there is neither."""
+    if dump is None:
+        return keep
+
+    def both(name: str, value: Any) -> None:
+        if keep is not None:
+            keep(name, value)
+        if name != DECIDED:
+            dump(name, pass_named(name).after.print(value))
+
+    return both
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def _compile(first: int, value: Any, machine: Machine, options: Options, dump: Dump | None) -> Program:
+def _compile(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Program:
     """Run the passes from position `first` on.
 
     A program that does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
     """
     sized, placed = max(first, _position(SIZED_FROM)), max(first, _position(PLACED_BY) + 1)
-    sizeless = _run(PASSES[first:sized], value, machine, options, dump)
+    sizeless = _run(PASSES[first:sized], value, machine, options, keep)
     try:
-        value = _fit(sized, sizeless, machine, options, dump)
+        value = _fit(sized, sizeless, machine, options, keep)
     except TooSmall as error:
         if first > _position(SIZED_FROM):  # the text of a later pass is for one machine
             raise
         least = replace(options, effort=0)
         raise with_tried_remedy(error, machine, lambda larger: _fit(sized, sizeless, larger, least, None)) from error
-    program: Program = _run(PASSES[placed:], value, machine, options, dump)
+    program: Program = _run(PASSES[placed:], value, machine, options, keep)
     require_valid(program)
     return program
 
 
-def _fit(first: int, value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
+def _fit(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Any:
     """Run the passes from position `first` up to addresses, with the first options that need little enough memory."""
     tiled, scheduled, placed = (
         max(first, position) for position in (_position(TILED_BY), _position(TILED_BY) + 1, _position(PLACED_BY) + 1)
     )
-    covered = _run(PASSES[first:tiled], value, machine, options, dump)
+    covered = _run(PASSES[first:tiled], value, machine, options, keep)
     finish = partial(finished, machine=machine)
     decision = decide(covered, first > _position(TILED_BY) + 1, options, finish)
     fitting: list[Options] = []
-    texts: dict[str, str] = {}  # those of an attempt replace those of the attempt before
-    keep = None if dump is None else texts.__setitem__
+    results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
+    keep_last = None if keep is None else results.__setitem__
 
     def place(tiles: Any, attempt: Options) -> Any:
-        placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep)
+        placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep_last)
         fitting.append(attempt)
         return placed_tiles
 
     result = first_that_fits(
         machine,
         decision.options,
-        lambda attempt: _run(PASSES[tiled:scheduled], covered, machine, attempt, keep),
+        lambda attempt: _run(PASSES[tiled:scheduled], covered, machine, attempt, keep_last),
         place,
         lambda tiles, attempt: decision.loads_ahead(tiles, attempt, finish),
     )
     decision.remember(fitting[-1])
-    for name, text in texts.items():
-        assert dump is not None
-        dump(name, text)
+    if keep is not None:
+        keep(DECIDED, fitting[-1])
+        for name, value in results.items():
+            keep(name, value)
     return result
 
 
@@ -169,12 +196,12 @@ def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     return program
 
 
-def _run(passes: Sequence[Pass[Any, Any]], value: Any, machine: Machine, options: Options, dump: Dump | None) -> Any:
+def _run(passes: Sequence[Pass[Any, Any]], value: Any, machine: Machine, options: Options, keep: Keep | None) -> Any:
     for step in passes:
         value = step.run(value, machine, options)
         assert isinstance(value, step.after.value), f"{step.name} gave {type(value).__name__}"
-        if dump is not None:
-            dump(step.name, step.after.print(value))
+        if keep is not None:
+            keep(step.name, value)
     return value
 
 

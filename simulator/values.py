@@ -6,7 +6,7 @@ its memory, and every fault is found. A run is then a handful of numpy calls an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
 import numpy as np
@@ -61,19 +61,32 @@ class PreparedProgram:
 
     def run(self, dram: NDArray[np.uint8], memories: Mapping[str, NDArray[np.uint8]] | None = None) -> MachineState:
         """The state after a run from reset, or from the given memories; changes none of them. Raises MachineFault."""
+        self._reset(dram, memories)
+        with one_thread():
+            for step in self._steps:
+                step()
+        result = dram.copy()
+        result[: self._state.dram.size] = self._state.dram
+        return MachineState({name: stored.copy() for name, stored in self._state.memories.items()}, result)
+
+    def step_by_step(self, dram: NDArray[np.uint8]) -> Iterator[MachineState]:
+        """The state after reset, then after each instruction. It is the live one: the next step goes on from what the
+        caller makes of it, and its DRAM has only the regions. Raises MachineFault.
+        """
+        self._reset(dram, None)
+        yield self._state
+        for step in self._steps:
+            with one_thread():
+                step()
+            yield self._state
+
+    def _reset(self, dram: NDArray[np.uint8], memories: Mapping[str, NDArray[np.uint8]] | None) -> None:
         check_dram_size(dram.size, self._regions)
         if self.fault is not None:
             raise MachineFault(self.fault)
         for name, stored in self._state.memories.items():
             stored[:] = 0 if memories is None else memories[name]
-        used = self._state.dram.size
-        self._state.dram[:] = dram[:used]
-        with one_thread():
-            for step in self._steps:
-                step()
-        result = dram.copy()
-        result[:used] = self._state.dram
-        return MachineState({name: stored.copy() for name, stored in self._state.memories.items()}, result)
+        self._state.dram[:] = dram[: self._state.dram.size]
 
     # -- preparing -----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, run, profile, price, check, disassemble,
-assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, check,
+disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -7,6 +7,8 @@ imported by the command that needs them.
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ import typer
 
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
+from tilewright.explain.command import explain_command
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
     Budget,
@@ -37,6 +40,7 @@ from tilewright.options import (
 from tilewright.price_command import price_command
 from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
+from tilewright.values.command import compare_values_command
 
 app = typer.Typer(
     name="tilewright",
@@ -48,8 +52,13 @@ app = typer.Typer(
 app.add_typer(isa_app, name="isa")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
+app.command("explain")(explain_command)
+app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
+
+COMPLETION = "_TILEWRIGHT_COMPLETE"
+"""What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
 
@@ -74,7 +83,11 @@ def _common(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
-    run_to_end(without_bool(typer.main.get_command(app)))
+    if COMPLETION in os.environ:
+        from typer.completion import completion_init
+
+        completion_init()
+    run_to_end(partial(without_bool(typer.main.get_command(app)), complete_var=COMPLETION))
 
 
 def without_bool(command: Any) -> Any:
@@ -96,6 +109,13 @@ def run(
         typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model."),
     ] = None,
     output: OutputArrays = None,
+    dump_tensors: Annotated[
+        Path | None,
+        typer.Option("--dump-tensors", metavar="FILE", help="Write all tensors to this .npz file; takes --model."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from.")
+    ] = None,
     on: On = "sim",
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
@@ -106,12 +126,15 @@ def run(
     """Run a compiled program on arrays."""
     from tilewright.arrays import archive, read_arrays
     from tilewright.tables import print_table
+    from tilewright.values.command import dump_tensors as dump
 
     with running(program, on, isa, set, budget) as loaded:
         inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
         result = loaded.run(inputs, on=on, unchecked=unchecked)
     if output is not None:
         write_output(output, archive(result.outputs))
+    if dump_tensors is not None:
+        dump(dump_tensors, loaded, model, inputs)
     cycles = None if result.profile is None else result.profile["cycles"]
     summary = {
         "on": on,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.dump_layers import require_layer
 from tilewright.errors import InputError
 from tilewright.options import Calibration, Isa, Json, OptionalOutput, Seed, Set, Shape, is_taken, report, save_program
 from tilewright.quantize_command import hurting_line, print_warnings, quantize_summary
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.compiler.importers.input_shapes import Shapes
     from tilewright.compiler.options import Options
     from tilewright.compiler.pipeline import Dump
-    from tilewright.dumps import Dumps
+    from tilewright.dumps import Dumps, DumpView
     from tilewright.isa.machine.machine import Machine
     from tilewright.quantization.quantize import QuantizedModel
 
@@ -60,6 +61,10 @@ ExplainSelection = Annotated[
     bool,
     typer.Option("--explain-selection", help="Print the instructions compared for each layer, and what they cost."),
 ]
+Constants = Annotated[
+    bool, typer.Option("--constants", help="Dump long constants too, as --resume-from needs them.")
+]
+DumpLayer = Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Dump only what belongs to this layer.")]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 
 
@@ -73,6 +78,8 @@ def compile_command(
     seed: Seed = 0,
     dump_after: DumpAfter = None,
     dump_dir: DumpDir = None,
+    layer: DumpLayer = None,
+    constants: Constants = False,
     resume_from: ResumeFrom = None,
     report_folder: ReportFolder = None,
     explain_selection: ExplainSelection = False,
@@ -86,7 +93,7 @@ def compile_command(
     from tilewright.compile_report import compile_summary
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.compiler.options import Options
-    from tilewright.dumps import Dumps, require_folder
+    from tilewright.dumps import Dumps, DumpView, require_folder
     from tilewright.isa.files.loader import load_machine
     from tilewright.selection_report import selection_summary
 
@@ -101,7 +108,7 @@ def compile_command(
     for folder in folders:
         require_folder(folder)
     quantized = None if calibration is None or model is None else _quantize(model, calibration, options.shapes, seed)
-    dumps = Dumps()
+    dumps, view = Dumps(), DumpView(constants, layer)
     dump = dumps.add if wanted or folders or explain_selection else None
     start = perf_counter()
     if resume_from is not None:
@@ -110,8 +117,8 @@ def compile_command(
         assert model is not None
         program = _compile(model, quantized, machine, options, no_host, dump)
     seconds = perf_counter() - start
-    _print_dumps(dumps, wanted, machine, err=is_taken(output, json))
-    _write_folders(dumps, program, dump_dir, report_folder)
+    typer.echo("".join(_shown(dumps, program, wanted, view)), nl=False, err=is_taken(output, json))
+    _write_folders(dumps, program, view, dump_dir, report_folder)
     if output is not None:
         save_program(program, output)
     summary = compile_summary(program, seconds)
@@ -123,22 +130,30 @@ def compile_command(
         _print_summary(summary)
 
 
-def _print_dumps(dumps: Dumps, wanted: Collection[str], machine: Machine, err: bool) -> None:
-    """The texts of these passes, of all programs, each with its head; on standard error if `err`."""
-    from tilewright.dumps import with_head
+def _shown(dumps: Dumps, program: Program, wanted: list[str], view: DumpView) -> Iterator[str]:
+    """The texts of --dump-after, of one layer if one is asked for; raises InputError if there is no such layer."""
+    layers = [of.layers for of in program.programs]
+    if view.layer is not None:
+        require_layer(view.layer, layers)
+    for texts, of in zip(dumps.programs, layers, strict=False):
+        for name, text in texts:
+            if name in wanted:
+                yield view.shown(name, text, program.machine, of)
 
-    for name, text in (each for texts in dumps.programs for each in texts if each[0] in wanted):
-        typer.echo(with_head(name, text, machine), nl=False, err=err)
 
-
-def _write_folders(dumps: Dumps, program: Program, dump_dir: Path | None, report_folder: Path | None) -> None:
+def _write_folders(
+    dumps: Dumps, program: Program, view: DumpView, dump_dir: Path | None, report_folder: Path | None
+) -> None:
     from tilewright.compile_report import write_report
     from tilewright.dumps import dump_files, write_folder
 
+    if dump_dir is None and report_folder is None:
+        return
+    files = dump_files(dumps.programs, program.machine, [of.layers for of in program.programs], view)
     if dump_dir is not None:
-        write_folder(dump_dir, dump_files(dumps.programs, program.machine))
+        write_folder(dump_dir, files)
     if report_folder is not None:
-        write_report(report_folder, program, dump_files(dumps.programs, program.machine))
+        write_report(report_folder, program, files)
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:

@@ -2,26 +2,63 @@
 
     // tilewright: after fuse, for tiny8 (7ddd937f98e42864)
 
-The line is a comment to whoever reads the text; the digits are the first of the hash of the machine's description.
+The line is a comment to whoever reads the text; the digits are the first of the hash of the machine's description. A
+text that lacks something says so at the end of the line; no pass can go on from it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tilewright.compiler.levels import INSTRUCTIONS
 from tilewright.compiler.pipeline import pass_named, pass_names
+from tilewright.dump_layers import layer_text, parts_of, position_of
+from tilewright.dump_pages import dump_pages
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Layer
 from tilewright.options import read_text
 
-HEAD = re.compile(r"(?://|#) tilewright: after (\S+), for (.*) \(([0-9a-f]+)\)")
+HEAD = re.compile(r"(?://|#) tilewright: after (\S+), for (.*) \(([0-9a-f]+)\)(?:; (.+))?")
 HASH_DIGITS = 16
+
+LONG = re.compile(r'dense<"0x[0-9A-F]{129,}">')
+"""A constant of more than 64 bytes."""
+
+ELIDED = "dense_resource<__elided__>"
+"""What MLIR's own tools write in place of a constant that they leave out."""
+
+DATA = re.compile(r"(?:^\.(?:hex|zeros) .*\n){5,}", re.MULTILINE)
+"""More than 64 bytes of the weights region, as assembly has them."""
 
 Texts = Sequence[tuple[str, str]]
 """(pass, text of its result) of one program, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpView:
+    """What is shown of texts: with long `constants` or without; all layers or one."""
+
+    constants: bool = False
+    layer: str | None = None
+
+    def shown(self, name: str, text: str, machine: Machine, layers: Sequence[Layer]) -> str:
+        """The text of a pass's result after a line that says what it is, and what it lacks."""
+        lacks = []
+        if self.layer is not None:
+            position = position_of(self.layer, layers)
+            parts = parts_of(text, layers, pass_named(name).after is INSTRUCTIONS)
+            text = "" if position is None else layer_text(parts, position)
+            lacks.append(f"only layer {self.layer}")
+        if not self.constants:
+            shorter = DATA.sub("# constants\n", LONG.sub(ELIDED, text))
+            lacks += ["without long constants"] * (shorter != text)
+            text = shorter
+        return with_head(name, text, machine, ", ".join(lacks))
 
 
 class Dumps:
@@ -37,9 +74,10 @@ class Dumps:
         self.programs[-1].append((name, text))
 
 
-def with_head(name: str, text: str, machine: Machine) -> str:
-    """The text of a pass's result after a line that says what it is."""
-    return f"{pass_named(name).after.comment} tilewright: after {name}, for {_identity(machine)}\n{text}"
+def with_head(name: str, text: str, machine: Machine, lacks: str = "") -> str:
+    """The text of a pass's result after a line that says what it is, and what it `lacks`."""
+    more = f"; {lacks}" if lacks else ""
+    return f"{pass_named(name).after.comment} tilewright: after {name}, for {_identity(machine)}{more}\n{text}"
 
 
 def read_dump(path: Path, machine: Machine) -> tuple[str, str]:
@@ -51,7 +89,7 @@ def read_dump(path: Path, machine: Machine) -> tuple[str, str]:
         raise InputError(
             f"{path}: not the text of a pass; expected a file of --dump-dir, with its first line as it was"
         )
-    name, machine_name, digits = head.groups()
+    name, machine_name, digits, lacks = head.groups()
     if name not in pass_names():
         raise InputError(f"{path}: there is no pass {name!r}; the passes are: {', '.join(pass_names())}")
     if digits != machine.hash[:HASH_DIGITS]:
@@ -59,6 +97,8 @@ def read_dump(path: Path, machine: Machine) -> tuple[str, str]:
             f"{path}: for {machine_name} ({digits}), not for {_identity(machine)}; "
             "give the --isa and --set that it was made with"
         )
+    if lacks is not None:
+        raise InputError(f"{path}: {lacks}; dump it with --constants and without --layer to go on from it")
     return name, text
 
 
@@ -69,15 +109,22 @@ def _identity(machine: Machine) -> str:
 # -- folders -----------------------------------------------------------------------------------------------------------
 
 
-def dump_files(programs: Sequence[Texts], machine: Machine) -> dict[str, str]:
-    """The files of a folder, `05-fuse.mlir`: numbered as the passes are; of several programs, each in a subfolder."""
-    files = {}
-    for number, texts in enumerate(programs, 1):
-        subfolder = f"program-{number}/" if len(programs) > 1 else ""
-        for name, text in texts:
-            file_name = f"{pass_names().index(name):02}-{name}{pass_named(name).after.suffix}"
-            files[subfolder + file_name] = with_head(name, text, machine)
-    return files
+def dump_files(
+    programs: Sequence[Texts], machine: Machine, layers: Sequence[Sequence[Layer]], view: DumpView
+) -> dict[str, str]:
+    """The files of a folder, `05-fuse.mlir`: numbered as the passes are; of several programs, each in a subfolder.
+
+    With them come pages: an index, and one for each layer.
+    """
+    folders: dict[str, dict[str, str]] = {}
+    for number, (texts, of) in enumerate(zip(programs, layers, strict=True), 1):
+        files = {
+            f"{pass_names().index(name):02}-{name}{pass_named(name).after.suffix}": view.shown(name, text, machine, of)
+            for name, text in texts
+        }
+        folders[f"program-{number}/" if len(programs) > 1 else ""] = files
+    pages = dump_pages(folders, dict(zip(folders, layers, strict=True)), f"Passes for {_identity(machine)}")
+    return pages | {folder + name: text for folder, files in folders.items() for name, text in files.items()}
 
 
 def require_folder(path: Path) -> None:

@@ -160,8 +160,9 @@ def running(
     path: Path, on: str, isa: str | None, overrides: list[str] | None, settings: list[str] | None
 ) -> Iterator[Program]:
     """The program in a file, as `load_program` reads it; a terminal shows that it runs while the body does."""
-    from tilewright.progress import progress
+    from tilewright.progress import progress, warn_of_build
 
     loaded = load_program(path, isa, overrides, settings)
+    warn_of_build(on, loaded.machine)
     with progress(f"running {path.name} on {on}"):
         yield loaded

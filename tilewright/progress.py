@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.isa.machine.machine import Machine
 
 PATIENCE_SECONDS = 1.0
 
@@ -31,3 +36,13 @@ def progress(title: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+def warn_of_build(on: str, machine: Machine) -> None:
+    """Say on standard error, before it begins, that the hardware must be built first; nothing if it is in the cache."""
+    if on != "rtl":
+        return
+    from tilewright.rtl.simulation.build import is_built
+
+    if not is_built(machine):
+        print(f"building the hardware of {machine.name}, once: 1 to 3 minutes", file=sys.stderr, flush=True)

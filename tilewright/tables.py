@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -39,6 +40,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     with console.capture() as captured:
         console.print(table, width=terminal_width())
     console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def print_text(text: str, indent: int = 0) -> None:
+    """A sentence in as many lines as the terminal needs, those after the first indented; no word is cut."""
+    print(fill(text, terminal_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False))
 
 
 def terminal_width() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx
 
@@ -12,7 +13,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
 from tilewright.compiler.partition.source import Source, read_source, reads
-from tilewright.compiler.pipeline import Dump, Model, compile_model
+from tilewright.compiler.pipeline import Dump, Keep, Model, compile_model, keeping
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import MODEL, Program
@@ -34,58 +35,59 @@ def compile_partitioned(
     options: Options | None = None,
     dump: Dump | None = None,
     host_floats: bool = False,
+    keep: Keep | None = None,
 ) -> Program | Partitioned:
     """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
     Raises CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the
-    host runs all of the latter.
+    host runs all of the latter. `dump` and `keep` are given what each pass made, program by program.
     """
-    options = options or Options()
+    options, kept = options or Options(), keeping(dump, keep)
     try:
-        compiled = _compile(model, machine, options, keeps_texts=dump is not None)
+        compiled = _compile(model, machine, options, keeps_results=kept is not None)
     except DamagedModel:
         raise
     except CompileError as error:
-        return _compile_in_parts(model, machine, options, dump, host_floats, error)
-    return compiled.shown(dump)
+        return _compile_in_parts(model, machine, options, kept, host_floats, error)
+    return compiled.shown(kept)
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A program and its passes' texts, held back until it is certain that the program is part of the result."""
+    """A program and its passes' results, held back until it is certain that the program is part of the whole."""
 
     program: Program
-    texts: Sequence[tuple[str, str]]
+    results: Sequence[tuple[str, Any]]
 
-    def shown(self, dump: Dump | None) -> Program:
-        """The program, once its texts are dumped."""
-        for name, text in self.texts:
-            if dump is not None:
-                dump(name, text)
+    def shown(self, keep: Keep | None) -> Program:
+        """The program, once its passes' results are handed on."""
+        for name, value in self.results:
+            if keep is not None:
+                keep(name, value)
         return self.program
 
 
-def _compile(model: Model, machine: Machine, options: Options, keeps_texts: bool) -> _Compiled:
-    texts: list[tuple[str, str]] = []
-    keep = (lambda name, text: texts.append((name, text))) if keeps_texts else None
-    return _Compiled(compile_model(model, machine, options, keep), texts)
+def _compile(model: Model, machine: Machine, options: Options, keeps_results: bool) -> _Compiled:
+    results: list[tuple[str, Any]] = []
+    keep = (lambda name, value: results.append((name, value))) if keeps_results else None
+    return _Compiled(compile_model(model, machine, options, keep=keep), results)
 
 
 def _compile_in_parts(
-    model: Model, machine: Machine, options: Options, dump: Dump | None, host_floats: bool, whole: CompileError
+    model: Model, machine: Machine, options: Options, keep: Keep | None, host_floats: bool, whole: CompileError
 ) -> Partitioned:
     """`whole` says why the machine cannot run all of it."""
     try:
         source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
     except CompileError:
         raise whole from None  # a model that is wrong
-    search = _Search(source, machine, replace(options, shapes={}), whole, keeps_texts=dump is not None)
+    search = _Search(source, machine, replace(options, shapes={}), whole, keeps_results=keep is not None)
     parts, reasons = search.parts()
     reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     segments = [
-        search.npu_segment(part, dump) if part.on_machine else _host_segment(source, part, parts, reasons)
+        search.npu_segment(part, keep) if part.on_machine else _host_segment(source, part, parts, reasons)
         for part in parts
     ]
     return Partitioned(
@@ -101,14 +103,14 @@ class _Search:
     """Moves nodes to the host until every machine part compiles."""
 
     def __init__(
-        self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_texts: bool
+        self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_results: bool
     ) -> None:
         """`whole` says why the machine cannot run all of it in one part."""
         self._whole = whole
         self._source = source
         self._machine = machine
         self._options = options
-        self._keeps_texts = keeps_texts
+        self._keeps_results = keeps_results
         self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
         self._compiled: dict[Part, _Compiled] = {}
 
@@ -125,8 +127,8 @@ class _Search:
             for faults in wrong:
                 self._reasons = {**faults, **self._reasons}
 
-    def npu_segment(self, part: Part, dump: Dump | None) -> NpuSegment:
-        return NpuSegment(self._compiled[part].shown(dump))
+    def npu_segment(self, part: Part, keep: Keep | None) -> NpuSegment:
+        return NpuSegment(self._compiled[part].shown(keep))
 
     def _faults(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part cannot run on the machine; empty when it is compiled."""
@@ -157,7 +159,7 @@ class _Search:
     def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
         """Compile a part, or say why not."""
         try:
-            self._compiled[part] = _compile(model, self._machine, self._options, self._keeps_texts)
+            self._compiled[part] = _compile(model, self._machine, self._options, self._keeps_results)
         except DamagedModel:
             raise
         except CompileError as error:

@@ -58,6 +58,7 @@ def _machine(machine: Machine) -> Table:
         ("lanes", f"{machine.lanes} elements a word of the vector engine"),
         ("rounding", f"ties: {machine.rounding.value}"),
         ("bus", f"{dram.bus_bytes} bytes a beat, {dram.latency_cycles} cycles latency"),
+        ("memories", f"{sum(m.bytes for m in machine.memories.values()) / 1024:g} KiB in all"),
         ("instruction", f"{machine.instruction_bytes} bytes, wait counts of {machine.wait_bits} bits"),
         ("hash", machine.hash[:16]),
     )

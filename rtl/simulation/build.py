@@ -35,13 +35,24 @@ MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines C
 
 BUILD_JOBS = 2
 
+_BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
+"""What the test bench with a memory reaches."""
+
 
 def build_simulation(machine: Machine) -> Path:
     """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
+    return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine))
+
+
+def is_built(machine: Machine) -> bool:
+    """Whether the cache has that program; if not, `build_simulation` takes a minute or more. Raises RtlError."""
+    require_tools()
+    return _kept_at(BENCH, _texts(BENCH, _BENCH_PUBLIC, _bench_sources(machine))).exists()
+
+
+def _bench_sources(machine: Machine) -> dict[str, str]:
     bench = {f"{BENCH}.sv": bench_verilog(machine), f"{BENCH}.cpp": _bench_cpp().read_text()}
-    return _built(
-        BENCH, ("clock", "reset", "clear", "dump", "done", "host_*"), {NETLIST: cached_netlist(machine), **bench}
-    )
+    return {NETLIST: cached_netlist(machine), **bench}
 
 
 def build_bare(machine: Machine) -> Path:
@@ -52,10 +63,19 @@ def build_bare(machine: Machine) -> Path:
 def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> Path:
     """The program for a top module whose signals of the `public` patterns a test bench can reach."""
     require_tools()
+    texts = _texts(top, public, sources)
+    return kept(_kept_at(top, texts), partial(_build, top, texts))
+
+
+def _texts(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, str]:
+    """All files that a program is built from, by name."""
     lines = ["`verilator_config", *(f'public_flat_rw -module "{top}" -var "{pattern}"' for pattern in public)]
-    texts = {f"{top}.vlt": "\n".join(lines) + "\n", **sources}
-    folder = cache_folder() / "simulations" / _digest(*texts, *texts.values(), *_build_facts())
-    return kept(folder / top, partial(_build, top, texts))
+    return {f"{top}.vlt": "\n".join(lines) + "\n", **sources}
+
+
+def _kept_at(top: str, texts: Mapping[str, str]) -> Path:
+    """Where the cache has the program of these texts."""
+    return cache_folder() / "simulations" / _digest(*texts, *texts.values(), *_build_facts()) / top
 
 
 def cached_netlist(machine: Machine) -> str:

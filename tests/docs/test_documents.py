@@ -14,12 +14,15 @@ from tests.docs.excerpt import excerpt
 from tests.tilewright.command_line import Command, make_command
 from tilewright.compiler.pipeline import pass_names
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md")
+DOCUMENTS = (
+    *("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md"),
+    *("docs/values.md", "docs/explain.md"),
+)
 
 ENVIRONMENT = ". .venv/bin/activate"
 """The one command that a test has behind it already."""
 
-FAILURE = re.compile(r"^error: |\d findings?$", re.MULTILINE)
+FAILURE = re.compile(r"^error: |\d findings?$|^First difference: ", re.MULTILINE)
 """What a document shows where a command is meant to fail."""
 
 

@@ -20,6 +20,7 @@ from tilewright.isa.binary.elf import load, save
 from tilewright.isa.binary.elf_writer import tool_version
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program
+from tilewright.progress import warn_of_build
 
 X = np.arange(16 * WORDS, dtype=np.int8).reshape(1, 16, WORDS, 1)
 
@@ -135,7 +136,7 @@ def test_dumps_a_pass(tilewright: Command, model_file: Path) -> None:
 def test_reports_every_pass_and_the_profile(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
     ended = tilewright("compile", model_file, "--isa", "base16", "--report", tmp_path / "report")
     assert ended.code == 0
-    names = files(tmp_path / "report")
+    names = [name for name in files(tmp_path / "report") if not name.endswith(".html")]
     assert names[:2] == ["00-import.mlir", "01-simplify.mlir"]
     assert names[-2].endswith("-emit.s") and names[-1] == "profile.json"
     profile = json.loads((tmp_path / "report" / "profile.json").read_text())
@@ -433,3 +434,25 @@ def test_refuses_assembly_with_an_unknown_word(tilewright: Command, tmp_path: Pa
 def test_help_names_no_type_for_what_takes_no_value(tilewright: Command, words: tuple[str, ...]) -> None:
     ended = tilewright(*words, "--help")
     assert ended.code == 0 and "--help" in ended.out and "bool" not in ended.out
+
+
+# -- manners -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shell_gets_completions(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TILEWRIGHT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tilewright compile --dump")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert tilewright().out.split() == ["--dump-after", "--dump-dir"]
+
+
+@pytest.mark.parametrize(("is_built", "said"), [(True, ""), (False, "building the hardware of base16, once: ")])
+def test_says_that_it_builds_the_hardware_before_it_does(
+    is_built: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tilewright.rtl.simulation.build.is_built", lambda machine: is_built)
+    warn_of_build("sim", load_machine("base16"))
+    assert capsys.readouterr().err == ""
+    warn_of_build("rtl", load_machine("base16"))
+    assert capsys.readouterr().err.startswith(said)
+    assert bool(said) is not is_built

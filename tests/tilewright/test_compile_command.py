@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from tests.compiler.models import ModelBuilder, add_conv, conv_model
+from tests.compiler.models import ModelBuilder, add_conv, conv_model, small_cnn
 from tests.tilewright.command_line import Command, Ended
 from tilewright.compiler.pipeline import pass_names
 from tilewright.dumps import write_folder
@@ -28,7 +29,7 @@ def model_file(tmp_path: Path) -> Path:
 def dump_folder(tilewright: Command, model_file: Path, tmp_path: Path) -> Path:
     """The dumps of a convolution; the program is in net.npu beside it."""
     folder = tmp_path / "dumps"
-    assert tilewright(*COMPILE, model_file, "--dump-dir", folder, "-o", tmp_path / "net.npu").code == 0
+    assert tilewright(*COMPILE, model_file, "--dump-dir", folder, "--constants", "-o", tmp_path / "net.npu").code == 0
     return folder
 
 
@@ -37,8 +38,9 @@ def require_fault(ended: Ended, message: str) -> None:
 
 
 def files(folder: Path) -> list[str]:
-    """Every file in a folder and below."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    """Every file in a folder and below, without the pages."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".html"]
+    return sorted(str(path.relative_to(folder)) for path in found)
 
 
 def dumped(folder: Path, name: str) -> Path:
@@ -63,14 +65,14 @@ def test_a_file_says_its_pass_and_machine_in_the_first_line(dump_folder: Path) -
 
 
 def test_what_is_printed_is_what_is_dumped(tilewright: Command, model_file: Path, dump_folder: Path) -> None:
-    ended = tilewright(*COMPILE, model_file, "--dump-after", "fuse", "--dump-after", "emit")
+    ended = tilewright(*COMPILE, model_file, "--constants", "--dump-after", "fuse", "--dump-after", "emit")
     assert ended.out == dumped(dump_folder, "fuse").read_text() + dumped(dump_folder, "emit").read_text()
 
 
 def test_each_program_of_a_network_in_parts_has_a_subfolder(tilewright: Command, tmp_path: Path) -> None:
     onnx.save(network_in_parts(), tmp_path / "net.onnx")
     assert tilewright(*COMPILE, tmp_path / "net.onnx", "--dump-dir", tmp_path / "dumps").code == 0
-    assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == ["program-1", "program-2"]
+    assert sorted(path.name for path in (tmp_path / "dumps").iterdir()) == ["index.html", "program-1", "program-2"]
     for program in ("program-1", "program-2"):
         assert len(files(tmp_path / "dumps" / program)) == len(pass_names())
 
@@ -149,7 +151,7 @@ def test_an_edit_of_a_file_counts(tilewright: Command, dump_folder: Path, tmp_pa
 
 def test_dumps_what_comes_after_under_the_same_numbers(tilewright: Command, dump_folder: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    ended = tilewright(*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--dump-dir", again)
+    ended = tilewright(*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--dump-dir", again, "--constants")
     assert ended.code == 0
     assert files(again) == files(dump_folder)[pass_names().index("tile") + 1 :]
     assert all((again / name).read_bytes() == (dump_folder / name).read_bytes() for name in files(again))
@@ -268,3 +270,72 @@ def test_without_effort_nothing_is_searched_for(tilewright: Command, model_file:
 
 def test_effort_has_three_steps(tilewright: Command, model_file: Path, tmp_path: Path) -> None:
     assert tilewright(*COMPILE, model_file, "--effort", 3, "-o", tmp_path / "net.npu").code == 2
+
+
+# -- without constants, one layer, pages -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_folder(tilewright: Command, tmp_path: Path) -> Path:
+    """The dumps of two convolutions in one program, as they are without being asked for more."""
+    onnx.save(small_cnn(np.random.default_rng(0)), tmp_path / "cnn.onnx")
+    folder = tmp_path / "short"
+    assert tilewright(*COMPILE, tmp_path / "cnn.onnx", "--effort", 0, "--dump-dir", folder).code == 0
+    return folder
+
+
+def test_long_constants_are_left_out(short_folder: Path) -> None:
+    for name in ("import", "fuse", "select"):
+        text = dumped(short_folder, name).read_text()
+        assert text.partition("\n")[0].endswith("; without long constants")
+        assert "dense_resource<__elided__>" in text
+        assert max(len(found) for found in re.findall(r'dense<"0x([0-9A-F]*)', text)) <= 128
+    assert "# constants\n" in dumped(short_folder, "emit").read_text()
+
+
+def test_nothing_goes_on_from_a_text_without_constants(tilewright: Command, short_folder: Path, tmp_path: Path) -> None:
+    path = dumped(short_folder, "fuse")
+    require_fault(
+        tilewright(*COMPILE, "--resume-from", path, "-o", tmp_path / "x.npu"),
+        f"{path}: without long constants; dump it with --constants and without --layer to go on from it",
+    )
+
+
+def test_dumps_one_layer(tilewright: Command, tmp_path: Path) -> None:
+    """Its nest, its cover, its operations, and the buffers that these name; nothing of other layers."""
+    onnx.save(small_cnn(np.random.default_rng(0)), tmp_path / "cnn.onnx")
+    words = (*COMPILE, tmp_path / "cnn.onnx", "--effort", 0)
+    whole = tilewright(*words, "--dump-after", "tile").out
+    (names,) = re.findall(r"layers = (\[.*?\}\])", whole)
+    layers = re.findall(r'name = "([^"]*)"', names)
+    asked = ("--dump-after", "fuse", "--dump-after", "select", "--dump-after", "tile")
+    ended = tilewright(*words, "--layer", layers[1], *asked)
+    assert ended.code == 0
+    assert ended.out.count(f'{{name = "{layers[1]}"') == 2  # in the nests of fuse and of select
+    assert ended.out.count(f'{{nest = "{layers[1]}"') == 1
+    assert set(re.findall(r"layer = (\d+)", ended.out)) == {"1"}
+    assert ended.out.count("layer = 1") == whole.count("layer = 1")
+    tiles = ended.out[ended.out.index("after tile") :]
+    used = {name for line in tiles.splitlines() if "layer = 1" in line for name in re.findall(r"%[^\s,()]+", line)}
+    assert used == set(re.findall(r"^  (%\S+) = ", tiles, re.MULTILINE))
+
+
+def test_an_unknown_layer_is_answered_with_those_that_there_are(tilewright: Command, model_file: Path) -> None:
+    ended = tilewright(*COMPILE, model_file, "--layer", "conv9", "--dump-after", "fuse")
+    assert ended.code == 1
+    assert ended.err.startswith("error: no layer 'conv9'; there are: ")
+
+
+def test_pages_link_layers_and_levels(short_folder: Path) -> None:
+    """Every link leads to a file, or to a heading of its page."""
+    pages = sorted(short_folder.glob("*.html"))
+    assert [page.name for page in pages[:2]] == ["index.html", "layer-000.html"]
+    for page in pages:
+        text = page.read_text()
+        for link in re.findall(r'href="([^"]+)"', text):
+            file, _, heading = link.partition("#")
+            assert not file or (short_folder / file).is_file(), link
+            assert not heading or f'id="{heading}"' in text
+    first = pages[1].read_text()
+    assert all(f'id="{name}"' in first for name in pass_names())
+    assert "nest.compute" in first and "select.cover" in first and "tile." in first

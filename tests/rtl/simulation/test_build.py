@@ -78,6 +78,19 @@ def test_finds_the_files_of_an_import(line: str, files: list[str]) -> None:
     assert build._isa_files(node) == [build._package() / file for file in files]
 
 
+def test_knows_whether_a_program_is_built(emitted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(top: str, texts: object, folder: Path) -> Path:
+        (folder / top).write_text("program")
+        return folder / top
+
+    monkeypatch.setattr(build, "_build", put)
+    machine = load_machine("tiny8")
+    assert not build.is_built(machine)
+    build.build_simulation(machine)
+    assert build.is_built(machine)
+    assert not build.is_built(load_machine("base16"))
+
+
 def test_a_build_that_fails_leaves_no_program(emitted: list[str]) -> None:
     """The netlist here has no module npu, so Verilator refuses it."""
     with pytest.raises(RtlError, match=r"^verilator failed in "):

@@ -1,0 +1,127 @@
+"""What `explain` says is so: decisions of the plan, bytes of the program's loads, cycles of real runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import tilewright as tw
+from tests.compiler.models import conv_model
+from tests.digits import MODEL
+from tests.tilewright.command_line import Command
+from tilewright.api import Program
+from tilewright.compiler.options import Options
+from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.explain.explain import explain_layer, explain_network
+from tilewright.explain.layers import CHANNELS_OUTER, PIXELS_OUTER
+from tilewright.isa.files.loader import load_machine
+from tilewright.values.compiled import Compiled, compile_keeping
+
+FAST = Options(effort=0)
+
+
+def explained(options: Options = FAST, isa: str = "base16") -> dict[str, Any]:
+    network, programs = compile_keeping(MODEL, load_machine(isa), options)
+    return explain_network(network, programs, [])
+
+
+def digits(options: Options = FAST) -> tuple[Program, tuple[Compiled, ...]]:
+    return compile_keeping(MODEL, load_machine("tiny8"), options)
+
+
+@pytest.mark.slow
+def test_its_layers_and_cycles_are_those_of_the_profile() -> None:
+    found = explained()
+    profile = tw.compile(str(MODEL), "base16", effort=0).profile()
+    assert found["cycles"] == profile["cycles"]
+    assert [(of["name"], of["cycles"]) for of in found["layers"]] == [
+        (of["name"], of["cycles"]) for of in profile["layers"]
+    ]
+
+
+def test_its_loads_are_all_that_the_program_reads() -> None:
+    """All but the instructions themselves, and what a beat holds beside the words asked for."""
+    network, programs = digits()
+    found = explain_network(network, programs, [])
+    loaded = sum(one["bytes"] for layer in found["layers"] for one in layer["loaded"])
+    machine = network.machine
+    fetched = len(network.binary.instructions) * machine.instruction_bytes
+    read = network.profile()["dram_bytes"]["read"]
+    assert read - fetched - machine.dram.bus_bytes * len(network.binary.instructions) <= loaded <= read - fetched
+
+
+def test_says_why_tensors_are_not_on_chip() -> None:
+    nothing = explained(replace(FAST, tiling=TilingOptions(residency="none")))["through_dram"]
+    assert nothing["relu1.out_QuantizeLinear_Output"] == "through DRAM: the program fits with nothing on chip only"
+    limited = explained(replace(FAST, tiling=TilingOptions(limits={"act": 64})))["through_dram"]
+    assert limited["relu1.out_QuantizeLinear_Output"].endswith(
+        "words are more than the 64 of act that the search plans with"
+    )
+    chosen = explained(replace(FAST, tiling=TilingOptions(off_chip=frozenset({"relu1.out_QuantizeLinear_Output"}))))
+    assert chosen["through_dram"] == {
+        "relu1.out_QuantizeLinear_Output": "through DRAM: the search measured fewer cycles so"
+    }
+    assert explained()["through_dram"] == {}
+
+
+@pytest.mark.parametrize(("points_outer", "order"), [(True, PIXELS_OUTER), (False, CHANNELS_OUTER)])
+def test_says_what_is_loaded_again_and_why(points_outer: bool, order: str) -> None:
+    """conv2 in two tiles of rows, each in four of channels: with pixels outside, the weights come for each."""
+    sizes = {"": 1, "i": 2, "r": 3, "s": 3, "x": 4, "n": 1, "o": 1, "y": 2}
+    tiling = TilingOptions(tiles={"conv2": TileSizes(sizes, points_outer)})
+    found = explain_layer(*digits(replace(FAST, tiling=tiling)), "conv2")
+    assert (found["tiles"]["text"], found["tiles"]["order"]) == ("8 tiles: o 1 of 4, y 2 of 4", order)
+    why = "each tile of pixels needs it again, since pixels are the outer loop"
+    again = [("conv2.w.data", 2.0, why), ("conv2.p.data", 2.0, why)]
+    more = [(one["buffer"], one["times"], one["why"]) for one in found["loaded"] if one["why"]]
+    assert more == (again if points_outer else [])
+
+
+def test_other_tiles_cost_what_such_a_program_takes() -> None:
+    network, programs = digits()
+    found = explain_layer(network, programs, "conv2")
+    assert found["program_cycles"] == network.profile()["cycles"]
+    fitting = [other for other in found["other_tiles"] if other["cycles"]]
+    assert fitting
+    others = [(other["tiles"]["text"], other["tiles"]["order"]) for other in fitting]
+    assert (found["tiles"]["text"], found["tiles"]["order"]) not in others
+    assert any(other["cycles"] != found["program_cycles"] for other in fitting)
+    assert [cover["is_chosen"] for cover in found["covers"]].count(True) == 1
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+EXPLAIN = ("explain", MODEL, "--isa", "tiny8", "--effort", 0)
+
+
+def test_a_change_costs_what_the_changed_machine_takes(tilewright: Command, tmp_path: Path) -> None:
+    change, file = "dram.bus_bytes=32", tmp_path / "found.json"
+    assert tilewright(*EXPLAIN, "--what-if", change, "--what-if", "lanes=5", "--json", file).code == 0
+    wide, impossible = json.loads(file.read_text())["what_if"]
+    assert wide["cycles"] == tw.compile(str(MODEL), "tiny8", [change], effort=0).profile()["cycles"]
+    assert impossible["cycles"] is None
+    assert impossible["why_not"].startswith("--set lanes=5: ")
+
+
+def test_a_program_is_refused_and_told_what_to_give(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(conv_model(np.random.default_rng(0), 3, 4, 4, 3), tmp_path / "conv.onnx")
+    program = tmp_path / "net.npu"
+    assert tilewright("compile", tmp_path / "conv.onnx", "--isa", "tiny8", "--effort", 0, "-o", program).code == 0
+    ended = tilewright("explain", program, "--isa", "tiny8")
+    assert (ended.code, ended.err) == (
+        1,
+        f"error: {program}: a compiled program, which does not say what its compiler compared; give the model that it "
+        "was compiled from: tilewright explain MODEL --isa tiny8\n",
+    )
+
+
+def test_an_unknown_layer_is_answered_with_those_that_there_are(tilewright: Command) -> None:
+    ended = tilewright(*EXPLAIN, "conv9")
+    assert ended.code == 1
+    assert ended.err.startswith("error: no layer 'conv9'; there are: conv1, conv2, ")

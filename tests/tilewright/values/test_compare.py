@@ -1,0 +1,161 @@
+"""A network's tensors on the machine: where they lie, how they compare, and who is to blame for a wrong one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+from programs.networks.registry import int8_network
+from tests.compiler.models import random_inputs, small_cnn
+from tests.digits import MODEL, images, reference_tensors
+from tilewright.api import Program
+from tilewright.compiler.nest.interpreter import run_nest_buffers
+from tilewright.compiler.options import Options
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.values.compare import Comparison, compare_values, machine_tensors
+from tilewright.values.compiled import Compiled, compile_keeping
+
+FAST = Options(effort=0)
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[onnx.ModelProto, Program, Compiled]:
+    """The network of digits, compiled for base16."""
+    network, (program,) = compile_keeping(MODEL, load_machine("base16"), FAST)
+    return onnx.load(MODEL), network, program
+
+
+def image(number: int = 0) -> dict[str, NDArray[np.float32]]:
+    return {"image": images()[number][None]}
+
+
+def changed(compiled: Compiled, index: int, **fields: int) -> Compiled:
+    """The program with other fields in one instruction."""
+    instructions = list(compiled.program.instructions)
+    instructions[index] = with_fields(instructions[index], **fields)
+    return replace(compiled, program=replace(compiled.program, instructions=tuple(instructions)))
+
+
+def with_fields(instruction: Instruction, **fields: int) -> Instruction:
+    values = {field.name: instruction[field.name] for field in instruction.format.fields if field.name != "opcode"}
+    return make_instruction(instruction.format, {**values, **fields})
+
+
+def first_of(compiled: Compiled, mnemonic: str, layer: str) -> int:
+    """The first instruction of a kind that serves a layer."""
+    program = compiled.program
+    return next(
+        index
+        for index, instruction in enumerate(program.instructions)
+        if instruction.mnemonic == mnemonic and program.layers[program.provenance[index]].name == layer
+    )
+
+
+# -- where tensors lie -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isa", ["tiny8", pytest.param("base16", marks=pytest.mark.slow), "rect"])
+@pytest.mark.parametrize("residency", ["auto", "none"])
+def test_finds_every_tensor_on_chip_and_in_dram(isa: str, residency: str) -> None:
+    """The nests' own interpreter knows nothing of places."""
+    rng = np.random.default_rng(5)
+    model = small_cnn(rng)
+    options = replace(FAST, tiling=TilingOptions(residency=residency))
+    network, (program,) = compile_keeping(model.SerializeToString(), load_machine(isa), options)
+    inputs = random_inputs(model, rng)
+    found = machine_tensors(network, [program], inputs)
+    meant = run_nest_buffers(program.selection.program, inputs)
+    assert found.keys() == meant.keys() - inputs.keys()
+    assert {name for name in found if not np.array_equal(found[name], meant[name])} == set()
+
+
+# -- a right program ---------------------------------------------------------------------------------------------------
+
+
+def test_compares_with_the_tensors_of_onnx_runtime(digits: tuple[onnx.ModelProto, Program, Compiled]) -> None:
+    model, network, program = digits
+    found = compare_values(model, network, [program], image())
+    right = reference_tensors(1)[0]
+    here = machine_tensors(network, [program], image())
+    for tensor in found.tensors:
+        if tensor.tensor in right and right[tensor.tensor].dtype == np.int8:
+            wrong = here[tensor.tensor].reshape(-1).astype(int) - right[tensor.tensor].reshape(-1)
+            assert tensor.accumulated.unequal == np.count_nonzero(wrong), tensor
+            assert tensor.accumulated.furthest == np.abs(wrong).max(), tensor
+    assert found.first is None
+    limits = {tensor.layer: tensor.limit for tensor in found.tensors}
+    assert {layer for layer, limit in limits.items() if limit > 1} == {"block.conv2"}  # it adds, too
+    assert not found.host_nodes
+
+
+@pytest.mark.slow
+def test_a_network_with_host_parts_says_what_it_leaves_out() -> None:
+    model = int8_network("ds-cnn")
+    network, programs = compile_keeping(model.SerializeToString(), load_machine("base16"), FAST)
+    found = compare_values(model, network, programs, random_inputs(model, np.random.default_rng(1)))
+    assert found.first is None
+    assert found.host_nodes == ("softmax (Softmax)",)
+    assert "scores_QuantizeLinear_Output" in found.unseen
+    assert len(found.tensors) == 11
+
+
+# -- a wrong one -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broken(digits: tuple[onnx.ModelProto, Program, Compiled]) -> tuple[int, Compiled, Comparison]:
+    """One instruction of the third layer adds another zero point: (its number, the program, the comparison)."""
+    model, network, program = digits
+    layer = program.program.layers[2].name
+    index = first_of(program, "requantize", layer)
+    zero = program.program.instructions[index]["zero"]
+    wrong = changed(program, index, zero=zero + 9)
+    return index, wrong, compare_values(model, network, [wrong], image())
+
+
+def test_names_the_instruction_at_fault(broken: tuple[int, Compiled, Comparison]) -> None:
+    index, program, found = broken
+    assert found.first is not None
+    assert found.first.culprit.instruction == index
+    assert found.first.layer == program.program.layers[2].name
+    assert found.first.machine - found.first.expected in (8, 9, 10)
+    assert found.first.culprit.fields["zero"] == program.program.instructions[index]["zero"]
+
+
+def test_the_words_that_it_read_give_the_wrong_value(broken: tuple[int, Compiled, Comparison]) -> None:
+    """What requantize does to these words, by hand."""
+    _, _, found = broken
+    assert found.first is not None
+    lane, read = found.first.lane, {word.operand: word for word in found.first.culprit.read}
+    sums, par = read["a"].elements[""], {name: values[lane] for name, values in read["p"].elements.items()}
+    scaled = (sums[lane] + par["bias"]) * par["scale"] / 2 ** par["shift"]
+    zero, low, high = (found.first.culprit.fields[name] for name in ("zero", "low", "high"))
+    assert found.first.machine == min(max(round(scaled) + zero, low), high)
+    assert read["a"].maker is not None
+
+
+def test_only_the_layer_at_fault_differs_alone(broken: tuple[int, Compiled, Comparison]) -> None:
+    _, program, found = broken
+    far = {tensor.layer for tensor in found.tensors if tensor.isolated.furthest > tensor.limit}
+    assert far == {program.program.layers[2].name}
+    later = {layer.name for layer in program.program.layers[3:]}
+    assert any(tensor.accumulated.furthest > 1 for tensor in found.tensors if tensor.layer in later)
+
+
+def test_blames_who_made_a_word_and_not_who_stored_it() -> None:
+    """With nothing on chip, the difference shows in DRAM."""
+    options = replace(FAST, tiling=TilingOptions(residency="none"))
+    network, (program,) = compile_keeping(MODEL, load_machine("base16"), options)
+    index = first_of(program, "requantize", program.program.layers[0].name)
+    wrong = changed(program, index, zero=program.program.instructions[index]["zero"] + 9)
+    found = compare_values(onnx.load(MODEL), network, [wrong], image())
+    assert found.first is not None
+    assert found.first.culprit.instruction == index
+    stores = [wrong.program.instructions[copy].mnemonic for copy in found.first.culprit.copied_by]
+    assert stores == ["store_act"]

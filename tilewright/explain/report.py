@@ -1,0 +1,96 @@
+"""Explanations on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.tables import percent, print_table, print_text
+
+
+def print_network(found: Mapping[str, Any], model: str) -> None:
+    """A row a layer, then tensors in DRAM, remarks, host nodes, and what changes of the machine would do."""
+    rows = [
+        (layer["name"], layer["cycles"], " + ".join(layer["instructions"]), layer["tiles"]["text"], _again(layer))
+        for layer in found["layers"]
+    ]
+    title = f"{model} on {found['isa']}: {found['cycles']:,} cycles"
+    print_table(title, ("layer", "cycles", "instructions", "tiles", "loaded again"), rows)
+    print()
+    if found["through_dram"]:
+        print_table("Tensors that do not stay on chip", ("tensor", ""), found["through_dram"].items())
+    else:
+        print("Every tensor stays on chip between its layers.")
+    _print_remarks(found["remarks"])
+    if found["host_nodes"]:
+        print()
+        nodes = [(f"{node['name']} ({node['op_type']})", node["reason"]) for node in found["host_nodes"]]
+        print_table("On the host", ("node", "why"), nodes)
+    if found["what_if"]:
+        print()
+        before = found["cycles"]
+        changes = [(one["change"], *_change(one["cycles"], before, one["why_not"])) for one in found["what_if"]]
+        print_table("Compiled again, with", ("setting", "cycles", "change", ""), changes)
+
+
+def print_layer(found: Mapping[str, Any]) -> None:
+    """One layer in full."""
+    tiles = found["tiles"]
+    print_text(f"{found['name']} on {found['isa']}: {found['cycles']:,} of {found['program_cycles']:,} cycles.")
+    print_text(f"It computes {', '.join(found['nodes']) or 'what the compiler added'}.")
+    overlap = "" if tiles["count"] == 1 else _overlap(tiles["overlaps"])
+    order = f"; {tiles['order']}" if tiles["order"] else ""
+    print_text(f"Tiles: {tiles['text']}{order}{overlap}.")
+    print()
+    rows = [("chosen", found["tiles"]["text"], found["tiles"]["order"], *_change(found["program_cycles"], 0, ""))]
+    for other in found["other_tiles"]:
+        change = _change(other["cycles"], found["program_cycles"], "does not fit")
+        rows.append(("other", other["tiles"]["text"], other["tiles"]["order"], *change))
+    print_table("Other tiles, each in the whole program", ("", "tiles", "order", "cycles", "change", ""), rows)
+    print()
+    covers = [
+        (
+            one["form"],
+            " + ".join(one["instructions"]),
+            ", ".join(f"{engine} {count:,}" for engine, count in one["words"].items()),
+            *(one["cost"], "chosen" if one["is_chosen"] else ""),
+        )
+        for one in found["covers"]
+    ]
+    if covers:
+        columns = ("form", "instructions", "words of each engine", "cost", "")
+        print_table("Instructions compared; the cost is the words of the busiest engine", columns, covers)
+    else:
+        print("Instructions: no others were compared, since a later pass made this layer.")
+    print()
+    print_table("Its tensors", ("tensor", "where"), found["tensors"].items())
+    print()
+    loaded = [(one["buffer"], one["bytes"], f"{one['times']:g}", one["why"]) for one in found["loaded"]]
+    print_table("What it loads from DRAM", ("from", "bytes", "times", "why more than once"), loaded)
+
+
+def _overlap(overlaps: bool) -> str:
+    return "; the next is loaded while one is computed" if overlaps else "; one after the other: two do not fit"
+
+
+def _again(layer: Mapping[str, Any]) -> str:
+    """What comes more than once, and how often."""
+    more = [f"{one['buffer']} ×{one['times']:g}" for one in layer["loaded"] if one["why"]]
+    return ", ".join(more)
+
+
+def _change(cycles: int | None, before: int, why_not: str) -> tuple[int | str, str, str]:
+    """Cycles, how many percent more or less, and why there are none."""
+    if cycles is None:
+        return "", "", why_not
+    return cycles, f"{'+' if cycles > before else ''}{percent(cycles / before - 1)}" if before else "", ""
+
+
+def _print_remarks(remarks: Mapping[str, str]) -> None:
+    print()
+    if remarks:
+        print_table("Remarks of the compiler", ("about", ""), remarks.items())
+    else:
+        print("The compiler has no remarks: nothing had to be packed for size or kept in order.")
+
+

@@ -1,0 +1,1 @@
+"""The values of a network on the machine, tensor by tensor, beside those of ONNX Runtime."""

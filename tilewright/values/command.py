@@ -1,0 +1,86 @@
+"""`tilewright compare-values`: a network's tensors on the machine beside ONNX Runtime's; and `run --dump-tensors`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.errors import InputError
+from tilewright.options import Isa, Json, Set, Shape, report, write_output
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.api import Program
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 ONNX model.")]
+Input = Annotated[
+    Path, typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model.")
+]
+Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As for compile, so that it is the same program.")]
+
+
+def compare_values_command(
+    model: Model,
+    isa: Isa,
+    input: Input,  # noqa: A002
+    set: Set = None,  # noqa: A002
+    shape: Shape = None,
+    effort: Effort = 1,
+    json: Json = None,
+) -> None:
+    """Compare a model's values with ONNX Runtime's, layer by layer, down to the instruction behind a difference.
+
+    Exit code 1 when a layer, on ONNX Runtime's own tensors, is more than one step away for each rounding that it does.
+    """
+    from tilewright.arrays import read_arrays
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.compiler.importers.onnx_import import read_onnx
+    from tilewright.compiler.options import Options
+    from tilewright.isa.files.loader import load_machine
+    from tilewright.progress import progress
+    from tilewright.values.compare import compare_values
+    from tilewright.values.compiled import compile_keeping
+    from tilewright.values.report import comparison_json, print_comparison
+
+    machine = load_machine(isa, tuple(set or ()))
+    options = Options(shapes=parse_shapes(shape or ()), effort=effort)
+    with input.open("rb"):  # said before the model is compiled
+        pass
+    with progress(f"compiling {model.name}"):
+        proto, _ = read_onnx(model, options.shapes)
+        network, programs = compile_keeping(model, machine, options)
+    inputs = read_arrays(input, network.require_inputs)
+    with progress(f"running {model.name}"):
+        comparison = compare_values(proto, network, programs, inputs)
+    if report(comparison_json(comparison), json):
+        print_comparison(comparison, model.name, machine.name)
+    if comparison.first is not None:
+        raise typer.Exit(1)
+
+
+def dump_tensors(path: Path, program: Program, model: Path | None, inputs: Mapping[str, NDArray[Any]]) -> None:
+    """Write the tensors of a run to a .npz file.
+
+    The program does not say where they lie, so that its model is compiled again. Raises InputError without a model, or
+    if another program comes of it.
+    """
+    from tilewright.arrays import archive
+    from tilewright.compiler.options import Options
+    from tilewright.progress import progress
+    from tilewright.values.compare import machine_tensors
+    from tilewright.values.compiled import compile_keeping
+
+    if model is None:
+        raise InputError("--dump-tensors takes the model, too: --model NET.onnx says which tensors there are")
+    with progress(f"compiling {model.name} again"):
+        network, programs = compile_keeping(model, program.machine, Options())
+    if network.to_bytes() != program.to_bytes():
+        raise InputError(
+            f"{model}: another program comes of it; expected the model of this program, and one that was compiled with "
+            "the default options by this version: compile it again"
+        )
+    write_output(path, archive(machine_tensors(network, programs, inputs)))

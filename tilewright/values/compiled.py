@@ -1,0 +1,43 @@
+"""A network compiled, with the forms that each of its programs had on the way through the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.api import Program
+from tilewright.compiler.emission.placed import OrderedTiles
+from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.options import Options
+from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.compiler.pipeline import DECIDED, pass_names
+from tilewright.compiler.select.cover import Selection
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program as Binary
+from tilewright.selection_report import BEFORE
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One program; `options` are those with which it fits. Its instructions are the operations of `ordered`."""
+
+    program: Binary
+    plain_nests: NestProgram  # as the selection of instructions begins with them
+    selection: Selection
+    ordered: OrderedTiles
+    options: Options
+
+
+def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> tuple[Program, tuple[Compiled, ...]]:
+    """The network and its programs in order. Raises CompileError, and InputError for nodes that nobody can run."""
+    results: list[dict[str, Any]] = []
+
+    def keep(name: str, value: Any) -> None:
+        if name == pass_names()[0]:
+            results.append({})
+        results[-1][name] = value
+
+    program = Program(compile_partitioned(model, machine, options, keep=keep))
+    program.require_host()
+    return program, tuple(Compiled(of["emit"], of[BEFORE], of["select"], of["waits"], of[DECIDED]) for of in results)

@@ -25,10 +25,10 @@ from tilewright.isa.program.program import Program as Binary
 def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Yosys takes a minute for a machine; here its logic is one unit of 1000 µm²."""
 
-    def price_machine(machine: Machine, process: Process, exact: bool = False) -> Price:
+    def price_machine(machine: Machine, process: Process, exact: bool = False, like: Machine | None = None) -> Price:
         memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
         unit = Unit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
-        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, ())
+        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, (), like and like.name)
 
     monkeypatch.setattr(price_module, "price_machine", price_machine)
 

@@ -104,12 +104,16 @@ def price(
     """What a machine takes in a process: logic by unit, memories as macros, gate equivalents.
 
     Estimated, or `exact`, which synthesises all of it; `process` is a folder like those in codesign/processes, of which
-    the shipped one is taken if there is none. Raises IsaError, or PriceError for a fault in the process.
+    the shipped one is taken if there is none. Where all overrides are of sizes, the estimate is fitted to the price of
+    the machine without them. Raises IsaError, or PriceError for a fault in the process.
     """
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
+    from tilewright.codesign.price.sizes import of_other_sizes
 
-    return price_machine(machine_of(isa, overrides), load_process(process), exact)
+    machine = machine_of(isa, overrides)
+    like = None if exact or isinstance(isa, Machine) else of_other_sizes(str(isa), overrides)
+    return price_machine(machine, load_process(process), exact, like)
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

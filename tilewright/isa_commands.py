@@ -83,14 +83,33 @@ def _clock_notes(machine: str, overrides: Sequence[str]) -> tuple[str, ...]:
 
 
 @isa_app.command()
-def manual(machine: Name, output: OptionalOutput = None, set: Set = None, json: Json = None) -> None:  # noqa: A002
+def manual(
+    machine: Name,
+    output: OptionalOutput = None,
+    set: Set = None,  # noqa: A002
+    price: Annotated[
+        bool, typer.Option("--price", help="Also what each instruction costs, which takes a minute or two once.")
+    ] = False,
+    json: Json = None,
+) -> None:
     """Print a machine's reference manual, in Markdown."""
     from tilewright.isa.files.loader import load_machine
     from tilewright.isa.pages.manual import manual as to_text
 
     found = load_machine(machine, tuple(set or ()))
-    text = to_text(found)
+    text = to_text(found, _costs(found) if price else None)
     write_text({"machine": found.name, "manual": text}, text, output, json)
+
+
+def _costs(machine: Machine) -> dict[str, str]:
+    """What each instruction costs, as sentences."""
+    from tilewright.codesign.price.instruction_costs import cost_text, instruction_costs
+    from tilewright.codesign.price.price import price_machine
+    from tilewright.progress import progress
+
+    with progress(f"pricing {machine.name} and each of its instructions"):
+        price = price_machine(machine)
+        return {name: cost_text(cost, price) for name, cost in instruction_costs(price).items()}
 
 
 @isa_app.command()

@@ -51,6 +51,7 @@ def price_command(
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
     from tilewright.codesign.price.report import energy_table, on_chip_mw, price_report, price_tables
+    from tilewright.codesign.price.sizes import of_other_sizes
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
     from tilewright.tables import print_tables
@@ -63,7 +64,7 @@ def price_command(
         raise typer.BadParameter("--place needs --fpga FAMILY: it places the machine on an FPGA")
     known = load_process(process)
     with progress(f"pricing {machine.name}"):
-        price = price_machine(machine, known, exact)
+        price = price_machine(machine, known, exact, None if exact else of_other_sizes(isa, set or ()))
     per_byte = known.dram_pj_per_byte if dram_pj_per_byte is None else dram_pj_per_byte
     value: dict[str, Any] = price_report(price)
     if clock:

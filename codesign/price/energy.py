@@ -47,11 +47,11 @@ def energy_of_layers(
         dram = dram_pj_per_byte * sum(costs["dram_bytes"].values())
         memories = _memories(price.machine, price.memories, counts)
         own = [program.instructions[index] for index in indices]
-        found.append(LayerEnergy(layer.name, layer.macs, memories, dram, _logic(price, own, costs["cycles"])))
+        found.append(LayerEnergy(layer.name, layer.macs, memories, dram, logic_pj(price, own, costs["cycles"])))
     return found
 
 
-def _logic(price: Price, instructions: Sequence[Instruction], cycles: int) -> dict[str, float] | None:
+def logic_pj(price: Price, instructions: Sequence[Instruction], cycles: int) -> dict[str, float] | None:
     """Of the clock in every flip-flop and cycle; of what vectors and iterations switch in the array and the lanes.
 
     What switches in queues, walkers and arbiters is not measured, and not in the sum.
@@ -73,10 +73,10 @@ def _logic(price: Price, instructions: Sequence[Instruction], cycles: int) -> di
 
 
 def _memories(machine: Machine, memories: Sequence[MemoryPrice], counts: Accesses) -> dict[str, float | None]:
-    return {memory.name: _memory_pj(machine, memory, counts) for memory in memories}
+    return {memory.name: memory_pj(machine, memory, counts) for memory in memories}
 
 
-def _memory_pj(machine: Machine, memory: MemoryPrice, counts: Accesses) -> float | None:
+def memory_pj(machine: Machine, memory: MemoryPrice, counts: Accesses) -> float | None:
     """A read takes every way of a bank, a write takes one; in a memory of tables each lane has its own storage."""
     reads, writes, lookups = (of[memory.name] for of in (counts.reads, counts.writes, counts.lookups))
     if memory.read_pj is None or memory.write_pj is None:

@@ -6,19 +6,31 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from tilewright import codesign, isa, rtl
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
-from tilewright.codesign.price.synthesis import SCRIPT, Synthesis
+from tilewright.codesign.price.operators import Count
+from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.unit import Unit
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.cache import cache_folder, kept
 
-Logic = tuple[tuple[Unit, ...], tuple[MemoryPrice, ...]]
-"""The units of a machine, and the queues among them whose entries are in macros."""
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """The units of a machine, and the queues among them whose entries are in macros.
+
+    `costs` and `counts` are of what the units were added up from, by name: what it costs, and a count of its operators.
+    """
+
+    units: tuple[Unit, ...]
+    queues: tuple[MemoryPrice, ...]
+    costs: Mapping[str, Cost]
+    counts: Mapping[str, Count]
 
 
 def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Callable[[], Logic]) -> Logic:
@@ -36,7 +48,12 @@ def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Calla
     text = kept(cache_folder() / "prices" / key[:2] / f"{key}.json", make).read_text()
     found = json.loads(text)
     queues = (storage_price(each["name"], tuple(each["sizes"]), synthesis.process) for each in found["queues"])
-    return tuple(Unit(**each) for each in found["units"]), tuple(queue for queue in queues if queue is not None)
+    return Logic(
+        tuple(Unit(**each) for each in found["units"]),
+        tuple(queue for queue in queues if queue is not None),
+        {name: Cost(**each) for name, each in found["costs"].items()},
+        {name: Count(**each) for name, each in found["counts"].items()},
+    )
 
 
 @functools.cache
@@ -51,10 +68,11 @@ def sources_hash() -> str:
 
 
 def _text(logic: Logic) -> str:
-    units, queues = logic
     return json.dumps(
         {
-            "units": [dataclasses.asdict(unit) for unit in units],
-            "queues": [{"name": each.name, "sizes": (each.storages, each.words, each.bits)} for each in queues],
+            "units": [dataclasses.asdict(unit) for unit in logic.units],
+            "queues": [{"name": each.name, "sizes": (each.storages, each.words, each.bits)} for each in logic.queues],
+            "costs": {name: dataclasses.asdict(cost) for name, cost in logic.costs.items()},
+            "counts": {name: dataclasses.asdict(count) for name, count in logic.counts.items()},
         }
     )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.activity import ALL, RUNS, Activity, ActivityOf
-from tilewright.codesign.price.netlist import converted, with_all_inside
+from tilewright.codesign.price.netlist import converted, netlist, with_all_inside
 from tilewright.codesign.price.parts import ProcessingElement
 from tilewright.codesign.price.parts import lanes as lanes_of
 from tilewright.codesign.price.process import Process, load_process
@@ -115,7 +115,7 @@ def measure(machine: Machine, folder: Path, process: Process, volts: float) -> d
         for position, format in enumerate(machine.formats_of("vec"))
     }
     flip_flops = len(lane.registers)
-    area = Synthesis(process).cost(lanes_of(machine)).area_um2 / machine.lanes  # as a price states it
+    area = Synthesis(process).cost(lanes_of(netlist, machine)).area_um2 / machine.lanes  # as a price states it
     mean = sum(activity.switching_pj for activity in by_instruction.values()) / len(by_instruction)
     return {
         "clock_pj_per_flip_flop": round(lane.clock_pj / flip_flops, 5),

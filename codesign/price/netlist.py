@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from amaranth.back import rtlil
 from amaranth.hdl import ResetInserter, Signal, Value
@@ -28,15 +29,34 @@ class Module:
     text: str
 
 
+class AtPath(Protocol):
+    """What stands for one module: its text, or a count of what is in it."""
+
+    @property
+    def path(self) -> str: ...
+
+
+M = TypeVar("M", bound=AtPath)
+
+Bill = list[tuple[float, M]]
+"""Modules and how often each is there; a cost may be on the line through two others, so not always a whole number."""
+
+
 @dataclass(frozen=True, slots=True)
-class Netlist:
+class Netlist(Generic[M]):
     """All modules of a netlist, and the parts that were left out of it, by path."""
 
-    modules: tuple[Module, ...]
+    modules: tuple[M, ...]
     places: Mapping[str, Place]
 
 
-def netlist(component: wiring.Component, *left_out: type) -> Netlist:
+class Reader(Protocol[M]):
+    """Gives the modules of a component; parts of given classes may be left out."""
+
+    def __call__(self, component: wiring.Component, *left_out: type) -> Netlist[M]: ...
+
+
+def netlist(component: wiring.Component, *left_out: type) -> Netlist[Module]:
     """The modules of a component as it stands in a machine, where a run's start resets it; parts may be left out."""
     texts, places = converted(component, *left_out)
     stubs = {name: "\n".join(PORT.findall(own)) for name, own in texts.items()}

@@ -9,9 +9,8 @@ from amaranth.hdl import Const, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.codesign.price.netlist import netlist
+from tilewright.codesign.price.netlist import Bill, M, Reader
 from tilewright.codesign.price.storage import times, whole
-from tilewright.codesign.price.synthesis import Bill
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.datapath import VectorDatapath
 from tilewright.rtl.delay import delayed
@@ -25,12 +24,16 @@ REGISTER_BITS = 8
 # -- lanes -------------------------------------------------------------------------------------------------------------
 
 
-def lanes(machine: Machine) -> Bill:
+def lanes(read: Reader[M], machine: Machine) -> Bill[M]:
     """The vector datapath: each further lane costs what the second one does; trees across lanes are there once."""
-    one, two = (netlist(VectorDatapath(dataclasses.replace(machine, lanes=count)), LaneTree) for count in (1, 2))
+    one = read(VectorDatapath(dataclasses.replace(machine, lanes=1)), LaneTree)
     trees = [_tree(place.part, machine.lanes) for place in one.places.values() if isinstance(place.part, LaneTree)]
+    of_trees = [each for tree in trees for each in whole(read, tree)]
     further = machine.lanes - 1
-    return [(1 - further, one.modules[0]), (further, two.modules[0]), *(each for tree in trees for each in whole(tree))]
+    if not further:  # its words may be too narrow for a second lane
+        return [(1, one.modules[0]), *of_trees]
+    two = read(VectorDatapath(dataclasses.replace(machine, lanes=2)), LaneTree)
+    return [(1 - further, one.modules[0]), (further, two.modules[0]), *of_trees]
 
 
 def _tree(like: LaneTree, lanes: int) -> LaneTree:
@@ -89,15 +92,15 @@ class Registers(wiring.Component):
         return m
 
 
-def array(like: SystolicArray) -> Bill:
+def array(read: Reader[M], like: SystolicArray) -> Bill[M]:
     """Processing elements by the width of their sums, and the registers around them."""
     selecting = like.cols - 1 if like.can_transpose else 0  # elements of a row that are not on the diagonal
-    bill = times(bits_around(like) / REGISTER_BITS, whole(Registers(REGISTER_BITS)))
+    bill = times(bits_around(like) / REGISTER_BITS, whole(read, Registers(REGISTER_BITS)))
     for _, group in groupby(range(like.rows), key=lambda row: _sum_bits(like, row)):
         rows = list(group)
         for selects, count in ((False, like.cols - selecting), (True, selecting)):
             if count:
-                bill += times(count * len(rows), whole(ProcessingElement(like, rows[0], selects)))
+                bill += times(count * len(rows), whole(read, ProcessingElement(like, rows[0], selects)))
     return bill
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.codesign.price.fit import counted, fitted
 from tilewright.codesign.price.known import Logic, known_price
 from tilewright.codesign.price.macros import MemoryPrice, memory_price
+from tilewright.codesign.price.netlist import Bill, M, netlist
+from tilewright.codesign.price.operators import Count, sketch
 from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.storage import StorageOptions
-from tilewright.codesign.price.synthesis import Bill, Cost, Synthesis
-from tilewright.codesign.price.unit import ESTIMATED, SYNTHESISED, Unit
+from tilewright.codesign.price.synthesis import Cost, Synthesis
+from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED, Unit
 from tilewright.codesign.price.units import UnitParts, unit_parts
 from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.language.operations import Op
@@ -30,6 +33,7 @@ class Price:
     units: tuple[Unit, ...]  # largest first
     memories: tuple[MemoryPrice, ...]  # in file order
     queues: tuple[MemoryPrice, ...]  # those whose entries take less in macros than in flip-flops
+    fitted_to: str | None = None  # the machine of other sizes whose price says what these cost
 
     @cached_property
     def logic_um2(self) -> float:
@@ -51,23 +55,52 @@ class Price:
         return next(unit for unit in self.units if unit.name == name)
 
 
-def price_machine(machine: Machine, process: Process | None = None, exact: bool = False) -> Price:
+def price_machine(
+    machine: Machine, process: Process | None = None, exact: bool = False, like: Machine | None = None
+) -> Price:
     """The price of a machine in a process, or in the shipped one.
 
     Estimated from one lane, one processing element and narrow queues of each depth, or `exact`: all of it synthesised,
-    every module by itself. Raises PriceError for what the process lacks, and when Yosys is missing.
+    every module by itself. With `like`, a machine of other sizes, fitted to its price where the hardware differs.
+    Raises PriceError for what the process lacks, and when Yosys is missing.
     """
+    assert not (exact and like), "a fit is not exact"
     process = process or load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
     synthesis = Synthesis(process)
-    units, queues = known_price(machine, synthesis, exact, lambda: _priced(machine, synthesis, exact))
-    return Price(machine, process, exact, synthesis.version, synthesis.script_hash, units, memories, queues)
+    known = known_price(like or machine, synthesis, exact, lambda: _priced(like or machine, synthesis, exact))
+    logic = known if like is None else _fitted(machine, known, process)
+    tool = (synthesis.version, synthesis.script_hash)
+    fitted_to = like.name if like is not None else None
+    return Price(machine, process, exact, *tool, logic.units, memories, logic.queues, fitted_to)
 
 
 def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
+    """The logic of a machine, synthesised where it is not known yet, and the count of its operators beside it."""
+    parts = unit_parts(netlist, machine, synthesis.process, exact)
+    costs = synthesis.costs_of(_bills(parts))
+    counts = counted(_bills(unit_parts(sketch, machine, synthesis.process, exact)))
+    return _logic(machine, parts, costs, counts, dict.fromkeys(parts, SYNTHESISED))
+
+
+def _fitted(machine: Machine, known: Logic, process: Process) -> Logic:
+    """The logic of a machine, from that of one with other sizes: what has more operators costs more."""
+    parts = unit_parts(sketch, machine, process, exact=False)
+    counts = counted(_bills(parts))
+    changed = {name for name, count in counts.items() if known.counts.get(name) != count}
+    costs = fitted(counts, known)
+    bases = {name: FITTED if not changed.isdisjoint(_keys(name, unit)) else SYNTHESISED for name, unit in parts.items()}
+    return _logic(machine, parts, costs, counts, bases)
+
+
+def _logic(
+    machine: Machine,
+    parts: Mapping[str, UnitParts[M]],
+    costs: Mapping[str, Cost],
+    counts: Mapping[str, Count],
+    bases: Mapping[str, str],
+) -> Logic:
     """All units, largest first, and the storages in them that macros hold."""
-    parts = unit_parts(machine, synthesis.process, exact)
-    costs = synthesis.costs_of({key: bill for name, unit in parts.items() for key, bill in _bills(name, unit)})
     multipliers = _multipliers(machine)
     units, queues = [], []
     for name, unit in parts.items():
@@ -77,24 +110,28 @@ def _priced(machine: Machine, synthesis: Synthesis, exact: bool) -> Logic:
             cost += logic
             queues += [macros] if macros is not None else []
         if cost.area_um2 > 0:
-            basis = ESTIMATED if unit.is_estimated else SYNTHESISED
+            basis = ESTIMATED if unit.is_estimated and bases[name] == SYNTHESISED else bases[name]
             units.append(Unit(name, cost.area_um2, round(cost.flip_flops), multipliers.get(name, 0), basis))
-    return tuple(sorted(units, key=lambda unit: -unit.area_um2)), tuple(queues)
+    return Logic(tuple(sorted(units, key=lambda unit: -unit.area_um2)), tuple(queues), costs, counts)
 
 
-def chosen(storage: StorageOptions, flip_flops: Cost, beside: Cost) -> tuple[Cost, MemoryPrice | None]:
+def chosen(storage: StorageOptions[M], flip_flops: Cost, beside: Cost) -> tuple[Cost, MemoryPrice | None]:
     """Logic and macros of the option that takes less area; of equals, flip-flops."""
     if storage.macros is None or storage.macros.area_um2 + beside.area_um2 >= flip_flops.area_um2:
         return flip_flops, None
     return beside, storage.macros
 
 
-def _bills(name: str, unit: UnitParts) -> Iterator[tuple[str, Bill]]:
-    """What is to be synthesised for a unit: its logic, and each of its storages in both ways."""
-    yield name, unit.bill
+def _bills(parts: Mapping[str, UnitParts[M]]) -> dict[str, Bill[M]]:
+    """What is to be priced: the logic of each unit, and each of its storages in both ways."""
+    return {key: bill for name, unit in parts.items() for key, bill in _keys(name, unit).items()}
+
+
+def _keys(name: str, unit: UnitParts[M]) -> dict[str, Bill[M]]:
+    bills = {name: unit.bill}
     for path, storage in unit.storages.items():
-        yield f"{path} in flip-flops", storage.flip_flops
-        yield f"{path} in macros", storage.beside
+        bills |= {f"{path} in flip-flops": storage.flip_flops, f"{path} in macros": storage.beside}
+    return bills
 
 
 def _multipliers(machine: Machine) -> dict[str, int]:

@@ -8,9 +8,14 @@ from typing import Any
 from tilewright.codesign.price.energy import LayerEnergy
 from tilewright.codesign.price.macros import MemoryPrice
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.unit import ESTIMATED
+from tilewright.codesign.price.unit import ESTIMATED, FITTED, SYNTHESISED
 
 STATE = "synthesised, not placed"
+
+FIT_ERROR = "within 15 % in each unit and 2 % in total"
+"""How far a unit that is fitted is from its estimate: `estimate_error --fit` measures it."""
+
+MARKS = {SYNTHESISED: "", ESTIMATED: "est.", FITTED: "fit"}
 
 LOGIC = "clock, array and lanes, from their activity; not what switches in queues and control, nor wires or glitches"
 
@@ -57,6 +62,7 @@ def basis(price: Price) -> dict[str, Any]:
         "yosys": price.yosys,
         "script_hash": price.script_hash,
         "logic": "exact" if price.is_exact else "estimated",
+        "fitted_to": price.fitted_to,
         "memories": "macros of the library; what joins several of them into one is not counted",
         "queues": "entries in flip-flops, or in macros where these and what shows their latest word take less",
     }
@@ -147,7 +153,7 @@ def price_tables(report: Mapping[str, Any]) -> list[Table]:
             f"{100 * unit['share_of_logic']:.1f} %",
             unit["flip_flops"],
             unit["multipliers"],
-            "est." if unit["basis"] == ESTIMATED else "",
+            MARKS[unit["basis"]],
         )
         for unit in report["units"]
     ]
@@ -167,7 +173,7 @@ def price_tables(report: Mapping[str, Any]) -> list[Table]:
         ("memories", f"{report['memories_um2'] / 1e6:.3f} mm²"),
         ("flip-flops", f"{report['flip_flops']:,}"),
         ("multipliers", f"{report['multipliers']:,}"),
-        ("state", f"{made['state']}; logic {made['logic']}"),
+        ("state", f"{made['state']}; logic {made['logic']}{_fit(made)}"),
         ("process", f"{made['process']}, {made['corner']} ({made['source']}; {made['licence']})"),
         ("tool", f"Yosys {made['yosys']}, script {made['script_hash']}, library {made['library_hash']}"),
     ]
@@ -176,6 +182,10 @@ def price_tables(report: Mapping[str, Any]) -> list[Table]:
         ("Memories", ("memory", "macros", "µm²", "wasted"), memories),
         ("Price", ("figure", "value"), totals),
     ]
+
+
+def _fit(basis: Mapping[str, Any]) -> str:
+    return f"; fit: {FIT_ERROR} of the estimate, from {basis['fitted_to']}" if basis["fitted_to"] else ""
 
 
 def energy_table(report: Mapping[str, Any]) -> Table:

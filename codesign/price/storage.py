@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic
 
 from amaranth.hdl import Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import wiring
@@ -11,9 +12,8 @@ from amaranth.lib.memory import Memory, ReadPort
 from amaranth.lib.wiring import In, Out
 
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
-from tilewright.codesign.price.netlist import netlist
+from tilewright.codesign.price.netlist import Bill, M, Reader
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.synthesis import Bill
 
 LINE_BITS = (16, 48)
 """The widths that are synthesised; the price of what is wider is on the line through them."""
@@ -35,11 +35,11 @@ class StorageKind:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageOptions:
+class StorageOptions(Generic[M]):
     """What a storage may be made of: flip-flops, or macros with some logic beside them where macros can do it."""
 
-    flip_flops: Bill
-    beside: Bill
+    flip_flops: Bill[M]
+    beside: Bill[M]
     macros: MemoryPrice | None
     is_estimated: bool
 
@@ -105,37 +105,37 @@ def kind_of(memory: Memory) -> tuple[StorageKind, int]:
     return kind, Shape.cast(memory.shape).width
 
 
-def in_flip_flops(kind: StorageKind, bits: int, exact: bool) -> Bill:
-    return on_line(lambda width: Entries(kind, width), bits, exact)
+def in_flip_flops(read: Reader[M], kind: StorageKind, bits: int, exact: bool) -> Bill[M]:
+    return on_line(read, lambda width: Entries(kind, width), bits, exact)
 
 
-def options(name: str, memory: Memory, process: Process, exact: bool) -> StorageOptions:
+def options(read: Reader[M], name: str, memory: Memory, process: Process, exact: bool) -> StorageOptions[M]:
     """What the storage of that name may be made of."""
     kind, bits = kind_of(memory)
     macros = storage_price(name, (1, kind.depth, bits), process) if kind.fits_macro else None
     address_bits = max(1, (kind.depth - 1).bit_length())
     needs_bypass = macros is not None and any(kind.transparent)
-    beside = on_line(lambda width: Bypass(width, address_bits), bits, exact) if needs_bypass else []
-    return StorageOptions(in_flip_flops(kind, bits, exact), beside, macros, not exact and bits > max(LINE_BITS))
+    beside = on_line(read, lambda width: Bypass(width, address_bits), bits, exact) if needs_bypass else []
+    return StorageOptions(in_flip_flops(read, kind, bits, exact), beside, macros, not exact and bits > max(LINE_BITS))
 
 
 # -- a part of some width ----------------------------------------------------------------------------------------------
 
 
-def whole(part: wiring.Component) -> Bill:
+def whole(read: Reader[M], part: wiring.Component) -> Bill[M]:
     """A part as it is."""
-    return [(1, module) for module in netlist(part).modules]
+    return [(1, module) for module in read(part).modules]
 
 
-def times(count: float, bill: Bill) -> Bill:
+def times(count: float, bill: Bill[M]) -> Bill[M]:
     return [(count * each, module) for each, module in bill]
 
 
-def on_line(part: Callable[[int], wiring.Component], bits: int, exact: bool = False) -> Bill:
+def on_line(read: Reader[M], part: Callable[[int], wiring.Component], bits: int, exact: bool = False) -> Bill[M]:
     """A part of that width, in which every bit costs the same: on the line through two widths, unless it is narrow."""
     few, many = LINE_BITS
     if exact or bits <= many:
-        return whole(part(bits))
+        return whole(read, part(bits))
     along = (bits - few) / (many - few)
-    narrow, wide = (whole(part(width)) for width in LINE_BITS)
+    narrow, wide = (whole(read, part(width)) for width in LINE_BITS)
     return [*times(1 - along, narrow), *times(along, wide)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.liberty import liberty
-from tilewright.codesign.price.netlist import Module, renamed
+from tilewright.codesign.price.netlist import Bill, Module, renamed
 from tilewright.codesign.price.process import Process
 from tilewright.rtl.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
@@ -46,10 +46,6 @@ class Cost:
         return Cost(self.area_um2 * count, self.flip_flops * count)
 
 
-Bill = list[tuple[float, Module]]
-"""Modules and how often each is there; a cost may be on the line through two others, so not always a whole number."""
-
-
 class Synthesis:
     """Maps modules to a process. A result is used again only for the same netlist, script, tool and library."""
 
@@ -72,7 +68,7 @@ class Synthesis:
                 self._known |= found
         return [self._known[self._key(module)] for module in modules]
 
-    def costs_of(self, bills: Mapping[str, Bill]) -> dict[str, Cost]:
+    def costs_of(self, bills: Mapping[str, Bill[Module]]) -> dict[str, Cost]:
         """The cost of each bill; all their modules are synthesised side by side."""
         modules = [module for bill in bills.values() for _, module in bill]
         of_module = dict(zip(map(self._key, modules), self.costs(modules), strict=True))
@@ -81,7 +77,7 @@ class Synthesis:
             for name, bill in bills.items()
         }
 
-    def cost(self, bill: Bill) -> Cost:
+    def cost(self, bill: Bill[Module]) -> Cost:
         return self.costs_of({"": bill})[""]
 
     def _key(self, module: Module) -> str:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 SYNTHESISED = "synthesised"
 ESTIMATED = "estimated"
+FITTED = "fitted"
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Logic under one name. `basis`: SYNTHESISED as it is, or ESTIMATED from one of the parts that it repeats."""
+    """Logic under one name. `basis`: SYNTHESISED as it is, ESTIMATED from one of the parts that it repeats, or
+    FITTED to the price of a machine of other sizes.
+    """
 
     name: str
     area_um2: float

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic
 
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
-from tilewright.codesign.price.netlist import Netlist, netlist
+from tilewright.codesign.price.netlist import Bill, M, Netlist, Reader
 from tilewright.codesign.price.parts import array, lanes
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.storage import StorageOptions, options, whole
-from tilewright.codesign.price.synthesis import Bill
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.block import Block
 from tilewright.rtl.datapath import VectorDatapath
@@ -40,21 +40,21 @@ UNITS: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class UnitParts:
+class UnitParts(Generic[M]):
     """What a unit consists of: modules of logic, and storages, by path, each of which is one or the other."""
 
-    bill: Bill = field(default_factory=list)
-    storages: dict[str, StorageOptions] = field(default_factory=dict)
+    bill: Bill[M] = field(default_factory=list)
+    storages: dict[str, StorageOptions[M]] = field(default_factory=dict)
     is_estimated: bool = False
 
 
-def unit_parts(machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts]:
+def unit_parts(read: Reader[M], machine: Machine, process: Process, exact: bool) -> dict[str, UnitParts[M]]:
     """The parts of each unit, on-chip memories left out."""
-    found = netlist(Npu(machine), *REPEATED)
+    found = read(Npu(machine), *REPEATED)
     queues = _queues(found, machine)
-    units: dict[str, UnitParts] = {}
+    units: dict[str, UnitParts[M]] = {}
 
-    def unit(path: str) -> UnitParts:
+    def unit(path: str) -> UnitParts[M]:
         return units.setdefault(unit_name(path, machine, queues), UnitParts())
 
     for module in found.modules:
@@ -64,11 +64,11 @@ def unit_parts(machine: Machine, process: Process, exact: bool) -> dict[str, Uni
             case Block() if is_bank(path, machine):
                 continue
             case Memory():
-                storage = options(unit_name(path, machine, queues), place.part, process, exact)
+                storage = options(read, unit_name(path, machine, queues), place.part, process, exact)
                 unit(path).storages[path] = storage
                 unit(path).is_estimated |= storage.is_estimated
             case _:
-                unit(path).bill.extend(whole(place.part) if exact else _estimate(place.part, machine))
+                unit(path).bill.extend(whole(read, place.part) if exact else _estimate(read, place.part, machine))
                 unit(path).is_estimated |= not exact
     return units
 
@@ -86,7 +86,7 @@ def unit_name(path: str, machine: Machine, queues: frozenset[str]) -> str:
     return UNITS.get(two) or UNITS[first]
 
 
-def _queues(found: Netlist, machine: Machine) -> frozenset[str]:
+def _queues(found: Netlist[M], machine: Machine) -> frozenset[str]:
     """The paths of what is little else than a storage; a storage in a unit with a name of its own stands for itself."""
     storages = [
         path for path, place in found.places.items() if isinstance(place.part, Memory) and not is_bank(path, machine)
@@ -104,11 +104,11 @@ def _inside(path: str) -> str:
     return path.removeprefix("top").removeprefix(".")
 
 
-def _estimate(part: wiring.Component, machine: Machine) -> Bill:
+def _estimate(read: Reader[M], part: wiring.Component, machine: Machine) -> Bill[M]:
     match part:
         case SystolicArray():
-            return array(part)
+            return array(read, part)
         case VectorDatapath():
-            return lanes(machine)
+            return lanes(read, machine)
         case _:
             raise AssertionError(part)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.isa.assembly.line import quoted
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.machine import Machine
@@ -16,8 +18,8 @@ from tilewright.isa.program.faults import FAULT_CAUSES
 from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 
 
-def manual(machine: Machine) -> str:
-    """The whole manual; the same machine gives the same text."""
+def manual(machine: Machine, costs: Mapping[str, str] | None = None) -> str:
+    """The whole manual; the same machine gives the same text. `costs` are sentences by mnemonic, if they are known."""
     parts = [
         *_introduction(machine),
         *_memories(machine),
@@ -25,10 +27,22 @@ def manual(machine: Machine) -> str:
         *_encoding(machine),
         "## Instructions",
         "",
-        *(line for format in machine.formats.values() for line in instruction_section(format, machine)),
+        *_on_costs(machine, costs),
+        *(line for format in machine.formats.values() for line in instruction_section(format, machine, costs)),
         *_faults(),
     ]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _on_costs(machine: Machine, costs: Mapping[str, str] | None) -> list[str]:
+    command = f"`tilewright isa manual {quoted(machine.name)} --price`"
+    if costs is None:
+        return [f"What each one costs in logic and energy is in the manual that {command} prints.", ""]
+    return [
+        "The cost of an instruction is the logic that the machine would save without it, by the count of operators; "
+        "what several share is in none of them. Its energy leaves out the clock. See docs/price.md.",
+        "",
+    ]
 
 
 _ROUNDINGS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from tilewright.isa.engines.datapath_schedule import bind, schedule
@@ -24,7 +24,9 @@ from tilewright.isa.timing import (
 )
 
 
-def instruction_section(format: InstructionFormat, machine: Machine) -> Iterator[str]:
+def instruction_section(
+    format: InstructionFormat, machine: Machine, costs: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """The lines of the section, in Markdown."""
     yield f"### {format.mnemonic}"
     yield ""
@@ -41,6 +43,9 @@ def instruction_section(format: InstructionFormat, machine: Machine) -> Iterator
     yield ""
     yield f"Timing: {_timing(format, machine)}"
     yield ""
+    if costs is not None:
+        yield f"Cost: {costs[format.mnemonic]}"
+        yield ""
     if machine.engines[format.engine].template is Template.VECTOR:
         yield from _datapath(format, machine)
     rows = [_field_row(field, format) for field in format.fields]

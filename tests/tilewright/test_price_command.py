@@ -12,10 +12,11 @@ import tilewright as package
 from tests.tilewright.command_line import Command
 from tilewright.api import Program
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price import instruction_costs
 from tilewright.codesign.price import price as price_module
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
-from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
@@ -25,10 +26,13 @@ from tilewright.isa.program.program import Program as Binary
 def no_yosys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Yosys takes a minute for a machine; here its logic is one unit of 1000 µm²."""
 
-    def price_machine(machine: Machine, process: Process, exact: bool = False) -> Price:
+    def price_machine(
+        machine: Machine, process: Process | None = None, exact: bool = False, like: Machine | None = None
+    ) -> Price:
+        process = process or load_process()
         memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())
         unit = Unit("queue load.packer.beats", 1000.0, 12, 0, ESTIMATED)
-        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, ())
+        return Price(machine, process, exact, "1.2.3", "0123", (unit,), memories, (), like and like.name)
 
     monkeypatch.setattr(price_module, "price_machine", price_machine)
 
@@ -65,6 +69,28 @@ def test_the_function_gives_what_the_command_prints(tilewright: Command, tmp_pat
     assert found["logic_um2"] == round(price.logic_um2, 1)
     assert found["memories_um2"] == round(price.memories_um2, 1)
     assert found["isa_hash"] == price.machine.hash
+
+
+@pytest.mark.parametrize(
+    ("words", "fitted_to"),
+    [
+        (["--set", "memories.act.kib=32"], "tiny8"),
+        (["--set", "lanes=4"], None),
+        (["--set", "memories.act.kib=32", "--exact"], None),
+        ([], None),
+    ],
+)
+def test_only_other_sizes_are_fitted(
+    words: list[str], fitted_to: str | None, tilewright: Command, tmp_path: Path
+) -> None:
+    assert json_of(tilewright, tmp_path, "--isa", "tiny8", *words)["basis"]["fitted_to"] == fitted_to
+
+
+def test_the_manual_has_costs_on_request(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instruction_costs, "price_machine", price_module.price_machine)
+    ended = tilewright("isa", "manual", "tiny8", "--price")
+    assert (ended.code, ended.err) == (0, "")
+    assert "Cost: 0.0 kGE of logic that is there for it alone (fitted)." in ended.out  # the same area for every machine
 
 
 def test_a_byte_of_dram_takes_what_the_user_says(tilewright: Command, net: Path, tmp_path: Path) -> None:

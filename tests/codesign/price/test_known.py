@@ -9,8 +9,9 @@ import pytest
 from tilewright.codesign.price import known as known_module
 from tilewright.codesign.price.known import Logic, known_price, sources_hash
 from tilewright.codesign.price.macros import storage_price
+from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.process import Process
-from tilewright.codesign.price.synthesis import Synthesis
+from tilewright.codesign.price.synthesis import Cost, Synthesis
 from tilewright.codesign.price.unit import ESTIMATED, Unit
 from tilewright.isa.files.loader import load_machine
 
@@ -19,7 +20,8 @@ from tilewright.isa.files.loader import load_machine
 def logic(toy: Process) -> Logic:
     queue = storage_price("queue q", (1, 100, 20), toy)
     assert queue is not None
-    return (Unit("array", 1.5, 2, 3, ESTIMATED),), (queue,)
+    units = (Unit("array", 1.5, 2, 3, ESTIMATED),)
+    return Logic(units, (queue,), {"array": Cost(1.5, 2)}, {"array": Count(3.0, 2, 1)})
 
 
 def found(synthesis: Synthesis, logic: Logic, setting: str = "lanes=8", exact: bool = False) -> tuple[Logic, bool]:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.random_machines import random_machine
 from tilewright.codesign.price.netlist import netlist
 from tilewright.codesign.price.parts import (
     ProcessingElement,
@@ -37,7 +38,7 @@ def lanes_of(count: int, *mnemonics: str) -> Machine:
 
 
 def test_a_register_costs_its_cell(synthesis: Synthesis) -> None:
-    cost = synthesis.cost(whole(Registers(8)))
+    cost = synthesis.cost(whole(netlist, Registers(8)))
     assert (cost.area_um2, cost.flip_flops) == (80, 8)
 
 
@@ -54,28 +55,36 @@ def test_counts_every_register_of_the_array_once(rows: int, cols: int, can_trans
 
 def test_an_array_is_its_elements_and_what_is_around_them(synthesis: Synthesis) -> None:
     like = SystolicArray(6, 6, INT2, INT2, True)  # its last rows have sums of one width
-    estimate, exact = synthesis.cost(array(like)), synthesis.cost(whole(like))
+    estimate, exact = synthesis.cost(array(netlist, like)), synthesis.cost(whole(netlist, like))
     assert estimate.flip_flops == exact.flip_flops + 1  # nobody reads the last tag of those that transpose
     assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.03)
 
 
 def test_an_array_grows_with_its_sides_and_its_types(synthesis: Synthesis) -> None:
     sizes = [(1, 1), (1, 2), (2, 2), (3, 2)]
-    areas = [synthesis.cost(array(SystolicArray(*size, INT2, INT2))).area_um2 for size in sizes]
-    areas.append(synthesis.cost(array(SystolicArray(3, 2, INT4, INT2))).area_um2)
+    areas = [synthesis.cost(array(netlist, SystolicArray(*size, INT2, INT2))).area_um2 for size in sizes]
+    areas.append(synthesis.cost(array(netlist, SystolicArray(3, 2, INT4, INT2))).area_um2)
     assert areas == sorted(set(areas))
 
 
 def test_lanes_cost_what_the_second_one_does(synthesis: Synthesis) -> None:
     machine = lanes_of(4, "maximum", "max_lanes")
-    estimate, exact = synthesis.cost(lanes(machine)), synthesis.cost(whole(VectorDatapath(machine)))
+    estimate, exact = synthesis.cost(lanes(netlist, machine)), synthesis.cost(whole(netlist, VectorDatapath(machine)))
     assert estimate.flip_flops == pytest.approx(exact.flip_flops, rel=0.01)
     assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.03)
 
 
 def test_lanes_grow_with_their_number(synthesis: Synthesis) -> None:
-    areas = [synthesis.cost(lanes(lanes_of(count, "maximum"))).area_um2 for count in (1, 2, 3, 32)]
+    areas = [synthesis.cost(lanes(netlist, lanes_of(count, "maximum"))).area_um2 for count in (1, 2, 3, 32)]
     assert areas == sorted(set(areas))
+
+
+def test_one_lane_of_narrow_words_is_itself(synthesis: Synthesis) -> None:
+    machine = random_machine(0)
+    assert machine.lanes == 1
+    formats = {name: of for name, of in machine.formats.items() if of.engine != "vec" or name == "max_pool"}
+    machine = dataclasses.replace(machine, formats=formats)
+    assert synthesis.cost(lanes(netlist, machine)) == synthesis.cost(whole(netlist, VectorDatapath(machine)))
 
 
 def register_bits(part: SystolicArray | ProcessingElement) -> int:

@@ -25,12 +25,12 @@ WAITING = StorageKind(depth=4, reads=("comb",), transparent=((),), writes=1)
 
 def memory_of(kind: StorageKind, bits: int) -> Memory:
     entries = Entries(kind, bits)
-    whole(entries)  # Amaranth warns of what is never built
+    whole(netlist, entries)  # Amaranth warns of what is never built
     return entries.memory
 
 
 def chosen_for(kind: StorageKind, bits: int, process: Process, synthesis: Synthesis) -> tuple[Cost, bool]:
-    found = options("queue q", memory_of(kind, bits), process, exact=False)
+    found = options(netlist, "queue q", memory_of(kind, bits), process, exact=False)
     costs = synthesis.costs_of({"flip-flops": found.flip_flops, "beside": found.beside})
     cost, macros = chosen(found, costs["flip-flops"], costs["beside"])
     return cost, macros is not None
@@ -38,16 +38,16 @@ def chosen_for(kind: StorageKind, bits: int, process: Process, synthesis: Synthe
 
 @pytest.mark.parametrize("kind", [QUEUE, WAITING])
 def test_a_wide_one_is_on_the_line_through_two_narrow_ones(kind: StorageKind, synthesis: Synthesis) -> None:
-    estimate, exact = (synthesis.cost(in_flip_flops(kind, 80, exact)) for exact in (False, True))
+    estimate, exact = (synthesis.cost(in_flip_flops(netlist, kind, 80, exact)) for exact in (False, True))
     assert estimate.flip_flops == exact.flip_flops
     assert estimate.area_um2 == pytest.approx(exact.area_um2, rel=0.02)
 
 
 @pytest.mark.parametrize("kind", [QUEUE, WAITING])
 def test_grows_with_width_and_depth(kind: StorageKind, synthesis: Synthesis) -> None:
-    by_width = [synthesis.cost(in_flip_flops(kind, bits, False)).area_um2 for bits in (1, 8, 48, 49, 200)]
+    by_width = [synthesis.cost(in_flip_flops(netlist, kind, bits, False)).area_um2 for bits in (1, 8, 48, 49, 200)]
     deeper = [dataclasses.replace(kind, depth=depth) for depth in (2, 3, 4, 6)]
-    by_depth = [synthesis.cost(in_flip_flops(each, 8, False)).area_um2 for each in deeper]
+    by_depth = [synthesis.cost(in_flip_flops(netlist, each, 8, False)).area_um2 for each in deeper]
     assert by_width == sorted(set(by_width)) and by_depth == sorted(set(by_depth))
     assert min(*by_width, *by_depth) > 0
 
@@ -58,8 +58,9 @@ def test_a_queue_is_its_entries_and_what_points_at_them(queue: Fifo | ResultQueu
     [entries] = [place.part for place in found.places.values()]
     assert isinstance(entries, Memory)
     kind, bits = kind_of(entries)
-    pieces = synthesis.cost([(1, module) for module in found.modules]) + synthesis.cost(in_flip_flops(kind, bits, True))
-    exact = synthesis.cost(whole(queue))
+    around, inside = [(1, module) for module in found.modules], in_flip_flops(netlist, kind, bits, True)
+    pieces = synthesis.cost(around) + synthesis.cost(inside)
+    exact = synthesis.cost(whole(netlist, queue))
     assert pieces.flip_flops == pytest.approx(exact.flip_flops, abs=4)  # where the oldest entry is, kept in both
     assert pieces.area_um2 == pytest.approx(exact.area_um2, rel=0.04)
 

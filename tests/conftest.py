@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from threadpoolctl import threadpool_limits
+
+from tilewright.simulator.one_thread import one_thread
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -15,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_for_matrix_products() -> Iterator[None]:
     """Each worker has one core: more threads would wait for each other."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread():
         yield
 
 

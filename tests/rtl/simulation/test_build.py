@@ -86,6 +86,7 @@ def test_knows_whether_a_program_is_built(emitted: list[str], monkeypatch: pytes
     monkeypatch.setattr(build, "_build", put)
     machine = load_machine("tiny8")
     assert not build.is_built(machine)
+    assert emitted == []  # asking makes nothing
     build.build_simulation(machine)
     assert build.is_built(machine)
     assert not build.is_built(load_machine("base16"))

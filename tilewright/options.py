@@ -24,6 +24,9 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the machine, such as memories.act.kib=64."),
 ]
+SameEffort = Annotated[
+    int, typer.Option("--effort", min=0, max=2, help="As for compile, so that it is the same program.")
+]
 ON_TERMINAL = Path("-")
 """Means standard output where an option takes a file."""
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Isa, Json, Set, Shape, report
+from tilewright.options import Isa, Json, SameEffort, Set, Shape, report
 
 ELF = b"\x7fELF"
 
@@ -22,7 +22,6 @@ What = Annotated[
         help="Compile again with a setting of the machine; default: twice the bus, twice the memory of activations.",
     ),
 ]
-Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As for compile, so that it is the same program.")]
 
 
 def explain_command(
@@ -32,7 +31,7 @@ def explain_command(
     what: What = None,
     set: Set = None,  # noqa: A002
     shape: Shape = None,
-    effort: Effort = 1,
+    effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
     """Say why a network's program is as it is: tiles, order, instructions, what stays on chip, what is loaded again."""

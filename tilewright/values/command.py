@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Isa, Json, Set, Shape, report, write_output
+from tilewright.options import Isa, Json, SameEffort, Set, Shape, report, write_output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,6 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 ONNX model
 Input = Annotated[
     Path, typer.Option("--input", metavar="FILE", help="A .npz file with an array for each input of the model.")
 ]
-Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As for compile, so that it is the same program.")]
 
 
 def compare_values_command(
@@ -29,7 +28,7 @@ def compare_values_command(
     input: Input,  # noqa: A002
     set: Set = None,  # noqa: A002
     shape: Shape = None,
-    effort: Effort = 1,
+    effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
     """Compare a model's values with ONNX Runtime's, layer by layer, down to the instruction behind a difference.

@@ -9,8 +9,8 @@ from tilewright.codesign.price.accesses import accesses
 from tilewright.codesign.price.energy import logic_pj, memory_pj
 from tilewright.codesign.price.price import Price, price_machine
 from tilewright.isa.machine.encoding import FieldKind, Instruction, InstructionFormat
-from tilewright.isa.machine.machine import Machine, Template
-from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.machine.machine import Template
+from tilewright.isa.program.demands import moved_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _cost(price: Price, format: InstructionFormat) -> InstructionCost:
         format.mnemonic,
         _area_for_it_alone(price, format),
         sum(known) if len(known) == len(energies) else None,
-        price.process.dram_pj_per_byte * _dram_bytes(machine, format),
+        price.process.dram_pj_per_byte * moved_bytes(once, machine),
         sum(logic.values()) if logic is not None else None,
     )
 
@@ -77,10 +77,3 @@ def _area_for_it_alone(price: Price, format: InstructionFormat) -> float | None:
 def _one_iteration(format: InstructionFormat) -> Instruction:
     """All trip counts are 1, all else 0."""
     return Instruction(format, tuple(int(field.kind is FieldKind.TRIP) for field in format.fields))
-
-
-def _dram_bytes(machine: Machine, format: InstructionFormat) -> int:
-    """The word that a DMA instruction moves in an iteration."""
-    memories = [operand.memory for operand in format.operands]
-    words = [machine.memories[name].word_bytes for name in memories if name != DRAM]
-    return words[0] if DRAM in memories else 0

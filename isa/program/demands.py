@@ -45,7 +45,7 @@ def require_within(programs: Sequence[Program], budgets: Budgets) -> None:
     """Raise OverBudget when programs that are kept together ask for more than a budget allows."""
     iterations = sum(iterations_of(i) for program in programs for i in program.instructions)
     require(budgets, "iterations", iterations, "the instructions have %s")
-    moved = sum(_moved_bytes(i, program.machine) for program in programs for i in program.instructions)
+    moved = sum(moved_bytes(i, program.machine) for program in programs for i in program.instructions)
     require(budgets, "moved", moved, "the instructions move %s between DRAM and the machine")
     memory = [part for program in programs for part in _memory_of(program)]
     if memory:
@@ -59,7 +59,8 @@ def iterations_of(instruction: Instruction) -> int:
     return prod(instruction.trips.values())
 
 
-def _moved_bytes(instruction: Instruction, machine: Machine) -> int:
+def moved_bytes(instruction: Instruction, machine: Machine) -> int:
+    """Bytes that an instruction moves between DRAM and a memory on the chip; 0 if it does not."""
     operands = instruction.format.operands
     if all(operand.memory != DRAM for operand in operands):
         return 0

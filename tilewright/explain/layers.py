@@ -14,8 +14,8 @@ from tilewright.compiler.tiling.residency import everything_on_chip
 from tilewright.compiler.tiling.shape import NestShape, extents
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.check.footprint import expand, footprint, merge_ranges
-from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.memory import DRAM
+from tilewright.isa.program.demands import moved_bytes
 from tilewright.values.compiled import Compiled
 
 PIXELS_OUTER = "pixels outside, channels inside"
@@ -137,7 +137,7 @@ def _loaded(compiled: Compiled, layer: int, tiles: Tiles) -> tuple[Loaded, ...]:
             continue
         name = _origin(operation.bases[source.name].buffer)
         access = footprint(instruction, machine)[0]
-        moved[name] = moved.get(name, 0) + _moved_bytes(instruction, machine.memories[_target(instruction)].word_bytes)
+        moved[name] = moved.get(name, 0) + moved_bytes(instruction, machine)
         touched.setdefault(name, []).append(access.ranges)
     found = []
     for name, size in moved.items():
@@ -150,14 +150,6 @@ def _origin(buffer: str) -> str:
     """The buffer's name without the number that tells constants of several tiles apart."""
     stem, _, number = buffer.rpartition(".")
     return stem if number.isdigit() else buffer
-
-
-def _target(instruction: Instruction) -> str:
-    return instruction.format.destination.memory
-
-
-def _moved_bytes(instruction: Instruction, word_bytes: int) -> int:
-    return int(np.prod(list(instruction.trips.values()), dtype=object)) * word_bytes
 
 
 def _why_again(tiles: Tiles, times: float) -> str:

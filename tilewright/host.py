@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.program import (
     NARROW_DTYPES,
     Program,
@@ -88,19 +89,13 @@ def pack(tensor: Tensor, array: NDArray[Any]) -> NDArray[Any]:
     if tensor.windows is not None:
         images = stored.reshape(tensor.stored[0], *tensor.windows.image)
         stored = tensor.windows.gather(images, tensor.zero_point, tensor.stored)
-    batch, blocks, height, width, lanes = blocked_shape(tensor)
-    padded = np.full((batch, blocks * lanes, height, width), tensor.zero_point, _stored_dtype(tensor))
-    padded[:, : tensor.stored[1]] = stored.reshape(tensor.stored)
-    return np.ascontiguousarray(padded.reshape(batch, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2))
+    return in_blocks(stored.reshape(tensor.stored).astype(_stored_dtype(tensor)), tensor.lanes, tensor.zero_point)
 
 
 def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
     """The array that lies in DRAM as `pack` stores one; `content` are the bytes from its first on."""
-    shape = blocked_shape(tensor)
-    batch, blocks, height, width, lanes = shape
-    stored = np.frombuffer(content[: tensor.bytes].tobytes(), _stored_dtype(tensor)).reshape(shape)
-    channels = stored.transpose(0, 1, 4, 2, 3).reshape(batch, blocks * lanes, height, width)
-    return _from_stored(tensor, in_host_order(channels[:, : tensor.stored[1]], tensor))
+    stored = np.frombuffer(content[: tensor.bytes].tobytes(), _stored_dtype(tensor)).reshape(blocked_shape(tensor))
+    return _from_stored(tensor, in_host_order(from_blocks(stored, tensor.stored[1]), tensor))
 
 
 def host_dtype(name: str) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.isa.machine.memory import Element, Memory
+from tilewright.isa.program.blocks import in_blocks
 
 
 def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
@@ -42,8 +43,4 @@ def pack_tables(memory: Memory, entries: NDArray[Any], blocks: range | None) -> 
 
 def pack_tensor(values: NDArray[Any], layout: DramLayout) -> bytes:
     """A constant tensor [N, C, H, W] as words in DRAM; channels that do not exist are zero."""
-    batches, channels, height, width = values.shape
-    full = np.zeros((batches, layout.blocks * layout.lanes, height, width), np.int64)
-    full[:, :channels] = values
-    words = full.reshape(batches, layout.blocks, layout.lanes, height, width).transpose(0, 1, 3, 4, 2)
-    return np.ascontiguousarray(words).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()
+    return in_blocks(values, layout.lanes).astype(f"<i{layout.word_bytes // layout.lanes}").tobytes()

@@ -20,6 +20,7 @@ from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.program.blocks import from_blocks, in_blocks
 from tilewright.isa.program.program import place_regions
 from tilewright.isa.program.state import MachineState
 from tilewright.simulator.nest import walk_of
@@ -126,16 +127,10 @@ def _positions(shape: tuple[int, ...], lanes: int, layout: Any, size: int) -> ND
 
 def in_words(values: NDArray[Any], lanes: int) -> NDArray[Any]:
     """A tensor [N, C, H, W] as its words, [positions, lanes]; the lanes beyond C hold zeros."""
-    batches, channels, height, width = values.shape
-    blocks = -(-channels // lanes)
-    padded = np.zeros((batches, blocks * lanes, height, width), values.dtype)
-    padded[:, :channels] = values
-    return padded.reshape(batches, blocks, lanes, height, width).transpose(0, 1, 3, 4, 2).reshape(-1, lanes)
+    return in_blocks(values, lanes).reshape(-1, lanes)
 
 
 def from_words(words: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """The tensor [N, C, H, W] of its words."""
     batches, channels, height, width = shape
-    lanes = words.shape[-1]
-    blocks = words.reshape(batches, -(-channels // lanes), height, width, lanes).transpose(0, 1, 4, 2, 3)
-    return blocks.reshape(batches, -1, height, width)[:, :channels]
+    return from_blocks(words.reshape(batches, -1, height, width, words.shape[-1]), channels)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from math import prod
 from typing import Any, TypeVar
 
 from tilewright.isa.errors import IsaError
@@ -84,7 +83,6 @@ def _tensor(value: Any, path: str) -> Tensor:
     integers = _one_of(INTEGERS, keys["integers"], f"{path}.integers")
     zeros = stored_integers(dtype, integers).interval
     windows = None if keys["windows"] is None else _windows(keys["windows"], f"{path}.windows")
-    view = _view(keys[VIEW], f"{path}.{VIEW}", shape)
     tensor = Tensor(
         name=text(keys["name"], f"{path}.name"),
         shape=shape,
@@ -94,11 +92,11 @@ def _tensor(value: Any, path: str) -> Tensor:
         zero_point=_integer(keys["zero_point"], f"{path}.zero_point", zeros.low, zeros.high),
         offset=natural(keys["offset"], f"{path}.offset"),
         lanes=_positive(keys["lanes"], f"{path}.lanes"),
-        axes=_axes(keys["axes"], f"{path}.axes", len(view or shape)),
+        axes=list_of(keys["axes"], f"{path}.axes", natural),
         windows=windows,
         integers=integers,
         scales=None if keys["scales"] is None else _scales(keys["scales"], f"{path}.scales"),
-        view=view,
+        view=list_of(keys[VIEW], f"{path}.{VIEW}", _positive),
     )
     try:
         require_elements(tensor)
@@ -128,20 +126,6 @@ def _scales(value: Any, path: str) -> Scales:
         list_of(keys["values"], f"{path}.values", _scale),
         list_of(keys["zero_points"], f"{path}.zero_points", _any_integer),
     )
-
-
-def _axes(value: Any, path: str, rank: int) -> tuple[int, ...]:
-    axes = list_of(value, path, natural)
-    if axes and sorted(axes) != list(range(rank)):
-        raise IsaError(f"{path}: expected each of 0 to {rank - 1} once, not {list(axes)}")
-    return axes
-
-
-def _view(value: Any, path: str, shape: Sequence[int]) -> tuple[int, ...]:
-    view = list_of(value, path, _positive)
-    if view and prod(view) != prod(shape):
-        raise IsaError(f"{path}: {list(view)} has {prod(view)} elements; expected the {prod(shape)} of {list(shape)}")
-    return view
 
 
 def _windows(value: Any, path: str) -> Windows:

@@ -43,8 +43,7 @@ class Watch:
 
         Only the last instruction that writes a word counts: those before it may leave parts of a sum there.
         """
-        for index, _, write in self._steps(image, right or {}):
-            del index
+        for _, _, write in self._steps(image, right or {}):
             if write is not None:
                 yield write
 

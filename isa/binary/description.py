@@ -167,13 +167,15 @@ def texts(value: Any, path: str) -> Mapping[str, str]:
     """Texts by name; raises IsaError that names `path`."""
     if not isinstance(value, dict):
         raise IsaError(f"{path}: expected texts by name, not {value!r}")
-    return {key: text(item, f"{path}.{key}") for key, item in value.items()}
+    return {text(key, path): text(item, f"{path}.{key}") for key, item in value.items()}
 
 
 def text(value: Any, path: str) -> str:
     """A text; raises IsaError that names `path`."""
     if not isinstance(value, str):
         raise IsaError(f"{path}: expected a text, not {value!r}")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise IsaError(f"{path}: {value!r} has half of a surrogate pair, which is no character")
     return value
 
 

@@ -270,7 +270,7 @@ def _build(description: bytes, contents: Mapping[str, bytes], machine: Machine) 
     return Partitioned(
         machine,
         list_of(top["segments"], "segments", segment),
-        list_of(top["inputs"], "inputs", _value),
+        list_of(top["inputs"], "inputs", _input),
         list_of(top["outputs"], "outputs", _value),
         texts(top["metadata"], "metadata"),
     )
@@ -303,6 +303,13 @@ def _host_node(value: Any, path: str) -> HostNode:
         text(keys["reason"], f"{path}.reason"),
         natural(keys["transfer_bytes"], f"{path}.transfer_bytes"),
     )
+
+
+def _input(value: Any, path: str) -> Value:
+    found = _value(value, path)
+    if None in found.shape:
+        raise IsaError(f"{path}.shape: expected sizes, not {list(found.shape)}: those of an input depend on no data")
+    return found
 
 
 def _value(value: Any, path: str) -> Value:

@@ -31,6 +31,8 @@ from tilewright.isa.binary import partitioned_elf
 from tilewright.isa.binary.partitioned_elf import partitioned_to_bytes
 from tilewright.isa.errors import IsaError
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned, Segment
+from tilewright.isa.program.program import place_regions
+from tilewright.simulator.cycles import simulate_cycles
 
 WORDS = ["x", "y", "Relu", "CumSum", "Identity", "Cast", "If", "Loop", "Scan", "ai.onnx.ml", "", "conv1.q"]
 WORDS += [str(number) for number in (-1, 0, 1, 2, 3, 4, 5, 7, 16)]
@@ -152,4 +154,11 @@ def _run_unchecked(program: tilewright.Program) -> None:
         return
 
 
-TARGET = Target("networks in parts", changed_networks(), attempt, prepare=_network)
+@cache
+def prepare_networks() -> None:
+    """Make the network, and compile the cycle model."""
+    for program in _network().programs:
+        simulate_cycles(program, place_regions(program.limits))
+
+
+TARGET = Target("networks in parts", changed_networks(), attempt, prepare=prepare_networks)

@@ -93,6 +93,11 @@ def test_names_metadata_that_is_not_text() -> None:
     assert changed(lambda content: content["metadata"].update(model=3)) == "metadata.model: expected a text, not 3"
 
 
+def test_names_a_text_that_no_file_can_hold() -> None:
+    for metadata in ({"model": "a\ud800"}, {"a\ud800": "model"}):
+        assert "has half of a surrogate pair" in changed(lambda content, m=metadata: content.update(metadata=m))
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_refuses_what_is_not_json(text: bytes) -> None:
     with pytest.raises(IsaError, match="^the description is not JSON: "):

@@ -1,0 +1,11 @@
+"""Networks in parts that once showed a fault, each the smallest of its kind."""
+
+from tests.fuzz.targets.partitioned import ChangedNetwork
+from tests.fuzz.trees import Change, Edit
+
+EXAMPLES: tuple[ChangedNetwork, ...] = (
+    # A text that is no text: it was read, and could not be written again.
+    ChangedNetwork(description=(Edit(change=Change.SET, path=("inputs", 0, "dtype"), value="\ud800"),)),
+    # An input without a size: nothing can be run on it.
+    ChangedNetwork(description=(Edit(change=Change.SET, path=("inputs", 0, "shape", 0), value=None),)),
+)

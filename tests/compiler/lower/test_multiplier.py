@@ -48,6 +48,15 @@ def test_a_factor_that_is_too_large_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize("factor", [np.nan, np.inf])
+def test_a_factor_that_is_no_number_is_refused(factor: float) -> None:
+    message = f"^test: the scales give the factor {factor}; expected scales that are finite$"
+    with pytest.raises(CompileError, match=message):
+        normalized(np.array([0.5, factor]), NUMBER, "test")
+    with pytest.raises(CompileError, match=message):
+        with_common_shift(0.5, factor, NUMBER, "test")
+
+
 def test_two_factors_share_the_shift_of_the_larger() -> None:
     assert with_common_shift(0.5, 0.75, NUMBER, "test") == (32768, 49152, 16)
     assert with_common_shift(4.0, 0.001, NUMBER, "test") == (32768, 8, 13)  # 0.001 · 2**13 = 8.192

@@ -18,8 +18,8 @@ test: lint
 
 # The slow ring alone. pytest's exit code 5 says that it found no slow test: that is no failure.
 test-slow: $(STAMP)
-	@echo '$(PYTEST) -m slow'; \
-	code=0; $(PYTEST) -m slow || code=$$?; \
+	@echo '$(PYTEST) -m slow --durations=25'; \
+	code=0; $(PYTEST) -m slow --durations=25 || code=$$?; \
 	if [ $$code -eq 5 ]; then echo 'the slow ring holds no tests'; code=0; fi; \
 	exit $$code
 

@@ -31,6 +31,14 @@ def quantize_command(
     activations: Annotated[
         str, typer.Option("--activations", metavar="TYPE", help="The type of activations: int8 or uint8.")
     ] = "int8",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="NODE",
+            help="Leave a node, or all of an operator, in float; auto leaves those that hurt most. May be repeated.",
+        ),
+    ] = None,
     shape: Shape = None,
     seed: Seed = 0,
     json: Json = None,
@@ -52,6 +60,7 @@ def quantize_command(
             activations=activations,
             shapes=parse_shapes(shape or ()),
             seed=seed,
+            keep=keep or (),
         )
     write_output(output, quantized.content)
     print_warnings(quantized)
@@ -80,6 +89,7 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
             for layer in quantized.layers
         ],
         "hurting": [layer.name for layer in quantized.hurting],
+        "kept": [{"nodes": list(kept.nodes), "gain_db": _rounded(kept.gain_db)} for kept in quantized.kept],
     }
 
 
@@ -98,6 +108,9 @@ def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
     ]
     print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows)
     typer.echo(f"\n{hurting_line(summary)}")
+    for kept in summary["kept"]:
+        gain = "" if kept["gain_db"] is None else f": the worst output gains {kept['gain_db']:.1f} dB"
+        typer.echo(f"kept in float: {', '.join(kept['nodes'])}{gain}")
 
 
 def hurting_line(summary: dict[str, Any]) -> str:

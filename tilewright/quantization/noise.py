@@ -55,6 +55,7 @@ class LayerNoise:
     nodes: tuple[str, ...]
     operators: tuple[str, ...]
     tensor: str
+    operands: tuple[str, ...]
     snr_db: float | None
     drop_db: float | None
 
@@ -87,7 +88,9 @@ def signal_to_noise(
 def _decibel(signal: float, noise: float) -> float | None:
     if noise == 0:
         return None
-    return max(LOWEST_DB, 10 * math.log10(signal / noise)) if signal > 0 else LOWEST_DB
+    if signal == 0 or not math.isfinite(noise):  # the logarithm of a value that became 0, for example
+        return LOWEST_DB
+    return max(LOWEST_DB, 10 * math.log10(signal / noise))
 
 
 def hurting(layers: Sequence[LayerNoise]) -> tuple[LayerNoise, ...]:
@@ -139,7 +142,7 @@ def _noise(layer: Layer, ratios: Mapping[str, float | None]) -> LayerNoise:
     if ratio is not None and layer.operands:
         best = min(_or_eight_bits(ratios[operand]) for operand in layer.operands)
         drop = best - ratio
-    return LayerNoise(layer.name, layer.nodes, layer.operators, layer.tensor, ratio, drop)
+    return LayerNoise(layer.name, layer.nodes, layer.operators, layer.tensor, layer.operands, ratio, drop)
 
 
 def _or_eight_bits(ratio: float | None) -> float:

@@ -57,12 +57,14 @@ DEQUANTIZED = "_DequantizeLinear_Output"
 """What ONNX Runtime's quantiser adds to a tensor's name for its value behind DequantizeLinear."""
 
 
-def quantize_model(model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str) -> onnx.ModelProto:
-    """The network in QDQ form; raises CompileError for one that has nothing to quantise."""
+def quantize_model(
+    model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str, kept: Set[str] = frozenset()
+) -> onnx.ModelProto:
+    """The network in QDQ form, but for `kept` nodes; raises CompileError for one that has nothing to quantise."""
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, TensorData, TensorsData
 
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    quantized = [node for node in model.graph.node if _is_quantized(node, constants)]
+    quantized = [node for node in model.graph.node if node.name not in kept and _is_quantized(node, constants)]
     if not quantized:
         raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
+from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
 from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
@@ -34,6 +35,7 @@ class QuantizedModel:
     activations: str
     samples: int
     seed: int | None  # of random samples
+    kept: tuple[Kept, ...]  # what stays float although it could be quantised
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -65,12 +67,15 @@ def quantize(
     percentile: float = DEFAULT_PERCENTILE,
     shapes: Shapes | None = None,
     seed: int = 0,
+    keep: Sequence[str] = (),
 ) -> QuantizedModel:
     """Quantise a float ONNX model to int8, in QDQ form.
 
     `calibration` is a `.npz` file, arrays by input, or "random" (then `seed` counts, and only cycles have a meaning);
     `method` is minmax, percentile or entropy; `activations` int8 or uint8; `shapes` the sizes of inputs that the model
-    leaves open. The same arguments give the same bytes. Raises CompileError for the model, InputError for the rest.
+    leaves open. `keep` names nodes or operators that stay float; "auto" stands for those that hurt most, where the
+    outputs gain from it. The same arguments give the same bytes. Raises CompileError for the model, InputError for the
+    rest.
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
@@ -79,12 +84,20 @@ def quantize(
     name, prepared = float_model.name, float_model.prepared
     ranges = find_ranges(prepared, samples, method, percentile, name)
     _require_same_function(float_model, samples)
-    quantized = quantize_model(prepared, join_ranges(prepared, ranges), activations, name)
-    names = dequantized_names(prepared, quantized)
-    layers = measure_noise(prepared, quantized, names, samples, name)
-    return QuantizedModel(
-        quantized.SerializeToString(deterministic=True), layers, method, activations, len(samples), samples.seed
-    )
+    joined = join_ranges(prepared, ranges)
+
+    def quantized_but(kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
+        quantized = quantize_model(prepared, joined, activations, name, frozenset(kept))
+        return quantized, measure_noise(prepared, quantized, dequantized_names(prepared, quantized), samples, name)
+
+    kept = list(named_nodes(prepared, [each for each in keep if each != AUTO]))
+    if AUTO in keep:
+        named = [node for each in kept for node in each.nodes]
+        _, layers = quantized_but(named)
+        kept += costly_nodes(layers, float_model.outputs, lambda more: quantized_but([*named, *more])[1])
+    quantized, layers = quantized_but(node for each in kept for node in each.nodes)
+    content = quantized.SerializeToString(deterministic=True)
+    return QuantizedModel(content, layers, method, activations, len(samples), samples.seed, tuple(kept))
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:

@@ -119,7 +119,7 @@ def test_results_that_are_not_real_numbers_are_left_out() -> None:
 
 
 def noisy(*drops: float | None) -> list[LayerNoise]:
-    return [LayerNoise(f"l{n}", (), (), "", 20.0, drop) for n, drop in enumerate(drops)]
+    return [LayerNoise(f"l{n}", (), (), "", (), 20.0, drop) for n, drop in enumerate(drops)]
 
 
 def test_the_layers_that_double_the_noise_are_named() -> None:

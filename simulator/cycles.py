@@ -38,7 +38,6 @@ from tilewright.simulator.kernel.layout import (
     WAIT_FAULT,
     WALKERS,
 )
-from tilewright.simulator.kernel.run import run_cycles
 
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
@@ -49,6 +48,8 @@ def simulate_cycles(program: Program, bases: Mapping[str, int]) -> RunCounters:
     A WAIT fault ends the run in its cycle. Other faults are not looked for (see `simulator.values`): the figures of a
     program that has one mean nothing. Raises SimulatorError when a program waits for itself (no valid one can).
     """
+    from tilewright.simulator.kernel.run import run_cycles  # loads Numba, which a compilation may never need
+
     machine = program.machine
     code = instruction_table(program, bases)
     parameters, queues, places = _reset(program, code)

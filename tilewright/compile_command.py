@@ -90,12 +90,15 @@ def compile_command(
     json: Json = None,
 ) -> None:
     """Compile a model for a machine. Operators that the machine cannot run are left to the host."""
-    from tilewright.compile_report import compile_summary
-    from tilewright.compiler.importers.input_shapes import parse_shapes
-    from tilewright.compiler.options import Options
-    from tilewright.dumps import Dumps, DumpView, require_folder
-    from tilewright.isa.files.loader import load_machine
-    from tilewright.selection_report import selection_summary
+    from tilewright.progress import progress
+
+    with progress("loading the compiler"):
+        from tilewright.compile_report import compile_summary
+        from tilewright.compiler.importers.input_shapes import parse_shapes
+        from tilewright.compiler.options import Options
+        from tilewright.dumps import Dumps, DumpView, require_folder
+        from tilewright.isa.files.loader import load_machine
+        from tilewright.selection_report import selection_summary
 
     wanted = dump_after or []
     _require_passes(wanted)

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
-from tilewright.isa.program.program import Layer
+
+if TYPE_CHECKING:
+    from tilewright.isa.program.program import Layer
 
 NUMBER = re.compile(r"\blayer = (\d+)")
 NEST = re.compile(r'\{(?:name|nest) = "((?:[^"\\]|\\.)*)"')

@@ -1,4 +1,4 @@
-"""A line that says what takes long: only on a terminal, only after a second, gone when the work is done."""
+"""A line that says what takes long: only on a terminal, after a moment, gone when the work is done."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.isa.machine.machine import Machine
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 0.3
+"""What is done sooner shows no line."""
 
 
 @contextmanager
 def progress(title: str) -> Iterator[None]:
     """Shows `title` with a moving bar on standard error while the body runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True)
     bar.add_task(title, total=None)

@@ -31,7 +31,6 @@ from tilewright.compiler.importers.opsets import (
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
 from tilewright.compiler.importers.tflite.read import is_tflite
-from tilewright.compiler.importers.tflite.translate import translate_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
 TFLITE_SUFFIX = ".tflite"
@@ -94,6 +93,8 @@ def _read(source: str | Path | bytes) -> tuple[onnx.ModelProto, str]:
         except OSError as error:
             raise CompileError(name, f"cannot be read: {error.strerror or error}") from error
     if is_tflite(content) or name.endswith(TFLITE_SUFFIX):
+        from tilewright.compiler.importers.tflite.translate import translate_tflite  # long to import, seldom needed
+
         return translate_tflite(content, name), name
     model = onnx.ModelProto()
     try:

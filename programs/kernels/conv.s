@@ -3,6 +3,9 @@
 .machine base16
 .inputs 2560
 .outputs 1024
+.input  image   shape(4, 4, 16)     stored(1, 16, 4, 4)  axes(2, 0, 1)
+.input  weights shape(3, 3, 16, 16) stored(1, 16, 9, 16) axes(3, 0, 1, 2) offset=256
+.output sums    shape(4, 4, 16)     stored(1, 16, 4, 4)  axes(2, 0, 1) dtype=int32
 
 conv: macs=36864
   # The padded image is 6×6 words in act; its border keeps the padding value.

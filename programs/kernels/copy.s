@@ -2,6 +2,8 @@
 .machine base16
 .inputs 48
 .outputs 128
+.input  bytes   shape(48)    stored(1, 16, 3, 1) view(3, 16) axes(1, 0)
+.output windows shape(8, 16) stored(1, 16, 8, 1) axes(1, 0)
 
 copy:
   load_act  loops(k=8) d=inputs[5; k=3] y=act[7; k=-1]

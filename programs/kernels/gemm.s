@@ -3,6 +3,9 @@
 .machine base16
 .inputs 768
 .outputs 512
+.input  a shape(8, 32)  stored(1, 32, 8, 1)  axes(1, 0) lanes=32
+.input  b shape(32, 16) stored(1, 16, 32, 1) axes(1, 0) offset=256
+.output c shape(8, 16)  stored(1, 16, 8, 1)  axes(1, 0) dtype=int32
 
 gemm: macs=4096
   # A's row m falls into two words, columns 0-15 and 16-31: word 8·k + m holds columns 16·k onwards.

@@ -3,6 +3,8 @@
 .machine base16
 .inputs 512
 .outputs 128
+.input  image shape(1, 32, 4, 4)
+.output largest shape(1, 32, 2, 2)
 
 max_pool:
   load_act  loops(k=32) d=inputs[0; k=16] y=act[0; k=1]

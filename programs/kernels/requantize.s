@@ -3,6 +3,8 @@
 .machine base16
 .inputs 256
 .outputs 64
+.input  sums        shape(4, 16) stored(1, 16, 4, 1) axes(1, 0) dtype=int32
+.output activations shape(4, 16) stored(1, 16, 4, 1) axes(1, 0)
 
 # One word of parameters, lane by lane.
 .par bias=0     scale=1     shift=1  x 4                        # halves: every odd sum is a tie

@@ -1,6 +1,7 @@
 """Each hand-written kernel passes the checker, and every software executor gives its expected outputs."""
 
 import importlib.util
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tilewright.api import Program as Runnable
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
 from tilewright.isa.binary.elf import from_bytes
@@ -72,6 +74,26 @@ def test_gives_the_expected_outputs(
     expected = reference.read_text(folder / f"{name}.expected")
     outputs = state.dram[bases["outputs"] : bases["outputs"] + program.output_bytes].tobytes()
     assert np.frombuffer(outputs, expected.dtype).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["gemm", "conv", "requantize", "copy"])
+def test_takes_and_gives_arrays_by_the_names_in_its_text(folder: Path, reference: ModuleType, name: str) -> None:
+    source, expected = reference.KERNELS[name]()
+    program = Runnable(kernel(folder, name))
+    sizes = [math.prod(tensor.shape) for tensor in program.inputs]
+    parts = np.split(source.reshape(-1), np.cumsum(sizes)[:-1])
+    inputs = {of.name: part.reshape(of.shape) for of, part in zip(program.inputs, parts, strict=True)}
+    (output,) = program.run(inputs).outputs.values()
+    assert output.dtype == expected.dtype
+    assert output.tolist() == expected.tolist()
+
+
+def test_takes_blocks_of_channels_as_one_image(folder: Path, reference: ModuleType) -> None:
+    blocks, expected = reference.max_pool()
+    image, largest = (
+        array.transpose(0, 3, 1, 2).reshape(1, 32, size, size) for array, size in [(blocks, 4), (expected, 2)]
+    )
+    assert Runnable(kernel(folder, "max_pool")).run({"image": image}).outputs["largest"].tolist() == largest.tolist()
 
 
 @pytest.mark.parametrize("name", KERNELS)

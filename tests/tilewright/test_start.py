@@ -1,0 +1,26 @@
+"""The command line starts fast: `--help` and a compilation load no library that they do not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LOADED = "import sys; print(*sorted({libraries!r} & set(sys.modules)))"
+
+
+def loaded(statement: str, libraries: set[str]) -> list[str]:
+    """Which of the libraries a fresh Python has loaded after the statement."""
+    code = f"{statement}\n{LOADED.format(libraries=libraries)}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_help_loads_no_library_of_arrays_and_models() -> None:
+    assert loaded("import tilewright.cli", {"numpy", "onnx", "onnxruntime", "numba", "yaml", "amaranth"}) == []
+
+
+@pytest.mark.parametrize("module", ["tilewright.compile_report", "tilewright.api", "tilewright.dumps"])
+def test_the_compiler_is_loaded_without_the_simulator_and_the_hardware(module: str) -> None:
+    assert loaded(f"import {module}", {"numba", "onnxruntime", "amaranth", "scipy"}) == []

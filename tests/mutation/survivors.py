@@ -32,6 +32,11 @@ REASONS: Mapping[tuple[str, str, str], str] = {
         "HISTOGRAM_BINS = {'percentile': 2048, 'entropy': 512}",
         "HISTOGRAM_BINS = {'percentile': 2048, 'entropy': 513}",
     ): "how fine the histogram is, is a choice: no result is promised to a bin",
+    (
+        "tilewright/profiles/lives.py",
+        "self._writer: NDArray[np.int64] = np.full(depth, -1, np.int64)",
+        "self._writer: NDArray[np.int64] = np.full(depth, -2, np.int64)",
+    ): "any negative number says that a word is from no write",
 }
 """File, line before and after, and the reason."""
 

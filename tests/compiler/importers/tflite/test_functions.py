@@ -89,6 +89,16 @@ def test_division() -> None:
     require_close(y, run(translate(file, y), inputs)["y"], inputs["a"] / np.arange(1, 6))
 
 
+def test_a_squared_difference() -> None:
+    file = TfliteFile()
+    a, b = file.input("a", (1, 4, 5, 3), 0.05, 3), file.input("b", (1, 4, 5, 3), 0.05, 3)
+    y = file.tensor("y", (1, 4, 5, 3), 0.7, -128)
+    file.operator("SQUARED_DIFFERENCE", [a, b], y, "SquaredDifferenceOptions")
+    inputs = random_inputs(file, np.random.default_rng(1))
+    x, z = reals(file, inputs)
+    require_close(y, run(translate(file, y), inputs)["y"], (x - z) ** 2)
+
+
 def norm(x: Any) -> Any:
     return x / np.sqrt((x**2).sum(-1, keepdims=True))
 

@@ -13,7 +13,7 @@ from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
-from tilewright.rtl.block import Block
+from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 
 
@@ -142,7 +142,7 @@ class Bank(wiring.Component):
         m.d.sync += first_way_read.eq(self.way(self.read_first))
         read_words = []
         for way in range(self.ways):
-            storage = Block(shape=unsigned(self.word_bits), depth=self.rows, init=[])
+            storage = WordBlock(self.word_bits, self.rows)
             m.submodules[f"way{way}"] = storage
             read, write = storage.read_port(), storage.write_port()
             nth = self.way(way - self.write_first)  # of the words written, the one for this way

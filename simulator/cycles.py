@@ -67,6 +67,7 @@ def simulate_cycles(program: Program, bases: Mapping[str, int]) -> RunCounters:
         engines={name: _engine_counters(counters[row]) for row, name in enumerate(ENGINES)},
         dram_bytes_read=int(state["beats_read"]) * machine.dram.bus_bytes,
         dram_bytes_written=int(state["bytes_written"]),
+        dispatched=queues[places["dispatched_at"]].copy(),
         started=queues[places["started_at"]].copy(),
         retired=queues[places["retired_at"]].copy(),
         fault=fault,
@@ -164,7 +165,7 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         **dict.fromkeys(("part_ready", "part_size"), machine.flights["store"].beats),
         **dict.fromkeys(("read_owner", "read_first", "read_beats"), sizes["read_slots"]),
         **dict.fromkeys(("response_at", "response_last"), sizes["response_slots"]),
-        **dict.fromkeys(("started_at", "retired_at"), len(code)),
+        **dict.fromkeys(("dispatched_at", "started_at", "retired_at"), len(code)),
     }
     contents = {name: np.zeros(length, np.int64) for name, length in lengths.items()}
     contents["c_read"] -= 1

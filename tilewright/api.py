@@ -24,7 +24,7 @@ from tilewright.isa.program.demands import require_within
 from tilewright.isa.program.partitioned import HostNode, Partitioned, Value
 from tilewright.isa.program.program import Layer, Tensor
 from tilewright.isa.program.program import Program as Binary
-from tilewright.notebook import form_of, listed
+from tilewright.notebook import Profile, form_of, listed
 from tilewright.segments import ProgramRun, Segments, zeros
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Program:
         """
         self._require_allowed(unchecked)
         outputs, profile = self._segments.run(inputs, on)
-        return Result(outputs, profile)
+        return Result(outputs, None if profile is None else Profile(profile))
 
     def profile(self, on: str = "sim", unchecked: bool = False) -> Mapping[str, Any]:
         """Cycles, utilisation and DRAM bytes, by layer and by engine. They do not depend on the inputs."""
@@ -239,7 +239,7 @@ class Program:
 
     def profile_of(self, runs: Sequence[ProgramRun]) -> Mapping[str, Any]:
         """The profile of runs that `runs` gave."""
-        return self._segments.profile(runs)
+        return Profile(self._segments.profile(runs))
 
     def runs(self, on: str = "sim", unchecked: bool = False) -> Sequence[ProgramRun]:
         """Each program with its run's counters, and when each of its instructions started and retired."""

@@ -1,4 +1,4 @@
-"""Programs and results as people see them in Python and in a notebook: a line of text, or tables."""
+"""Programs, results and profiles as people see them in Python and in a notebook: a line of text, or tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilewright.isa.machine.machine import ENGINES
+from tilewright.isa.machine.shown import html_table
 from tilewright.isa.program.partitioned import Value
 from tilewright.isa.program.program import Tensor
+from tilewright.profiles.causes import largest_loss
+from tilewright.profiles.report import View, headline
 from tilewright.tables import format_value, percent
 
 if TYPE_CHECKING:
@@ -55,12 +58,24 @@ def program_html(program: Program) -> str:
     return "".join(parts)
 
 
+class Profile(dict[str, Any]):
+    """A profile, with the keys of docs/profile.md; it shows itself as a line, and as tables in a notebook."""
+
+    def __repr__(self) -> str:
+        return f"<Profile: {headline(self, View())[0].rstrip('.')}>"
+
+    def _repr_html_(self) -> str:
+        """The answers first, then every layer with its cycles and what most of them were lost to."""
+        lines = "".join(f"<p>{escape(line)}</p>" for line in headline(self, View()))
+        rows = []
+        for layer in self["layers"]:
+            lost = largest_loss(layer["loss"])
+            loss = "" if lost is None else f"{lost} {round(layer['loss'][lost]):,}"
+            rows.append((layer["name"], layer["cycles"], percent(layer["utilisation"]), layer["bound"], loss))
+        columns = ("layer", "cycles", "array used", "bound", "most lost to")
+        return lines + table_html(f"Layers on {self['isa']}", columns, rows)
+
+
 def table_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A plain table, which a notebook styles."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: Any) -> str:
-    return f"<td>{escape(format_value(value))}</td>"
+    """A plain table, which a notebook styles; numbers and shapes as on a terminal."""
+    return html_table(title, columns, [[format_value(value) for value in row] for row in rows])

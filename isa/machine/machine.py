@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from html import escape
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import Rounding
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.memory import Dram, Memory
+from tilewright.isa.machine.shown import html_table
 
 ENGINES = ("load", "mma", "vec", "store")
 """The engines of every machine, in the order of wait counts, counters and reports."""
@@ -96,6 +98,23 @@ class Machine:
     formats: Mapping[str, InstructionFormat]  # by mnemonic, in file order
     instruction_bytes: int
     text: str
+
+    def __repr__(self) -> str:
+        kib = sum(memory.bytes for memory in self.memories.values()) / 1024
+        return (
+            f"<Machine {self.name}: {self.rows}×{self.cols} array, {self.lanes} lanes, {kib:g} KiB on chip, "
+            f"{self.dram.bus_bytes} bytes a cycle; {len(self.formats)} instructions>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the machine in a line, its memories, and its instructions by engine."""
+        memories = [(of.name, f"{of.bytes / 1024:g}", f"{of.depth:,}", of.banks) for of in self.memories.values()]
+        engines = [(name, " ".join(of.mnemonic for of in self.formats_of(name))) for name in self.engines]
+        return (
+            f"<p>{escape(repr(self).strip('<>'))}</p>"
+            + html_table("Memories", ("memory", "KiB", "words", "banks"), memories)
+            + html_table("Instructions", ("engine", ""), engines)
+        )
 
     @cached_property
     def hash(self) -> str:

@@ -51,3 +51,4 @@ class RunCounters:
     started: NDArray[np.int64]  # per instruction: the cycle in which its engine took it from the queue
     retired: NDArray[np.int64]  # per instruction: the first cycle in which its completion is visible
     fault: Fault | None
+    dispatched: NDArray[np.int64] | None = None  # per instruction: when it went into its queue; hardware does not tell

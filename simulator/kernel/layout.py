@@ -79,7 +79,8 @@ QUEUES = (
     *("c_read", "c_write", "c_last", "result_ready", "result_port", "result_refusable", "source_word"),
     *("load_burst_bytes", "load_burst_first", "part_ready", "part_size"),
     *("store_burst_bytes", "store_burst_first", "store_burst_last"),
-    *("read_owner", "read_first", "read_beats", "response_at", "response_last", "started_at", "retired_at"),
+    *("read_owner", "read_first", "read_beats", "response_at", "response_last"),
+    *("dispatched_at", "started_at", "retired_at"),
 )
 """What `q` holds, each as a stretch of its own.
 

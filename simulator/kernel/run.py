@@ -147,6 +147,7 @@ def run_cycles(p, s, code, q):
         step_memory(p, s, q, t)
         start_instructions(p, s, code, q, t)
         if pushed >= 0:
+            q[p.at_dispatched_at + s.dispatched_all] = t
             q[p.at_dispatched + pushed] += 1
             s.dispatched_all += 1
         for e in range(ENGINE_COUNT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright.api import Program, Result, compile
-from tilewright.notebook import form_of, table_html
+from tilewright.notebook import Profile, form_of, table_html
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +57,31 @@ def test_a_scalar_has_no_sizes() -> None:
 def test_shows_what_the_host_does() -> None:
     made = compile("programs/digits/digits_int8.onnx", "base16", ["instructions.max_pool=null"])
     assert "<td>maxpool</td><td>MaxPool</td>" in made._repr_html_() and "1 node on the host" in repr(made)
+
+
+def test_a_machine_and_a_profile_say_what_they_are(program: Program) -> None:
+    profile = program.profile()
+    assert repr(program.machine) == (
+        "<Machine base16: 16×16 array, 16 lanes, 544 KiB on chip, 16 bytes a cycle; 22 instructions>"
+    )
+    assert repr(profile).startswith(f"<Profile: {profile['cycles']:,} cycles on base16; ")
+
+
+def test_a_notebook_shows_a_machines_memories_and_instructions(program: Program) -> None:
+    shown = program.machine._repr_html_()
+    assert all(f"<td>{name}</td>" in shown for name in (*program.machine.memories, *program.machine.engines))
+    assert all(mnemonic in shown for mnemonic in program.machine.formats)
+
+
+def test_a_notebook_shows_a_profiles_layers_and_answers(program: Program) -> None:
+    profile = program.profile()
+    assert isinstance(profile, Profile)
+    shown = profile._repr_html_()
+    assert "What may help: " in shown
+    for layer in profile["layers"]:
+        assert f"<tr><td>{layer['name']}</td><td>{layer['cycles']:,}</td>" in shown
+
+
+def test_a_profile_is_written_as_the_dictionary_that_it_is(program: Program) -> None:
+    profile = program.profile()
+    assert json.loads(json.dumps(profile)) == profile == program.run(program.zero_inputs()).profile

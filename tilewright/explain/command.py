@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import Isa, Json, SameEffort, Set, Shape, report
+from tilewright.options import Json, SameEffort, Set, Shape, load_program, report
+
+if TYPE_CHECKING:
+    from tilewright.api import Program
 
 ELF = b"\x7fELF"
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 ONNX or TFLite model.")]
-Layer = Annotated[str | None, typer.Argument(metavar="[LAYER]", help="One layer, with all that was compared for it.")]
-What = Annotated[
+Source = Annotated[
+    Path, typer.Argument(metavar="MODEL|PROGRAM", help="An int8 ONNX or TFLite model, or a compiled program.")
+]
+Model = Annotated[
+    Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from, for the reasons.")
+]
+Layer = Annotated[str | None, typer.Argument(metavar="LAYER", help="One layer, with all that was compared for it.")]
+Isa = Annotated[
+    str | None,
+    typer.Option("--isa", metavar="MACHINE", help="A shipped machine's name, or a .yaml file. A program has its own."),
+]
+WhatIf = Annotated[
     list[str] | None,
     typer.Option(
         "--what-if",
@@ -25,16 +39,70 @@ What = Annotated[
 
 
 def explain_command(
-    model: Model,
-    isa: Isa,
+    source: Source,
     layer: Layer = None,
-    what: What = None,
+    isa: Isa = None,
+    model: Model = None,
+    what_if: WhatIf = None,
     set: Set = None,  # noqa: A002
     shape: Shape = None,
     effort: SameEffort = 1,
     json: Json = None,
 ) -> None:
     """Say why a network's program is as it is: tiles, order, instructions, what stays on chip, what is loaded again."""
+    if layer is not None and what_if:
+        raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
+    question = Question(layer, what_if, shape or [], effort, json)
+    if not _is_program(source):
+        if model is not None:
+            raise typer.BadParameter(f"{source} is a model already", param_hint="--model")
+        if isa is None:
+            raise typer.BadParameter("a model is compiled for a machine: name it", param_hint="--isa")
+        _explain_model(source, isa, tuple(set or ()), question, None)
+        return
+    program = load_program(source, isa, set, None)
+    if model is None:
+        _explain_program(program, source.name, question)
+        return
+    with TemporaryDirectory() as folder:  # the machine that the program carries, as a file that takes settings
+        machine = Path(folder) / "machine.yaml"
+        machine.write_text(program.machine.text)
+        _explain_model(model, str(machine), (), question, program)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, of a model or a program."""
+
+    layer: str | None
+    what_if: list[str] | None
+    shape: list[str]
+    effort: int
+    json: Path | None
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(ELF)) == ELF
+
+
+def _explain_program(program: Program, name: str, question: Question) -> None:
+    """What the program itself says. Raises InputError for a question that takes the model."""
+    from tilewright.explain.program import explain_program, one_layer, print_program, print_program_layer
+
+    if question.what_if:
+        raise InputError("--what-if compiles again: give the model, too, with --model NET.onnx")
+    found = explain_program(program)
+    if question.layer is not None:
+        of_layer = one_layer(found, question.layer)
+        if report(of_layer, question.json):
+            print_program_layer(of_layer)
+    elif report(found, question.json):
+        print_program(found, name)
+
+
+def _explain_model(model: Path, isa: str, settings: tuple[str, ...], question: Question, same: Program | None) -> None:
+    """Compile and explain; raises InputError if another program than `same` comes of it."""
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.compiler.options import Options
     from tilewright.explain.explain import explain_layer, explain_network
@@ -45,33 +113,25 @@ def explain_command(
     from tilewright.progress import progress
     from tilewright.values.compiled import compile_keeping
 
-    _require_model(model, isa)
-    if layer is not None and what:
-        raise typer.BadParameter("takes the whole network: leave LAYER out", param_hint="--what-if")
-    machine = load_machine(isa, tuple(set or ()))
-    options = Options(shapes=parse_shapes(shape or ()), effort=effort)
+    machine = load_machine(isa, settings) if same is None else same.machine
+    options = Options(shapes=parse_shapes(question.shape), effort=question.effort)
     with progress(f"compiling {model.name}"):
         network, programs = compile_keeping(model, machine, options)
-    if layer is not None:
+    if same is not None and network.to_bytes() != same.to_bytes():
+        raise InputError(
+            f"{model}: another program comes of it; expected the model of this program, the --shape and --effort that "
+            "it was compiled with, and this version: compile it again"
+        )
+    if question.layer is not None:
         with progress("measuring other tiles"):
-            found = explain_layer(network, programs, layer)
-        if report(found, json):
+            found = explain_layer(network, programs, question.layer)
+        if report(found, question.json):
             print_layer(found)
         return
-    changes = what if what is not None else usual_changes(machine, planner_of(programs[0]).plan().memory)
+    asked = question.what_if
+    changes = asked if asked is not None else usual_changes(machine, planner_of(programs[0]).plan().memory)
     with progress("compiling for other machines"):
-        measured = [what_if(model, isa, tuple(set or ()), change, options) for change in changes]
+        measured = [what_if(model, isa, settings, change, options) for change in changes]
         found = explain_network(network, programs, measured)
-    if report(found, json):
+    if report(found, question.json):
         print_network(found, model.name)
-
-
-def _require_model(path: Path, isa: str) -> None:
-    """Raise InputError for a compiled program: it holds what was decided, not what it was compared with."""
-    with path.open("rb") as file:
-        start = file.read(len(ELF))
-    if start == ELF:
-        raise InputError(
-            f"{path}: a compiled program, which does not say what its compiler compared; give the model that it was "
-            f"compiled from: tilewright explain MODEL --isa {isa}"
-        )

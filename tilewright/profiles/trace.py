@@ -2,7 +2,8 @@
 
 Each program of a network is a process with a track for its layers and one for each engine, whose slices are
 instructions with their fields. Arrows lead to an instruction from the one that it waited for. Counters show the bytes
-that transfers move in each cycle, and the words of each memory that hold what is still to be read.
+that transfers move in each cycle, the words of each memory that hold what is still to be read, and the instructions
+in each queue.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tilewright.isa.assembly.disassembler import format_instruction
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Layer
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
-from tilewright.profiles.traffic import Sample, live_words, transfer_rates
+from tilewright.profiles.traffic import Sample, live_words, queue_fills, transfer_rates
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
 
@@ -142,6 +143,7 @@ class _Process:
         first, last = self._write_engines()
         counters = [("DRAM transfers", "bytes a cycle", transfer_rates(self._run))]
         counters += [(f"{name}, words in use", "words", samples) for name, samples in live_words(self._run).items()]
+        counters += [(f"queue of {name}", "instructions", fill) for name, fill in queue_fills(self._run).items()]
         for name, unit, samples in counters:
             shown = [(self._start + cycle, value) for cycle, value in samples if first <= cycle <= last]
             self._trace.counter(name, self._track, unit, shown)

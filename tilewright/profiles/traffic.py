@@ -1,4 +1,4 @@
-"""What moves and what is kept in the course of a run: bytes over the bus, and words of memories that are in use."""
+"""What moves and what is kept in the course of a run: bytes over the bus, words of memories in use, full queues."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.machine.machine import Template
+from tilewright.isa.machine.machine import ENGINES, Template
+from tilewright.isa.program.program import place_regions
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
+from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import work_of
 
 Sample = tuple[int, int]
@@ -38,6 +40,27 @@ def transfer_rates(run: ProgramRun) -> list[Sample]:
 def live_words(run: ProgramRun) -> dict[str, list[Sample]]:
     """By memory, how many words hold a value that is read later: from the write's end to the last read's."""
     return {name: _live_words(own) for name, own in lives(run).items()}
+
+
+def queue_fills(run: ProgramRun) -> dict[str, list[Sample]]:
+    """By engine, how many instructions wait in its queue.
+
+    Hardware does not tell when it dispatches. It follows the cycle model, whose times are taken if the starts and ends
+    that the hardware tells are the model's; otherwise nothing is known, and the result is empty.
+    """
+    program, dispatched = run.program, run.counters.dispatched
+    if dispatched is None:
+        model = simulate_cycles(program, place_regions(program.limits))
+        is_like = np.array_equal(model.started, run.counters.started) and model.cycles == run.counters.cycles
+        dispatched = model.dispatched if is_like else None
+    if dispatched is None:
+        return {}
+    fills = {}
+    for engine in ENGINES:
+        own = [index for index, one in enumerate(program.instructions) if one.engine == engine]
+        times = np.concatenate([dispatched[own] + 1, run.counters.started[own] + 1])
+        fills[engine] = _sums(times, np.repeat(np.array([1, -1]), len(own)))
+    return fills
 
 
 def _live_words(own: Sequence[Life]) -> list[Sample]:

@@ -109,15 +109,41 @@ def test_a_change_costs_what_the_changed_machine_takes(tilewright: Command, tmp_
     assert impossible["why_not"].startswith("--set lanes=5: ")
 
 
-def test_a_program_is_refused_and_told_what_to_give(tilewright: Command, tmp_path: Path) -> None:
-    onnx.save(conv_model(np.random.default_rng(0), 3, 4, 4, 3), tmp_path / "conv.onnx")
-    program = tmp_path / "net.npu"
-    assert tilewright("compile", tmp_path / "conv.onnx", "--isa", "tiny8", "--effort", 0, "-o", program).code == 0
-    ended = tilewright("explain", program, "--isa", "tiny8")
+@pytest.fixture
+def program_file(tmp_path: Path) -> Path:
+    tw.compile(str(MODEL), "tiny8", effort=0).save(tmp_path / "net.npu")
+    return tmp_path / "net.npu"
+
+
+def test_a_model_needs_a_machine(tilewright: Command) -> None:
+    ended = tilewright("explain", MODEL)
+    assert ended.code == 2
+    assert "a model is compiled for a machine: name it" in ended.err
+
+
+def test_a_program_with_its_model_is_explained_as_the_model_is(tilewright: Command, program_file: Path) -> None:
+    words = ("--effort", 0, "--what-if", "dram.bus_bytes=32")
+    of_program = tilewright("explain", program_file, "--model", MODEL, *words)
+    assert of_program.code == 0
+    assert of_program.out == tilewright("explain", MODEL, "--isa", "tiny8", *words).out
+
+
+def test_the_model_of_another_program_is_refused(tilewright: Command, program_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "conv.onnx"
+    onnx.save(conv_model(np.random.default_rng(0), 3, 4, 4, 3), other)
+    ended = tilewright("explain", program_file, "--model", other, "--effort", 0)
     assert (ended.code, ended.err) == (
         1,
-        f"error: {program}: a compiled program, which does not say what its compiler compared; give the model that it "
-        "was compiled from: tilewright explain MODEL --isa tiny8\n",
+        f"error: {other}: another program comes of it; expected the model of this program, the --shape and --effort "
+        "that it was compiled with, and this version: compile it again\n",
+    )
+
+
+def test_what_if_takes_the_model(tilewright: Command, program_file: Path) -> None:
+    ended = tilewright("explain", program_file, "--what-if", "dram.bus_bytes=32")
+    assert (ended.code, ended.err) == (
+        1,
+        "error: --what-if compiles again: give the model, too, with --model NET.onnx\n",
     )
 
 

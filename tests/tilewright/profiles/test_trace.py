@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -17,7 +17,8 @@ from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import dram_bytes
 from tilewright.profiles import trace
 from tilewright.profiles.trace import trace_bytes
-from tilewright.profiles.traffic import live_words, transfer_rates
+from tilewright.profiles.traffic import live_words, queue_fills, transfer_rates
+from tilewright.segments import ProgramRun
 
 
 @dataclass
@@ -133,6 +134,39 @@ def test_words_in_use_are_those_that_are_read_later() -> None:
         assert all(0 <= value <= machine.memories[name].depth for _, value in changes)
         assert not changes or changes[-1][1] == 0
     assert any(value for changes in samples.values() for _, value in changes)
+
+
+def test_every_queue_is_full_once_and_never_more_than_full() -> None:
+    program = compile("programs/digits/digits_int8.onnx", "base16", ["engines.mma.queue=1", "engines.load.queue=3"])
+    (run,) = program.runs()
+    fills = queue_fills(run)
+    depths = {name: engine.queue_depth for name, engine in run.program.machine.engines.items()}
+    assert depths == {"load": 3, "mma": 1, "vec": 4, "store": 1}
+    assert {name: max(value for _, value in samples) for name, samples in fills.items()} == depths
+    assert all(value >= 0 for samples in fills.values() for _, value in samples)
+    assert all(samples[-1][1] == 0 for samples in fills.values())
+
+
+def test_each_instruction_is_in_its_queue_from_dispatch_to_start(program: Program, found: ReadTrace) -> None:
+    (run,) = program.runs()
+    assert run.counters.dispatched is not None
+    assert (np.diff(run.counters.dispatched) > 0).all()  # in program order, at most one a cycle
+    for engine in ENGINES:
+        own = [index for index, one in enumerate(run.program.instructions) if one.engine == engine]
+        waiting = run.counters.started[own] - run.counters.dispatched[own]
+        assert (waiting > 0).all()
+        samples = found.counters[f"queue of {engine}"]
+        ends = [*(cycle for cycle, _ in samples[1:]), run.counters.cycles]
+        held = sum(value * (end - cycle) for (cycle, value), end in zip(samples, ends, strict=True))
+        assert held == waiting.sum()
+
+
+def test_hardware_that_starts_as_the_model_has_the_models_queues(program: Program) -> None:
+    (run,) = program.runs()
+    told = replace(run.counters, dispatched=None)
+    assert queue_fills(ProgramRun(run.program, told)) == queue_fills(run)
+    late = replace(told, started=told.started + 1)
+    assert queue_fills(ProgramRun(run.program, late)) == {}
 
 
 def test_one_layer_has_only_its_own_instructions(program: Program) -> None:

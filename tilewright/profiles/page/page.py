@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -14,10 +15,13 @@ from bokeh.embed import components
 from bokeh.resources import INLINE
 from bokeh.settings import settings
 
+from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
+from tilewright.pictures.machine import machine_picture
 from tilewright.profiles.causes import CAUSES, MEANINGS, losses
 from tilewright.profiles.layers import moved_bytes
 from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_line
+from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
@@ -47,7 +51,8 @@ def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], vie
             script, drawn = _components(charts)
         parts += _sections(profile, runs, drawn)
     if machine is not None:
-        parts += ['<h2 id="machine">The machine</h2>', *(_machine_table(table) for table in tables(machine))]
+        parts += ['<h2 id="machine">The machine</h2>', _machine_picture(machine)]
+        parts += [_machine_table(table) for table in tables(machine)]
     return _document(title, "\n".join(parts), script)
 
 
@@ -81,13 +86,19 @@ def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
 
 def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], drawn: Sequence[str]) -> Iterator[str]:
     bars, roof, time, *memories = drawn
-    yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#time">Time line</a>'
+    spans = _spans(runs)
+    yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
+    yield '<a href="#time">Time line</a>'
     yield '<a href="#memories">Memories</a><a href="#roofline">Roofline</a><a href="#machine">Machine</a></nav>'
     yield '<h2 id="causes">Where each layer’s cycles went</h2>'
     meanings = "; ".join(f"<b>{cause}</b>: {escape(meaning)}" for cause, meaning in MEANINGS.items())
     yield f'<p class="quiet">{meanings}.</p>{bars}'
     yield '<h2 id="layers">Layers</h2><p class="quiet">A name shows its layer in the time line.</p>'
-    yield _layer_table(profile, runs)
+    yield _layer_table(profile, spans)
+    yield '<h2 id="network">The network</h2>'
+    yield '<p class="quiet">The redder a layer, the more cycles it takes. A dashed line is a tensor that goes through '
+    yield "DRAM; others stay on chip.</p>"
+    yield network_graph(profile, runs, spans)
     yield '<h2 id="time">Time line</h2>'
     yield '<p class="quiet">Every instruction, by engine. Turn the wheel to zoom, drag to move.</p>' + time
     yield '<h2 id="memories">What lies where, and when</h2>'
@@ -113,12 +124,17 @@ def _figures(profile: Mapping[str, Any]) -> str:
     return f'<div class="figures">{boxes}</div>'
 
 
-def _layer_table(profile: Mapping[str, Any], runs: Sequence[ProgramRun]) -> str:
-    starts, spans = _first_cycles(runs), []
-    for run, start in zip(runs, starts, strict=True):
+def _spans(runs: Sequence[ProgramRun]) -> Spans:
+    """For each layer of all programs, its first cycle and the one behind its last."""
+    spans: list[tuple[int, int]] = []
+    for run, start in zip(runs, _first_cycles(runs), strict=True):
         of_layer = instructions_of_layers(run.program, layers_of(run.program))
         ends = [start, *(start + end for end in layer_ends(of_layer, run.counters))]
         spans += list(pairwise(ends))
+    return spans
+
+
+def _layer_table(profile: Mapping[str, Any], spans: Spans) -> str:
     rows = []
     for layer, (first, last) in zip(profile["layers"], spans, strict=True):
         link = f'<a href="#time" data-first="{first}" data-last="{last}">{escape(layer["name"])}</a>'
@@ -140,6 +156,13 @@ def _cell(value: Cell) -> str:
         return f"<td>{escape(value)}</td>"
     text = percent(value) if isinstance(value, float) else f"{value:,}"
     return f'<td{NUMBER} data-value="{value}">{text}</td>'
+
+
+def _machine_picture(machine: Machine) -> str:
+    """The machine as a picture with a style of its own, which is why it is a document in the document."""
+    content = b64encode(machine_picture(machine).encode()).decode()
+    title = escape(f"The machine {machine.name}", quote=True)
+    return f'<object class="picture" type="image/svg+xml" data="data:image/svg+xml;base64,{content}">{title}</object>'
 
 
 def _machine_table(table: Table) -> str:

@@ -1,0 +1,41 @@
+"""Write docs/pictures/page.png, the profile's page in a browser: `python -m tests.page_picture`. Needs Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.digits import MODEL
+from tilewright.api import compile  # noqa: A004
+from tilewright.profiles.page.page import page
+
+PICTURE = Path("docs/pictures/page.png")
+
+WIDTH, HEIGHT = 1240, 1625
+
+
+def main() -> int:
+    """Draw the page of the digits network on `tiny8`, down to its time line."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        sys.exit("Chromium is not installed")
+    program = compile(str(MODEL), "tiny8", effort=0)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "page.html"
+        file.write_text(page("digits on tiny8", program.profile(), program.runs()))
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
+        flags += [
+            f"--user-data-dir={folder}/c",
+            f"--window-size={WIDTH},{HEIGHT}",
+            f"--screenshot={PICTURE.absolute()}",
+        ]
+        subprocess.run([browser, *flags, file.as_uri()], check=True, capture_output=True, timeout=240)
+    print(PICTURE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

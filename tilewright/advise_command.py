@@ -14,7 +14,7 @@ from tilewright.options import Isa, Json, Set, Shape, report
 if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
 
-Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models.")]
+Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models (see `quantize`).")]
 Overlays = Annotated[
     list[str] | None,
     typer.Option("--overlay", metavar="FILE", help="Also try this laid over the machine: a .yaml file."),

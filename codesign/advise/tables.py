@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.codesign.advise.advice import Advice
 from tilewright.codesign.advise.effects import Effect
+from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.price.report import Table
 
 UNKNOWN = "–"
@@ -46,6 +47,10 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     if not advice.gains:
         yield "No single change gains."
     yield from map(str, advice.ends)
+    for outcome in advice.trials[0].outcomes:
+        if isinstance(outcome, NetworkFigures) and outcome.host_nodes:
+            nodes = f"{outcome.host_nodes} node{'s' * (outcome.host_nodes != 1)}"
+            yield f"{outcome.network} leaves {nodes} to the host, whose time is in no figure."
     if advice.unused:
         yield f"Instructions in no program: {', '.join(advice.unused)}."
     if advice.refused:

@@ -90,7 +90,9 @@ def test_words(advice: Advice) -> None:
         0,
         "0.320",
     )
-    assert "Instructions in no program: copy, mul." in list(advice_lines(advice))
+    lines = list(advice_lines(advice))
+    assert "Instructions in no program: copy, mul." in lines
+    assert "n leaves 1 node to the host, whose time is in no figure." in lines
 
 
 def test_json_has_every_trial(advice: Advice) -> None:

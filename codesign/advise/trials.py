@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
+from threading import Thread
 from typing import Any
 
 from tilewright.codesign.advise.changes import Change
@@ -160,9 +163,17 @@ _BENCH: list[Bench] = []
 
 
 def _begin(bench: Bench) -> None:
-    """In a worker, which leaves an interruption to its parent."""
+    """In a worker, which leaves an interruption to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     _BENCH[:] = [bench]
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _trial(change: Change | None) -> Trial:

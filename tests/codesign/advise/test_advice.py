@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +161,33 @@ def test_a_process_that_is_stopped_from_outside(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Bench, "trial", stopped)
     with pytest.raises(NoAdvice, match="a process was stopped from outside, perhaps for lack of memory: use one job"):
         advise_machine([Network("n", b"")], TINY, "tiny8", jobs=2)
+
+
+KILLED = """
+import os, sys, time
+from tests.codesign.advise.test_advice import TINY, made_up
+from tilewright.codesign.advise.advice import advise_machine
+from tilewright.codesign.advise.trials import Bench
+from tilewright.codesign.points.network import Network
+
+def trial(bench, change):
+    if change is not None:
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+    return made_up(bench, change)
+
+Bench.trial = trial
+advise_machine([Network("n", b"")], TINY, "tiny8", jobs=2)
+"""
+
+
+def test_no_process_outlives_the_one_that_began_it(repository: Path) -> None:
+    words = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=repository) as began:
+        assert began.stdout is not None
+        workers = [int(began.stdout.readline()) for _ in range(2)]
+        began.kill()
+    end = time.monotonic() + 20
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < end, "a worker is still there"
+        time.sleep(0.05)

@@ -61,6 +61,7 @@ class Advice:
     ends: tuple[End, ...]
     removable: tuple[Effect, ...]  # what costs area and buys nothing: most area first
     together: Effect | None  # all of these at once
+    not_together: str  # why there is no such machine or program; empty if there is, or nothing to try
     unused: tuple[str, ...]  # instructions that no program has
     fuller: tuple[Effect, ...]  # changes with which fewer nodes run on the host
     refused: tuple[tuple[str, str], ...]  # changes that give no machine or no program, with the reason
@@ -77,6 +78,7 @@ class Advice:
             "ends": [{**asdict(end), "text": str(end)} for end in self.ends],
             "removable": [effect.as_json() for effect in self.removable],
             "together": None if self.together is None else self.together.as_json(),
+            "not_together": self.not_together,
             "unused": list(self.unused),
             "fuller": [effect.as_json() for effect in self.fuller],
             "refused": [{"change": name, "reason": reason} for name, reason in self.refused],
@@ -210,6 +212,7 @@ def _advice(
         ends=_ends(followed),
         removable=tuple(going),
         together=effect(base, both[0]) if both and runs_alike(base, both[0]) else None,
+        not_together="" if not both or runs_alike(base, both[0]) else _why_not(base, both[0]),
         unused=unused,
         fuller=tuple(fuller),
         refused=tuple((name_of(trial), _why_not(base, trial)) for trial in found if not _is_comparable(base, trial)),

@@ -13,7 +13,7 @@ from tilewright.codesign.price.report import Table
 UNKNOWN = "–"
 
 VALUES = re.compile(r" (?=\S+ → )")
-"""Before the values of a key, where space is short a line may end."""
+"""Before the values of a key."""
 
 COLUMNS = ("change", "saved", "share", "+mm²", "a mm²", "mJ saved", "layers, first")
 COLUMNS_WITHOUT_PRICE = ("change", "saved", "share", "layers, first")
@@ -46,6 +46,8 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     """Where gains end, what is not used, what was refused, and what the figures rest on."""
     if not advice.gains:
         yield "No single change gains."
+    if advice.not_together:
+        yield f"Not all of what can go can go at once: {advice.not_together}"
     yield from map(str, advice.ends)
     for outcome in advice.trials[0].outcomes:
         if isinstance(outcome, NetworkFigures) and outcome.host_nodes:
@@ -69,14 +71,15 @@ def advice_lines(advice: Advice) -> Iterator[str]:
 
 
 def _row(of: Effect, is_priced: bool) -> tuple[str | int, ...]:
+    end = "\n" if is_priced else " "  # of a line, where prices leave little space
     rate = of.share_per_mm2
     price = (_mm2(of), "free" if rate is None else _percent(rate), _mj(of))
     return (
-        VALUES.sub("\n", of.name) if is_priced else of.name,
+        VALUES.sub(end, of.name),
         of.cycles_saved,
         f"{100 * of.share_saved:.1f} %",
         *(price if is_priced else ()),
-        f"{of.gaining_layers} of {of.all_layers}: {of.best_layer}" if of.best_layer else "",
+        f"{of.gaining_layers} of {of.all_layers}:{end}{of.best_layer}" if of.best_layer else "",
     )
 
 

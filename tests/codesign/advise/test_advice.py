@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_cycles_with_other_host_nodes_are_not_compared(advice: Advice) -> None:
 def test_words(advice: Advice) -> None:
     gains, fuller, going = advice_tables(advice, top=2)
     assert gains[0] == f"What gains, on m: best first (2 of {len(advice.gains)})"
-    assert gains[2][0] == ("dram.bus_bytes\n8 → 16", 400, "22.2 %", "0.100", "222 %", "0", "1 of 2: transfer")
+    assert gains[2][0] == ("dram.bus_bytes\n8 → 16", 400, "22.2 %", "0.100", "222 %", "0", "1 of 2:\ntransfer")
     assert fuller[2] == [("+vector16", 1, "0.000")]
     assert going[0] == "What can go: as fast, and less area" and going[2][0][:3] == (
         "memories.act.kib 64 → 32",
@@ -97,6 +98,23 @@ def test_words(advice: Advice) -> None:
     lines = list(advice_lines(advice))
     assert "Instructions in no program: copy, mul." in lines
     assert "n leaves 1 node to the host, whose time is in no figure." in lines
+
+
+def test_what_cannot_go_together_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trial(bench: Bench, change: Change | None) -> Trial:
+        made = made_up(bench, change)
+        return replace(made, why_not="too little") if change is not None and change.name == "all of these" else made
+
+    monkeypatch.setattr(Bench, "trial", trial)
+    machine = load_machine("tiny8", ("memories.act.kib=128",))
+    monkeypatch.setattr(module, "steps", lambda machine: [*few(machine)[2:], *halves()])
+    found = advise_machine([Network("n", b"")], machine, "tiny8", jobs=1)
+    assert found.together is None and len(found.removable) == 2
+    assert "Not all of what can go can go at once: too little" in list(advice_lines(found))
+
+
+def halves() -> list[Change]:
+    return [Change(f"act {kib}", Way.DOWN, {"memories": {"act": {"kib": kib}}}) for kib in (32, 16)]
 
 
 def test_json_has_every_trial(advice: Advice) -> None:

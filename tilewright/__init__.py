@@ -11,14 +11,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result, compile, price  # noqa: A004
+    from tilewright.api import Program, Result, advise, compare, compile, price  # noqa: A004
+    from tilewright.codesign.advise.advice import Advice
+    from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
-__all__ = ["InputError", "Price", "Program", "QuantizedModel", "Result", "compile", "price", "quantize"]
+__all__ = [
+    "Advice",
+    "Comparison",
+    "InputError",
+    "Price",
+    "Program",
+    "QuantizedModel",
+    "Result",
+    "advise",
+    "compare",
+    "compile",
+    "price",
+    "quantize",
+]
 
 _HOMES = {
+    "advise": "tilewright.api",
+    "Advice": "tilewright.codesign.advise.advice",
+    "compare": "tilewright.api",
+    "Comparison": "tilewright.codesign.compare.comparison",
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",

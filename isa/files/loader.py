@@ -11,7 +11,7 @@ from tilewright.isa.files.machine_file import MachineFileError, build_machine
 from tilewright.isa.files.yaml_tree import MAX_FILE_BYTES, PlacedError, Tree, apply_overrides, merge, parse_yaml
 from tilewright.isa.machine.machine import Machine
 
-__all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "shipped_machines"]
+__all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "machine_tree", "shipped_machines"]
 
 SPECS = Path(__file__).parents[1] / "specs"
 """The machines that ship with Tilewright."""
@@ -35,6 +35,11 @@ def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Mac
     tree = apply_overrides(_read(path, ()), overrides)
     name = path.stem + "".join(f"[{setting}]" for setting in overrides)
     return build_machine(tree, name)
+
+
+def machine_tree(name_or_path: str | Path) -> Tree:
+    """All that a shipped machine or a YAML file says, with what it extends, unchecked. Raises IsaError."""
+    return _read(_find(str(name_or_path), None), ())
 
 
 def load_machine_text(text: str, name: str, may_extend: bool = True) -> Machine:

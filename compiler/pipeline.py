@@ -91,6 +91,20 @@ def compile_model(
     return _compile(0, source, machine, options or Options(), keeping(dump, keep))
 
 
+def simplified_graph(model: Model, options: Options | None = None) -> Graph:
+    """What the passes before `MACHINE_FROM` make of a model: it is the same for every machine. Raises CompileError."""
+    value: Any = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+    for step in PASSES[: _position(MACHINE_FROM)]:
+        value = step.run(value, NO_MACHINE, options or Options())
+    assert isinstance(value, Graph)
+    return value
+
+
+def compile_graph(graph: Graph, machine: Machine, options: Options | None = None) -> Program:
+    """As `compile_model`, from what `simplified_graph` gave."""
+    return _compile(_position(MACHINE_FROM), graph, machine, options or Options(), None)
+
+
 def resume(
     after: str, text: str, machine: Machine, options: Options | None = None, dump: Dump | None = None
 ) -> Program:
@@ -263,6 +277,12 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
 
 PASSES = in_order(_ROWS)
 """Every pass, in order: its name is what `--dump-after` takes."""
+
+MACHINE_FROM = "lower"
+"""This pass is the first that looks at the machine."""
+
+NO_MACHINE: Any = None
+"""What the passes before that are given."""
 
 SIZED_FROM = "plain-sums"
 """From this pass on, the sizes of memories matter."""

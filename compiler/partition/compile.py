@@ -11,8 +11,9 @@ import onnx
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
-from tilewright.compiler.partition.source import Source, read_source, reads
+from tilewright.compiler.partition.source import Source, reads
 from tilewright.compiler.pipeline import Dump, Keep, Model, compile_model, keeping
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
@@ -36,19 +37,23 @@ def compile_partitioned(
     dump: Dump | None = None,
     host_floats: bool = False,
     keep: Keep | None = None,
+    front: Front | None = None,
 ) -> Program | Partitioned:
     """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
     Raises CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the
-    host runs all of the latter. `dump` and `keep` are given what each pass made, program by program.
+    host runs all of the latter. `dump` and `keep` are given what each pass made, program by program. With a `front`,
+    what does not depend on the machine is taken from there, or kept there for the next machine; not for `dump` and
+    `keep`, which are given that, too.
     """
     options, kept = options or Options(), keeping(dump, keep)
+    compiler = _Compiler(machine, front if front is not None else Front(), keeps_results=kept is not None)
     try:
-        compiled = _compile(model, machine, options, keeps_results=kept is not None)
+        compiled = compiler.compile(model, options)
     except DamagedModel:
         raise
     except CompileError as error:
-        return _compile_in_parts(model, machine, options, kept, host_floats, error)
+        return _compile_in_parts(model, compiler, options, kept, host_floats, error)
     return compiled.shown(kept)
 
 
@@ -67,21 +72,32 @@ class _Compiled:
         return self.program
 
 
-def _compile(model: Model, machine: Machine, options: Options, keeps_results: bool) -> _Compiled:
-    results: list[tuple[str, Any]] = []
-    keep = (lambda name, value: results.append((name, value))) if keeps_results else None
-    return _Compiled(compile_model(model, machine, options, keep=keep), results)
+@dataclass(frozen=True)
+class _Compiler:
+    """Compiles one network and its parts for one machine."""
+
+    machine: Machine
+    front: Front
+    keeps_results: bool
+
+    def compile(self, model: Model, options: Options) -> _Compiled:
+        if not self.keeps_results:
+            return _Compiled(self.front.compile(model, self.machine, options), ())
+        results: list[tuple[str, Any]] = []
+        keep = lambda name, value: results.append((name, value))  # noqa: E731
+        return _Compiled(compile_model(model, self.machine, options, keep=keep), results)
 
 
 def _compile_in_parts(
-    model: Model, machine: Machine, options: Options, keep: Keep | None, host_floats: bool, whole: CompileError
+    model: Model, compiler: _Compiler, options: Options, keep: Keep | None, host_floats: bool, whole: CompileError
 ) -> Partitioned:
     """`whole` says why the machine cannot run all of it."""
     try:
-        source = read_source(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model, options.shapes)
+        content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+        source = compiler.front.source(content, options.shapes)
     except CompileError:
         raise whole from None  # a model that is wrong
-    search = _Search(source, machine, replace(options, shapes={}), whole, keeps_results=keep is not None)
+    search = _Search(source, compiler, replace(options, shapes={}), whole)
     parts, reasons = search.parts()
     reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
@@ -91,7 +107,7 @@ def _compile_in_parts(
         for part in parts
     ]
     return Partitioned(
-        machine,
+        compiler.machine,
         tuple(segments),
         tuple(_value(source, name) for name in source.inputs),
         tuple(_value(source, name) for name in source.outputs),
@@ -102,15 +118,13 @@ def _compile_in_parts(
 class _Search:
     """Moves nodes to the host until every machine part compiles."""
 
-    def __init__(
-        self, source: Source, machine: Machine, options: Options, whole: CompileError, keeps_results: bool
-    ) -> None:
+    def __init__(self, source: Source, compiler: _Compiler, options: Options, whole: CompileError) -> None:
         """`whole` says why the machine cannot run all of it in one part."""
         self._whole = whole
         self._source = source
-        self._machine = machine
+        self._compiler = compiler
+        self._machine = compiler.machine
         self._options = options
-        self._keeps_results = keeps_results
         self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
         self._compiled: dict[Part, _Compiled] = {}
 
@@ -159,7 +173,7 @@ class _Search:
     def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
         """Compile a part, or say why not."""
         try:
-            self._compiled[part] = _compile(model, self._machine, self._options, self._keeps_results)
+            self._compiled[part] = self._compiler.compile(model, self._options)
         except DamagedModel:
             raise
         except CompileError as error:

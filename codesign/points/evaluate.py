@@ -1,0 +1,187 @@
+"""One network on one machine: compiled, checked, timed by the cycle model without values, with its energy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from time import process_time
+from typing import Any
+
+from tilewright.codesign.points.machine import machine_key
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.price.energy import LayerEnergy, energy_of_layers
+from tilewright.codesign.price.price import Price
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.options import Options
+from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.partitioned import HostNode, Partitioned
+from tilewright.isa.program.program import Program, place_regions
+from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.errors import SimulatorError
+from tilewright.simulator.profile import profile
+
+PJ_IN_MJ = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFigures:
+    """What a network takes on a machine, as plain figures.
+
+    The cycles are the machine's own: those nodes that run on the host take time that is not in them. Energies are None
+    where no price was given, on chip also in a process that has no figures for logic. `unmeasured` are the memories
+    whose energy the process does not know: it is not in the sum.
+    """
+
+    network: str
+    network_hash: str
+    machine: str
+    machine_key: str
+    effort: int
+    cycles: int
+    macs: int
+    utilisation: float
+    dram_bytes: int
+    on_chip_mj: float | None
+    dram_mj: float | None  # by the process's assumption for a byte
+    host_nodes: int
+    instructions: int
+    program_bytes: int
+    compile_seconds: float  # of the processor, the checker's included
+    unmeasured: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there are no figures of a network on a machine."""
+
+    network: str
+    network_hash: str
+    machine: str
+    machine_key: str
+    effort: int
+    stage: str  # a row of STAGES, or `limit` where something outside stopped it
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Outcome = NetworkFigures | Failure
+
+STAGES: Mapping[str, tuple[type[Exception], ...]] = {
+    "compile": (CompileError,),
+    "check": (IsaError,),
+    "simulate": (SimulatorError,),
+}
+"""Where a point may end, with the errors that end it there; others are defects of ours."""
+
+
+def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
+    """What `as_json` gave."""
+    if "stage" in value:
+        return Failure(**value)
+    return NetworkFigures(**{**value, "unmeasured": tuple(value["unmeasured"])})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The programs of a network on a machine, with the profile of a run of each."""
+
+    network: Network
+    machine: Machine
+    effort: int
+    programs: tuple[Program, ...]
+    profiles: tuple[Mapping[str, Any], ...]
+    host_nodes: tuple[HostNode, ...]
+    compile_seconds: float
+
+    def layers(self) -> list[Mapping[str, Any]]:
+        """The profiles of all programs' layers."""
+        return [layer for each in self.profiles for layer in each["layers"]]
+
+
+def evaluate(network: Network, machine: Machine, effort: int = 1, price: Price | None = None) -> Outcome:
+    """The figures of a network on a machine, or why there are none; with a `price`, with energy.
+
+    Deterministic but for `compile_seconds`. What a search finds for an effort above 0 is kept in the user's cache.
+    """
+    found = measure(network, machine, effort)
+    return found if isinstance(found, Failure) else figures(found, price)
+
+
+def measure(network: Network, machine: Machine, effort: int = 1) -> Measured | Failure:
+    """Compile a network, which includes the checker, and run its programs in the cycle model."""
+    start = process_time()
+    try:
+        compiled = compile_partitioned(
+            network.content, machine, Options(shapes=network.shapes, effort=effort), front=network.front
+        )
+        seconds = process_time() - start
+        programs = compiled.programs if isinstance(compiled, Partitioned) else (compiled,)
+        profiles = tuple(profile(each, simulate_cycles(each, place_regions(each.limits))) for each in programs)
+    except (CompileError, IsaError, SimulatorError) as error:
+        return failure(network, machine, effort, stage_of(error), str(error).splitlines()[0])
+    host_nodes = compiled.host_nodes if isinstance(compiled, Partitioned) else ()
+    return Measured(network, machine, effort, programs, profiles, host_nodes, seconds)
+
+
+def stage_of(error: Exception) -> str:
+    return next(stage for stage, errors in STAGES.items() if isinstance(error, errors))
+
+
+def failure(network: Network, machine: Machine, effort: int, stage: str, reason: str) -> Failure:
+    return Failure(network.name, network.hash, machine.name, machine_key(machine), effort, stage, reason)
+
+
+def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
+    """The figures of what was measured; with a `price`, with energy."""
+    machine = found.machine
+    cycles, macs = (sum(int(each[key]) for each in found.profiles) for key in ("cycles", "macs"))
+    instructions = sum(len(program.instructions) for program in found.programs)
+    energies = None if price is None else _energies(found, price)
+    return NetworkFigures(
+        network=found.network.name,
+        network_hash=found.network.hash,
+        machine=machine.name,
+        machine_key=machine_key(machine),
+        effort=found.effort,
+        cycles=cycles,
+        macs=macs,
+        utilisation=macs / (cycles * machine.rows * machine.cols) if cycles else 0.0,
+        dram_bytes=sum(sum(each["dram_bytes"].values()) for each in found.profiles),
+        on_chip_mj=None if energies is None else _on_chip_mj(energies),
+        dram_mj=None if energies is None else sum(layer.dram_pj for layer in energies) / PJ_IN_MJ,
+        host_nodes=len(found.host_nodes),
+        instructions=instructions,
+        program_bytes=instructions * machine.instruction_bytes,
+        compile_seconds=found.compile_seconds,
+        unmeasured=() if energies is None else _unmeasured(energies),
+    )
+
+
+def _energies(found: Measured, price: Price) -> list[LayerEnergy]:
+    return [
+        layer
+        for program, each in zip(found.programs, found.profiles, strict=True)
+        for layer in energy_of_layers(price, program, each, price.process.dram_pj_per_byte)
+    ]
+
+
+def _on_chip_mj(layers: Sequence[LayerEnergy]) -> float | None:
+    """Of logic, and of the memories that are known; None where logic is not."""
+    total = 0.0
+    for layer in layers:
+        if layer.logic_pj is None:
+            return None
+        total += layer.measured_pj + sum(layer.logic_pj.values())
+    return total / PJ_IN_MJ
+
+
+def _unmeasured(layers: Sequence[LayerEnergy]) -> tuple[str, ...]:
+    names = (name for layer in layers for name, energy in layer.memories_pj.items() if energy is None)
+    return tuple(dict.fromkeys(names))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright import codesign, isa, rtl
+from tilewright import isa, rtl
+from tilewright.codesign import price
 from tilewright.codesign.price.macros import MemoryPrice, storage_price
 from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
@@ -60,7 +61,7 @@ def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Calla
 def sources_hash() -> str:
     """Of all that the hardware and its price are made from."""
     total = hashlib.sha256()
-    for package in (codesign, isa, rtl):
+    for package in (price, isa, rtl):
         folder = Path(str(package.__file__)).parent
         for path in sorted(folder.rglob("*.py")):
             total.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.api import Program, Result, compile, price  # noqa: A004
+    from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
-__all__ = ["InputError", "Price", "Program", "QuantizedModel", "Result", "compile", "price", "quantize"]
+__all__ = ["InputError", "Price", "Program", "QuantizedModel", "Result", "Study", "compile", "price", "quantize"]
 
 _HOMES = {
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",
     "price": "tilewright.api",
+    "Study": "tilewright.codesign.explore.study",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",

@@ -201,7 +201,9 @@ class SpaceReader:
 
     def _networks(self, tree: Tree | None) -> tuple[WeightedNetwork, ...]:
         found = []
-        for name, child in self._reader.open_mapping(tree, "networks").items():
+        if tree is not None and not isinstance(tree.value, Mapping):
+            self._reader.complain(tree.where, "networks", f"expected a mapping, not {tree.kind}")
+        for name, child in (tree.value if tree is not None and isinstance(tree.value, Mapping) else {}).items():
             path, weight, place = child, 1.0, f"networks.{name}"
             if isinstance(child.value, Mapping):
                 keys = self._reader.mapping(child, place, {"model": SPACE_KEYS["base"], "weight": SPACE_KEYS["effort"]})

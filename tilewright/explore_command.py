@@ -212,12 +212,13 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
     rows = study.front_in(objectives)
     columns = ("difference to " + Path(study.base).stem, *objectives)
     shown = [(study.difference(entry), *(entry.figures[name] for name in objectives)) for entry in rows]
-    print_table(f"{study.folder}: {len(rows)} points that none beats", columns, shown)
+    print_table(
+        f"{study.folder.absolute().name}: {len(rows)} point{'s' * (len(rows) != 1)} that none beats", columns, shown
+    )
     states = [f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items()]
     print_text(f"Of {len(study.entries):,} points: {'; '.join(states)}.")
-    nodes = {int(entry.figures["host_nodes"] or 0) for entry in rows}
-    if nodes - {0}:
-        print_text(f"These leave {min(nodes)} nodes to the host, whose time is in no cycles.")
+    if study.host_note():
+        print_text(study.host_note())
     if every:
         print()
         facts = [

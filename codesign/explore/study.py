@@ -101,9 +101,9 @@ class Study:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """All points that were begun, by label."""
+        """All points that were begun, by their values, in the order of the axes."""
         lines = [line for key, line in self._lines.items() if key[0] == "machine"]
-        return tuple(sorted((self._entry(line) for line in lines), key=lambda entry: entry.label))
+        return tuple(sorted((self._entry(line) for line in lines), key=_order))
 
     @property
     def measured(self) -> list[Entry]:
@@ -121,7 +121,7 @@ class Study:
         """The same in other figures. Raises StudyError for one that is not known."""
         for name in objectives:
             self._require_figure(name)
-        measured = self._comparable("host_nodes" in objectives)
+        measured = self.comparable("host_nodes" in objectives)
         known = [entry for entry in measured if all(entry.figures.get(name) is not None for name in objectives)]
         return front((entry, losses(entry.figures, objectives)) for entry in known)
 
@@ -134,7 +134,7 @@ class Study:
             self._require_figure(name)
         within = [
             entry
-            for entry in self._comparable("host_nodes" in (objective, *limits))
+            for entry in self.comparable("host_nodes" in (objective, *limits))
             if entry.figures.get(objective) is not None
             and all(_is_within(entry.figures.get(name), name, limit) for name, limit in limits.items())
         ]
@@ -160,10 +160,17 @@ class Study:
                 found.append((name, f"+{name}" if axis["is_overlay"] else f"{name} {base} → {value}"))
         return found
 
-    def _comparable(self, is_host_compared: bool) -> list[Entry]:
+    def comparable(self, is_host_compared: bool = False) -> list[Entry]:
+        """The measured points; of those, unless the host's nodes are compared themselves, that leave fewest to it."""
         measured = self.measured
         fewest = min((entry.figures["host_nodes"] or 0 for entry in measured), default=0)
         return [entry for entry in measured if is_host_compared or (entry.figures["host_nodes"] or 0) == fewest]
+
+    def host_note(self) -> str:
+        """What is left to the host by the points that are compared; nothing if nothing is."""
+        nodes = {int(entry.figures["host_nodes"] or 0) for entry in self.comparable()} - {0}
+        texts = [f"The points of the front leave {n} node{'s' * (n != 1)} to the host, " for n in nodes]
+        return "".join(f"{text}whose time is in no cycles." for text in texts)
 
     def _nothing(self) -> str:
         return f"{self.folder}: no point is measured yet"
@@ -220,6 +227,14 @@ class Study:
     def _is_met(self, values: tuple[Scalar, ...], figures: Figures, is_final: bool) -> bool:
         names = {**self._space["constants"], **dict(zip(self.axes, values, strict=True)), **figures}
         return all(each.is_met(names) for each in self._constraints if is_final or not each.needs_networks)
+
+
+def _order(entry: Entry) -> tuple[tuple[bool, float, str], ...]:
+    """Numbers by their size, before words."""
+    return tuple(
+        (False, float(value), "") if isinstance(value, int | float) else (True, 0.0, str(value))
+        for value in entry.values
+    )
 
 
 def _reason(failure: Mapping[str, Any]) -> str:

@@ -16,7 +16,9 @@
 
   // Those that no other beats: in the order of both figures, each that lowers the second.
   function front(first, second) {
-    const pairs = data.points.map((point, at) => [loss(point, first), loss(point, second), at]);
+    const isHostCompared = [first, second].includes("host_nodes");
+    const pairs = data.points.map((point, at) => [loss(point, first), loss(point, second), at])
+      .filter((pair) => isHostCompared || data.points[pair[2]].isComparable);
     pairs.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const best = new Set();
     let lowest = Infinity, last = null;
@@ -47,7 +49,7 @@
   function number(value) {
     if (value === null) return "";
     return Math.abs(value) >= 1000 || Number.isInteger(value)
-      ? value.toLocaleString("en", { maximumFractionDigits: 0 }) : Number(value).toPrecision(3);
+      ? value.toLocaleString("en", { maximumFractionDigits: 0 }) : Number(value).toPrecision(4);
   }
 
   function show(at) {

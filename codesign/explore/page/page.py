@@ -31,6 +31,7 @@ def study_page(study: Study) -> str:
     title = f"Machines like {Path(study.base).stem}"
     states = "; ".join(f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items())
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{len(study.entries):,} points: {escape(states)}.</p>"]
+    parts += [f"<p>{escape(each)}</p>" for each in (study.host_note(),) if each]
     script = ""
     if study.measured:
         with _unique_identifiers():
@@ -100,7 +101,7 @@ def _points_table(study: Study, names: Sequence[str]) -> str:
 
 def _cell(value: float | None) -> str:
     number = value or 0
-    text = f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.3g}"
+    text = f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
     return f'<td class="number" data-value="{number}">{text}</td>'
 
 
@@ -121,8 +122,10 @@ def _other(study: Study, entry: Entry) -> str:
 
 def _data(study: Study) -> str:
     """What the page's own script needs, as JSON that cannot end its element."""
+    comparable = {entry.label for entry in study.comparable()}
     points = [
         {
+            "isComparable": entry.label in comparable,
             "difference": study.difference(entry),
             "figures": dict(entry.figures),
             "networks": {

@@ -42,6 +42,9 @@ Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a s
 SECONDS_BETWEEN_LINES = 30.0
 """How often progress is said where there is no terminal to draw a bar on."""
 
+LEAST_FOR_IMPORTANCE = 8
+"""Fewer points say little about which key mattered."""
+
 
 @explore_app.command(RUN)
 def run_command(
@@ -74,11 +77,14 @@ def run_command(
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
     from tilewright.codesign.explore.pool import Limits
     from tilewright.codesign.explore.run import Choices, run
+    from tilewright.codesign.explore.search import LEARNING
     from tilewright.codesign.explore.space_file import read_space
     from tilewright.codesign.explore.study import Study
 
     found = read_space(space)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if search in LEARNING and _shard(shard) != (1, 1):
+        raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
     choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory))
     with _progress() as shown:
         notes = run(found, output, choices, reuse or (), shown)
@@ -219,6 +225,8 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
     print_text(f"Of {len(study.entries):,} points: {'; '.join(states)}.")
     if study.host_note():
         print_text(study.host_note())
+    _print_searches(study)
+    _print_importance(study)
     if every:
         print()
         facts = [
@@ -233,6 +241,30 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
         print_table("Why points have no figures", ("point", "reason"), told if every else told[:5])
         if not every and len(told) > 5:
             print_text(f"and {len(told) - 5} more; --all shows them.")
+
+
+def _print_searches(study: Study) -> None:
+    """How much of what is possible each search found, if there are several to compare."""
+    from tilewright.codesign.explore.judge import hypervolumes
+    from tilewright.tables import print_text
+
+    volumes = hypervolumes(study) if len(study.searches) > 1 else {}
+    texts = [f"{name} {volume:.3f} by {len(study.searches[name])} points" for name, volume in volumes.items()]
+    if texts:
+        print_text(f"Hypervolume: {', '.join(texts)}.")
+
+
+def _print_importance(study: Study) -> None:
+    from tilewright.codesign.explore.judge import importance
+    from tilewright.tables import percent, print_table
+
+    shares = importance(study)
+    if len(study.measured) < LEAST_FOR_IMPORTANCE or not shares:
+        return
+    ordered = sorted(shares.items(), key=lambda each: -max(each[1].values()))
+    print()
+    rows = [(axis, *(percent(each[name]) for name in study.objectives)) for axis, each in ordered]
+    print_table("What each key explains by itself", ("key", *study.objectives), rows)
 
 
 def _figure(value: float | None) -> float | str:

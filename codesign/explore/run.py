@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
 from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.pool import Limits, Pool, Serve
-from tilewright.codesign.explore.search import search
+from tilewright.codesign.explore.search import ALL, BASELINE, LEARNING, search
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Store, put_space, version
 from tilewright.codesign.explore.study import space_line
@@ -89,15 +90,30 @@ class _Run:
         self.total = 0
 
     def search(self, choices: Choices) -> None:
-        batches = search(choices.search, self.space, choices.budget)
-        part, parts = choices.shard
-        batch = next(batches)
-        try:
+        """Look at the points of a search; of one that learns, then at as many that are spread, to compare it with."""
+        looked = self._searched(choices.search, choices.budget, choices.shard)
+        if choices.search in LEARNING:
+            self._searched(BASELINE, len(looked), (1, 1))
+
+    def _searched(self, name: str, budget: int | None, shard: tuple[int, int]) -> list[str]:
+        """The labels of the points that a search looked at, which are kept if there may be others."""
+        batches = search(name, self.space, budget)
+        part, parts = shard
+        looked: list[str] = []
+        known: dict[Point, tuple[float, ...]] = {}
+        with suppress(StopIteration):
+            batch = next(batches)
             while True:
-                self._batch(batch[part - 1 :: parts])
-                batch = batches.send(dict(sorted(self.finished.items(), key=repr)))
-        except StopIteration:
-            return
+                own = batch[part - 1 :: parts]
+                self._batch(own)
+                looked += map(self.space.label, own)
+                known |= {point: self.finished[point] for point in own if point in self.finished}
+                batch = batches.send(known)
+        if name == ALL:
+            return looked
+        line = {"kind": "search", "name": name, "shard": f"{part}/{parts}", "version": version(), "labels": looked}
+        self.store.add(line)
+        return looked
 
     def _batch(self, points: list[Point]) -> None:
         waiting = deque(points)

@@ -49,11 +49,19 @@ def local(space: Space, budget: int | None) -> Batches:
         batch = [point for point in _neighbours(space, best) if point not in seen]
 
 
+ALL = "all"
+
 SEARCHES: Mapping[str, Callable[[Space, int | None], Batches]] = {
-    "all": exhaustive,
+    ALL: exhaustive,
     "spread": spread,
     "local": local,
 }
+
+BASELINE = "spread"
+"""What other searches are compared with, at the same number of points."""
+
+LEARNING = frozenset({"local"})
+"""Searches whose points follow from the figures of others: they take no shards."""
 
 
 def search(name: str, space: Space, budget: int | None) -> Batches:

@@ -30,6 +30,7 @@ KEYS = {
     "price": ("machine", "clock", "version"),
     "point": ("machine", "network", "effort", "version"),
     "dropped": ("label", "version"),
+    "search": ("name", "shard", "version"),
 }
 """The kinds of lines, and what each is known by."""
 

@@ -160,6 +160,15 @@ class Study:
                 found.append((name, f"+{name}" if axis["is_overlay"] else f"{name} {base} → {value}"))
         return found
 
+    @cached_property
+    def searches(self) -> Mapping[str, frozenset[str]]:
+        """The labels of the points that each search looked at."""
+        found: dict[str, set[str]] = {}
+        for key, line in self._lines.items():
+            if key[0] == "search" and line["version"] == self._version:
+                found.setdefault(line["name"], set()).update(line["labels"])
+        return {name: frozenset(labels) for name, labels in found.items()}
+
     def comparable(self, is_host_compared: bool = False) -> list[Entry]:
         """The measured points; of those, unless the host's nodes are compared themselves, that leave fewest to it."""
         measured = self.measured

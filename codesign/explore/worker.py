@@ -34,7 +34,7 @@ def serve(connection: Connection, space: Space) -> None:
     os.setpgrp()  # Ctrl-C is for the run, which ends its workers and what they have started
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    worker = _Worker(space)
+    worker = Worker(space)
     with suppress(EOFError, OSError):
         while True:
             connection.send(worker.answer(connection.recv()))
@@ -48,7 +48,9 @@ def _end_with(parent: int) -> None:
 
 
 @dataclass
-class _Worker:
+class Worker:
+    """Answers tasks, and keeps what the next ones may need: the networks, and the price of the last machine."""
+
     space: Space
     networks: dict[str, Network] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)

@@ -10,6 +10,7 @@ reading the networks. Not in it: the price that others are fitted to, which is f
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, help="a folder that keeps the ONNX files from run to run")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
+        os.environ["TILEWRIGHT_CACHE"] = f"{temporary}/cache"  # so that no search is known from an earlier run
         folder = arguments.models or Path(temporary)
         folder.mkdir(exist_ok=True)
         texts = [f"{name}: {_model(name, folder)}" for name in arguments.names]

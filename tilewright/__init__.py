@@ -11,15 +11,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result, compile, price  # noqa: A004
+    from tilewright.api import Program, Result, compare, compile, price  # noqa: A004
+    from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
-__all__ = ["InputError", "Price", "Program", "QuantizedModel", "Result", "Study", "compile", "price", "quantize"]
+__all__ = [
+    "Comparison",
+    "InputError",
+    "Price",
+    "Program",
+    "QuantizedModel",
+    "Result",
+    "Study",
+    "compare",
+    "compile",
+    "price",
+    "quantize",
+]
 
 _HOMES = {
+    "compare": "tilewright.api",
+    "Comparison": "tilewright.codesign.compare.comparison",
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",

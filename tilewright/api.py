@@ -30,6 +30,7 @@ from tilewright.segments import ProgramRun, Segments, zeros
 if TYPE_CHECKING:
     import onnx
 
+    from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.quantization.samples import Calibration
 
@@ -114,6 +115,30 @@ def price(
     machine = machine_of(isa, overrides)
     like = None if exact or isinstance(isa, Machine) else of_other_sizes(str(isa), overrides)
     return price_machine(machine, load_process(process), exact, like)
+
+
+def compare(
+    models: Sequence[str | Path],
+    isas: Sequence[str | Path | Machine],
+    overrides: Sequence[str] = (),
+    overlays: Sequence[str | Path] = (),
+    effort: int = 1,
+    price: bool = True,
+    clock_mhz: float | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Comparison:
+    """Each network on each machine: cycles, time, area, energy; with a reason where a network fails.
+
+    Each machine is taken as it is; again with each of `overlays`, files that are laid over it; and again with all
+    `overrides`. Without `price`, cycles and bytes alone. `clock_mhz` is one clock for all, in place of each machine's
+    own, which takes half a minute to find. Raises IsaError, CompileError for a file that cannot be read, PriceError.
+    """
+    from tilewright.codesign.compare.comparison import compare_machines
+    from tilewright.codesign.compare.machines import candidates
+    from tilewright.codesign.points.network import read_networks
+
+    networks = read_networks(models, shapes)
+    return compare_machines(networks, candidates(isas, overrides, overlays), effort, price, clock_mhz)
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

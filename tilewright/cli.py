@@ -1,4 +1,4 @@
-"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, explore,
+"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, compare, explore,
 check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.explain.command import explain_command
@@ -58,6 +59,7 @@ app.command("explain")(explain_command)
 app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
+app.command("compare")(compare_command)
 
 COMPLETION = "_TILEWRIGHT_COMPLETE"
 """What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""

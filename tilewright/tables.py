@@ -32,7 +32,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for position, name in enumerate(columns):
         is_number = bool(rows) and all(_is_number(row[position]) for row in rows)
         # Names may fold; a number in two lines would be another number.
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         table.add_row(*(Text(format_value(value)) for value in row))
     console = Console(highlight=False)

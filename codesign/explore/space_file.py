@@ -15,7 +15,7 @@ from tilewright.codesign.explore.space import Axis, Constraint, Space, WeightedN
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.keys import Key, Names, Whole, Word, Words
-from tilewright.isa.files.loader import machine_tree, read_machine_file
+from tilewright.isa.files.loader import machine_tree, read_machine_file, read_overlay
 from tilewright.isa.files.reader import Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, parse_yaml
 
@@ -98,13 +98,16 @@ class SpaceReader:
         name = self._reader.word(tree, "base")
         if tree is None or not name:
             return "", None
-        beside = self._beside / name
-        found = str(beside) if name.endswith((".yaml", ".yml")) else name
+        found = self._found(name)
         try:
             return found, machine_tree(found)
         except IsaError as error:
             self._reader.complain(tree.where, "base", str(error))
         return found, None
+
+    def _found(self, name: str) -> str:
+        """A file beside the space, or the name of a shipped machine."""
+        return str(self._beside / name) if name.endswith((".yaml", ".yml")) else name
 
     def _overlays(self, tree: Tree | None) -> tuple[Axis, ...]:
         found = []
@@ -113,15 +116,9 @@ class SpaceReader:
             if not path:
                 continue
             try:
-                overlay = parse_yaml(read_machine_file(self._beside / path), path)
+                found.append(Axis(name, (0, 1), read_overlay(self._found(path))))
             except IsaError as error:
                 self._reader.complain(child.where, f"overlays.{name}", str(error))
-                continue
-            if not isinstance(overlay.value, Mapping) or "extends" in overlay.value:
-                message = f"{path}: expected keys of a machine without `extends`, to lay over any machine"
-                self._reader.complain(child.where, f"overlays.{name}", message)
-                continue
-            found.append(Axis(name, (0, 1), overlay))
         return tuple(found)
 
     def _axes(self, tree: Tree | None) -> Iterator[Axis]:

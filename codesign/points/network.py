@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,20 @@ def read_network(path: str | Path, shapes: Shapes | None = None, name: str = "")
     except OSError as error:
         raise CompileError(str(path), f"cannot be read: {error.strerror or error}") from error
     return Network(name or path.stem, _complete(content, path), shapes or {})
+
+
+def read_networks(paths: Sequence[str | Path], shapes: Shapes | None = None) -> list[Network]:
+    """The networks in files, each named after its file, or by its path where several files have one name.
+
+    Raises CompileError for a file that cannot be read, and one that is named twice.
+    """
+    places = [str(path) for path in paths]
+    for place in places:
+        if places.count(place) > 1:
+            raise CompileError(place, "is named twice; name each network once")
+    stems = [Path(place).stem for place in places]
+    names = [stem if stems.count(stem) == 1 else place for stem, place in zip(stems, places, strict=True)]
+    return [read_network(place, shapes, name) for place, name in zip(places, names, strict=True)]
 
 
 def _complete(content: bytes, path: Path) -> bytes:

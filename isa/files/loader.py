@@ -26,15 +26,30 @@ def shipped_machines() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in SPECS.glob("*.yaml")))
 
 
-def load_machine(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Machine:
+def load_machine(
+    name_or_path: str | Path, overrides: Sequence[str] = (), overlays: Sequence[str | Path] = ()
+) -> Machine:
     """The machine of a shipped name (`base16`) or a YAML file, with `key.path=value` overrides applied.
 
-    Raises IsaError when there is no such machine, MachineFileError with every fault when it is not valid.
+    Before these, what each of `overlays` says is laid over it: files like the machine's own, that say what differs. If
+    such a file extends a machine itself, only its own keys count. Raises IsaError when there is no such machine,
+    MachineFileError with every fault when it is not valid.
     """
     path = _find(str(name_or_path), None)
-    tree = apply_overrides(_read(path, ()), overrides)
-    name = path.stem + "".join(f"[{setting}]" for setting in overrides)
-    return build_machine(tree, name)
+    tree = _read(path, ())
+    for overlay in overlays:
+        tree = merge(tree, read_overlay(overlay))
+    name = "+".join([path.stem, *(Path(overlay).stem for overlay in overlays)])
+    return build_machine(apply_overrides(tree, overrides), name + "".join(f"[{setting}]" for setting in overrides))
+
+
+def read_overlay(name_or_path: str | Path) -> Tree:
+    """The own keys of a machine's file, to lay over any machine. Raises IsaError."""
+    path = _find(str(name_or_path), None)
+    tree = _parse(path)
+    if not isinstance(tree.value, Mapping):
+        raise PlacedError(tree.where, f"a machine file is a mapping, not {tree.kind}")
+    return Tree({key: child for key, child in tree.value.items() if key not in (EXTENDS, "name", "about")}, tree.where)
 
 
 def machine_tree(name_or_path: str | Path) -> Tree:

@@ -16,7 +16,7 @@ from tilewright.compiler.pipeline import pass_names
 
 DOCUMENTS = (
     *("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md"),
-    *("docs/values.md", "docs/explain.md"),
+    *("docs/values.md", "docs/explain.md", "docs/codesign.md"),
 )
 
 ENVIRONMENT = ". .venv/bin/activate"

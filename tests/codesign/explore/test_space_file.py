@@ -117,7 +117,7 @@ def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path
         ("weight: 2.5", "weight: 0", "space.yaml:13:34: networks.two.weight: expected a number above 0, not 0"),
         ("base: tiny8\n", "base: tiny8\neffort: 9\n", "space.yaml:2:9: effort: 9 is out of range; expected 0 to 2"),
         ("overlays:", "overlay:", "space.yaml:7:3: unknown key 'overlay' (did you mean 'overlays'?)"),
-        ("turbo.yaml", "gone.yaml", "space.yaml:7:10: overlays.turbo: gone.yaml: cannot be read"),
+        ("turbo.yaml", "gone.yaml", "space.yaml:7:10: overlays.turbo: no machine"),
     ],
 )
 def test_faults_are_told_with_their_line(folder: Path, right: str, wrong: str, fault: str) -> None:

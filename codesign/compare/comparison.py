@@ -1,0 +1,139 @@
+"""Networks on machines: each pair compiled, checked and simulated, each machine priced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tilewright.codesign.compare.machines import Candidate
+from tilewright.codesign.points.derived import Derived, derived
+from tilewright.codesign.points.evaluate import Failure, Measured, NetworkFigures, Outcome, figures, measure
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.points.priced import MachineFigures, Priced, price_of
+
+Progress = Callable[[str], AbstractContextManager[None]]
+"""Given what is done next, shows it while the body runs."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network on a machine. `measured` is None where there are no figures."""
+
+    outcome: Outcome
+    derived: Derived | None
+    measured: Measured | None
+
+    @property
+    def network(self) -> str:
+        return self.outcome.network
+
+    @property
+    def machine(self) -> str:
+        return self.outcome.machine
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.outcome.as_json(), **(asdict(self.derived) if self.derived is not None else {})}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All points, network by network; `machines` by name, None for one without a price."""
+
+    networks: tuple[str, ...]
+    machines: Mapping[str, MachineFigures | None]
+    points: tuple[Point, ...]
+    effort: int
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.networks)} on {', '.join(self.machines)}>"
+
+    def point(self, network: str, machine: str) -> Point:
+        """Of a network and a machine by name; raises KeyError."""
+        for point in self.points:
+            if (point.network, point.machine) == (network, machine):
+                return point
+        raise KeyError((network, machine))
+
+    def best(self, figure: str, network: str) -> frozenset[str]:
+        """The machines with the best figure of a network; none if no machine is better than another.
+
+        Only machines that leave as few nodes to the host as any are compared: the host's time is in no figure.
+        """
+        known = {of.machine: of.outcome for of in self.points if of.network == network}
+        ran = {name: outcome for name, outcome in known.items() if isinstance(outcome, NetworkFigures)}
+        fewest = min((outcome.host_nodes for outcome in ran.values()), default=0)
+        values = {
+            point.machine: value
+            for point in self.points
+            if point.network == network
+            and isinstance(point.outcome, NetworkFigures)
+            and point.outcome.host_nodes == fewest
+            and (value := point.as_json()[figure]) is not None
+        }
+        return best_of(values, figure in HIGHER_IS_BETTER)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "effort": self.effort,
+            "machines": [
+                {"machine": name} if of is None else {**of.as_json(), "area_mm2": of.area_mm2}
+                for name, of in self.machines.items()
+            ],
+            "points": [point.as_json() for point in self.points],
+        }
+
+
+HIGHER_IS_BETTER = frozenset({"utilisation", "inferences_per_second"})
+
+
+def best_of(values: Mapping[str, float], is_higher: bool = False) -> frozenset[str]:
+    """The names of the best value; none if all are equal, or there is only one."""
+    if len(set(values.values())) < 2:
+        return frozenset()
+    best = (max if is_higher else min)(values.values())
+    return frozenset(name for name, value in values.items() if value == best)
+
+
+def compare_machines(
+    networks: Sequence[Network],
+    machines: Sequence[Candidate],
+    effort: int = 1,
+    with_price: bool = True,
+    clock_mhz: float | None = None,
+    progress: Progress = lambda title: nullcontext(),
+) -> Comparison:
+    """Compile and simulate every network on every machine, and price the machines unless that is not wanted.
+
+    With `clock_mhz`, all machines run at that clock in place of their own, which takes half a minute to find. Raises
+    PriceError; a network that fails on a machine is a point with the reason.
+    """
+    prices: dict[str, Priced | None] = {}
+    for candidate in machines:
+        prices[candidate.name] = None
+        if with_price:
+            with progress(f"pricing {candidate.name}"):
+                prices[candidate.name] = _priced(candidate, clock_mhz)
+    points = []
+    for network in networks:
+        for candidate in machines:
+            with progress(f"{network.name} on {candidate.name}"):
+                found = measure(network, candidate.machine, effort)
+                points.append(_point(found, prices[candidate.name]))
+    known = {name: None if priced is None else priced.figures for name, priced in prices.items()}
+    return Comparison(tuple(network.name for network in networks), known, tuple(points), effort)
+
+
+def _priced(candidate: Candidate, clock_mhz: float | None) -> Priced:
+    priced = price_of(candidate.machine, candidate.like, with_clock=clock_mhz is None)
+    if clock_mhz is None:
+        return priced
+    return replace(priced, figures=replace(priced.figures, clock_ns=1000 / clock_mhz, clock_limit="given"))
+
+
+def _point(found: Measured | Failure, priced: Priced | None) -> Point:
+    if isinstance(found, Failure):
+        return Point(found, None, None)
+    outcome = figures(found, None if priced is None else priced.price)
+    return Point(outcome, derived(outcome, None if priced is None else priced.figures), found)

@@ -1,0 +1,173 @@
+"""A comparison as tables of text, and as lines of CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.codesign.compare.comparison import Comparison, Point, best_of
+from tilewright.codesign.points.evaluate import Failure
+from tilewright.codesign.points.priced import MachineFigures
+from tilewright.codesign.price.report import Table
+
+MARK = " *"
+UNKNOWN = "–"
+
+Format = Callable[[Any], str]
+
+
+def _significant(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _whole(value: int) -> str:
+    return f"{value:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table: the figure's key, what the table calls it, and how it is printed."""
+
+    key: str
+    title: str
+    format: Format = _significant
+
+
+NETWORK_ROWS = (
+    Row("cycles", "cycles", _whole),
+    Row("ms", "ms"),
+    Row("utilisation", "utilisation", lambda value: f"{100 * value:.1f} %"),
+    Row("dram_bytes", "DRAM bytes", _whole),
+    Row("on_chip_mj", "mJ on chip"),
+    Row("dram_mj", "mJ in DRAM"),
+    Row("energy_delay", "mJ × ms"),
+)
+PRICED_KEYS = frozenset({"ms", "on_chip_mj", "dram_mj", "energy_delay"})
+
+HOST_ROW = Row("host_nodes", "host nodes", _whole)
+
+MACHINE_ROWS = (
+    Row("area_mm2", "mm²"),
+    Row("logic_mm2", "mm² of logic"),
+    Row("memories_mm2", "mm² of memories"),
+    Row("clock_mhz", "MHz", _whole),
+)
+
+
+def comparison_tables(found: Comparison, columns: int = 3) -> list[Table]:
+    """For each `columns` machines a table: what each network takes there, and what the machines take.
+
+    The best of a row is marked in the table that it is in: it is the best of all machines.
+    """
+    names = list(found.machines)
+    return [_table(found, names[first : first + columns]) for first in range(0, len(names), columns)]
+
+
+def notes(found: Comparison) -> list[str]:
+    """What the tables rest on, and why networks have no figures."""
+    return [
+        *(f"{of.network} on {of.machine} fails in the stage {of.outcome.stage}: {of.outcome.reason}"
+          for of in found.points if isinstance(of.outcome, Failure)),
+        *_host_note(found),
+        *_price_notes(found),
+    ]  # fmt: skip
+
+
+def comparison_csv(found: Comparison) -> str:
+    """A line a network and machine, with the figures of both."""
+    rows = []
+    for point in found.points:
+        of = found.machines[point.machine]
+        own = {} if of is None else {**of.as_json(), "area_mm2": of.area_mm2}
+        facts = {**point.as_json(), **own}
+        rows.append({key: " ".join(value) if isinstance(value, tuple) else value for key, value in facts.items()})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _table(found: Comparison, machines: Sequence[str]) -> Table:
+    rows = [row for network in found.networks for row in _network_rows(found, network, machines)]
+    rows += _machine_rows(found, machines)
+    widths = [max(len(row[2 + position]) for row in rows) for position in range(len(machines))]
+    padded = [(*row[:2], *(cell.rjust(width) for cell, width in zip(row[2:], widths, strict=True))) for row in rows]
+    title = "Networks on machines; * is the best of its row" if len(found.machines) > 1 else "Networks on a machine"
+    return title, ("", "figure", *map(folded, machines)), padded
+
+
+def folded(name: str) -> str:
+    """A machine's name with each of its settings in a line of its own."""
+    return name.replace("[", "\n[").replace(",", ",\n ")
+
+
+def _network_rows(found: Comparison, network: str, machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    points = {name: found.point(network, name) for name in found.machines}
+    is_priced = any(of is not None for of in found.machines.values())
+    has_host = any(point.as_json().get(HOST_ROW.key) for point in points.values())
+    rows = [row for row in NETWORK_ROWS if is_priced or row.key not in PRICED_KEYS]
+    for number, row in enumerate([*rows, *([HOST_ROW] if has_host else [])]):
+        best = found.best(row.key, network) if row is not HOST_ROW else _fewest_host_nodes(points)
+        cells = (_cell(points[name], row, name in best) for name in machines)
+        yield (network if not number else "", row.title, *cells)
+
+
+def _fewest_host_nodes(points: Mapping[str, Point]) -> frozenset[str]:
+    known = {name: of.as_json()[HOST_ROW.key] for name, of in points.items() if not isinstance(of.outcome, Failure)}
+    return best_of(known)
+
+
+def _cell(point: Point, row: Row, is_best: bool) -> str:
+    if isinstance(point.outcome, Failure):
+        return f"fails{' ' * len(MARK)}"
+    value = point.as_json()[row.key]
+    return f"{UNKNOWN if value is None else row.format(value)}{MARK if is_best else ' ' * len(MARK)}"
+
+
+def _machine_rows(found: Comparison, machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    known = {name: of for name, of in found.machines.items() if of is not None}
+    if not known:
+        return
+    for number, row in enumerate(MACHINE_ROWS):
+        values = {name: value for name, of in known.items() if (value := getattr(of, row.key)) is not None}
+        best = best_of(values, is_higher=row.key == "clock_mhz")
+        cells = (
+            f"{row.format(round(values[name]) if row.format is _whole else values[name])}"
+            f"{MARK if name in best else ' ' * len(MARK)}"
+            if name in values
+            else UNKNOWN
+            for name in machines
+        )
+        yield ("the machine" if not number else "", row.title, *cells)
+
+
+def _host_note(found: Comparison) -> Iterator[str]:
+    with_host = [of for of in found.points if of.as_json().get(HOST_ROW.key)]
+    if with_host:
+        yield (
+            "Host nodes take time that is in no figure: the best of a network is one of the machines that leave "
+            "the fewest to the host."
+        )
+
+
+def _price_notes(found: Comparison) -> Iterator[str]:
+    known = [of for of in found.machines.values() if of is not None]
+    if not known:
+        return
+    limits = "; ".join(f"of {of.machine} {of.clock_limit}" for of in known if of.clock_limit not in ("", "given"))
+    yield f"Area: {known[0].process}, synthesised, not placed; logic {_bases(known)}."
+    if limits:
+        yield f"The clock is that of the slowest unit: {limits}."
+    parts = "of memories, clock, array and lanes; not of queues, control and wires"
+    left_out = dict.fromkeys(name for of in found.points for name in of.as_json().get("unmeasured", ()))
+    without = f"; without {', '.join(left_out)}, which the process does not measure" if left_out else ""
+    yield f"Energy on chip: {parts}{without}. In DRAM: assumed for each byte. mJ × ms counts both."
+
+
+def _bases(known: Sequence[MachineFigures]) -> str:
+    fitted = [of.machine for of in known if of.fitted_to is not None]
+    return "estimated" + (f", of {', '.join(fitted)} fitted to the machine without the settings" if fitted else "")

@@ -21,6 +21,7 @@ from rich.table import Table
 from tilewright.codesign.explore.search import search
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.worker import Task, Worker
+from tilewright.codesign.points.machine import machine_key
 
 NETWORKS = ("resnet18", "mobilenetv2", "ds-cnn")
 DIGITS = Path(__file__).resolve().parent.parent / "programs" / "digits" / "digits_int8.onnx"
@@ -67,6 +68,9 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
     Worker(space).answer(Task(points[0]))  # finds the price that others are fitted to
     worker, total = Worker(space), 0.0
     for point in points:
+        start = time.process_time()
+        machine_key(space.machine(point))  # as the run does, to know whether there is work
+        total += time.process_time() - start
         seconds = []
         for network in (None, *names):
             start = time.process_time()

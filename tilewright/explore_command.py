@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +73,9 @@ def run_command(
         float, typer.Option("--seconds", metavar="SECONDS", min=1, help="What one result may take.")
     ] = 900.0,
     memory: Annotated[float, typer.Option("--memory", metavar="GIB", min=0.1, help="What one worker may take.")] = 4.0,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Compute again what an earlier run stopped for time or memory.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
@@ -85,7 +89,7 @@ def run_command(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if search in LEARNING and _shard(shard) != (1, 1):
         raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
-    choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory))
+    choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
     with _progress() as shown:
         notes = run(found, output, choices, reuse or (), shown)
     for note in notes:
@@ -212,7 +216,7 @@ def _as_json(study: Study) -> Mapping[str, Any]:
 
 
 def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None:
-    from tilewright.codesign.explore.study import DROPPED, FAILED, MEANINGS
+    from tilewright.codesign.explore.study import MEANINGS
     from tilewright.tables import print_table, print_text
 
     rows = study.front_in(objectives)
@@ -233,14 +237,24 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
             (study.difference(e), e.state, *(_figure(e.figures.get(n)) for n in objectives)) for e in study.entries
         ]
         print_table("All points", ("point", "state", *objectives), facts)
-    told = [
-        (study.difference(e), e.reason) for e in study.entries if e.state in ((FAILED, DROPPED) if every else (FAILED,))
-    ]
+    _print_reasons(study, every)
+
+
+def _print_reasons(study: Study, every: bool) -> None:
+    """Why points have no figures: each with its own reason, or each reason with how many points it is that of."""
+    from tilewright.codesign.explore.study import DROPPED, FAILED
+    from tilewright.tables import print_table
+
+    if every:
+        told = [(study.difference(e), e.reason) for e in study.entries if e.state in (FAILED, DROPPED)]
+        columns: tuple[str, ...] = ("point", "reason")
+    else:
+        counts = Counter(entry.reason for entry in study.entries if entry.state == FAILED)
+        told = [(f"{count:,}", reason) for reason, count in counts.most_common()]
+        columns = ("points", "reason")
     if told:
         print()
-        print_table("Why points have no figures", ("point", "reason"), told if every else told[:5])
-        if not every and len(told) > 5:
-            print_text(f"and {len(told) - 5} more; --all shows them.")
+        print_table("Why points have no figures", columns, told)
 
 
 def _print_searches(study: Study) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.pool import Limits, Pool, Serve
 from tilewright.codesign.explore.search import ALL, BASELINE, LEARNING, search
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.store import Store, put_space, version
+from tilewright.codesign.explore.store import Line, Store, key_of, put_space, stopped_at_limits, version
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
 from tilewright.codesign.explore.worker import Task, serve
@@ -38,6 +38,7 @@ class Choices:
     shard: tuple[int, int] = (1, 1)
     workers: int = 1
     limits: Limits = Limits()
+    retries: bool = False  # computes again what an earlier run stopped at a limit
 
 
 @dataclass
@@ -71,26 +72,30 @@ def run(
         for other in reuse:
             store.take_over(other)
         with Pool(space, choices.workers, choices.limits, serve) as pool:
-            _Run(space, store, pool, networks, report).search(choices)
+            _Run(space, store, pool, networks, report, choices).search()
         return store.notes
 
 
 class _Run:
-    def __init__(self, space: Space, store: Store, pool: Pool, networks: dict[str, Network], report: Report) -> None:
+    def __init__(
+        self, space: Space, store: Store, pool: Pool, networks: dict[str, Network], report: Report, choices: Choices
+    ) -> None:
         self.space = space
         self.store = store
         self.pool = pool
         self.networks = networks
         self.report = report
+        self.choices = choices
+        self.stopped = stopped_at_limits(store) if choices.retries else set()  # until they are computed again
         self.needs: dict[str, Needs] = {name: needs_of(network.content) for name, network in networks.items()}
         self.finished: dict[Point, tuple[float, ...]] = {}
-        self.labels: dict[Point, str] = {}
-        self.whole: set[Point] = set()  # finished with no node on the host
+        self.beating: dict[str, tuple[float, ...]] = {}  # by label, the front of those with no node on the host
         self.done = 0
         self.total = 0
 
-    def search(self, choices: Choices) -> None:
+    def search(self) -> None:
         """Look at the points of a search; of one that learns, then at as many that are spread, to compare it with."""
+        choices = self.choices
         looked = self._searched(choices.search, choices.budget, choices.shard)
         if choices.search in LEARNING:
             self._searched(BASELINE, len(looked), (1, 1))
@@ -168,7 +173,7 @@ class _Run:
         if not self._may_be_met(job):
             return None
         for name, network in self.networks.items():
-            found = self.store.find("point", **self._point_key(job, network))
+            found = self._find("point", self._point_key(job, network))
             if found is None:
                 return None if self._is_dropped(job) else Task(job.point, name)
             outcome = outcome_from_json(found["outcome"])
@@ -178,6 +183,11 @@ class _Run:
         self._finish(job)
         return None
 
+    def _find(self, kind: str, key: Mapping[str, Any]) -> Line | None:
+        """A result that is kept, unless it is to be computed again."""
+        line = self.store.find(kind, **key)
+        return None if line is None or key_of(line) in self.stopped else line
+
     def _price_key(self, job: _Job) -> dict[str, Any]:
         return {"machine": job.key, "clock": self.space.needs_clock, "version": version()}
 
@@ -185,13 +195,13 @@ class _Run:
         return {"machine": job.key, "network": network.hash, "effort": self.space.effort, "version": version()}
 
     def _is_priced(self, job: _Job) -> bool:
-        line = self.store.find("price", **self._price_key(job))
+        line = self._find("price", self._price_key(job))
         if line is not None and "figures" in line:
             job.price = MachineFigures.from_json(line["figures"])
         return job.price is not None
 
     def _failed(self, job: _Job, kind: str) -> bool:
-        line = self.store.find(kind, **self._price_key(job))
+        line = self._find(kind, self._price_key(job))
         return line is not None and "failure" in line
 
     def _may_be_met(self, job: _Job) -> bool:
@@ -214,9 +224,9 @@ class _Run:
             least = known.cycles if known else least_cycles(self.needs[weighted.name], job.machine)
             cycles += weighted.weight * least
         best = losses(best_possible(machine_figures(job.price), cycles), self.space.objectives)
-        for other in sorted(self.whole, key=repr):
-            if dominates(self.finished[other], best):
-                facts = {"label": job.label, "by": self.labels[other], "least_cycles": cycles, "version": version()}
+        for label, own in self.beating.items():
+            if dominates(own, best):
+                facts = {"label": job.label, "by": label, "least_cycles": cycles, "version": version()}
                 self.store.add({"kind": "dropped", "machine": job.key, **facts})
                 return True
         return False
@@ -228,14 +238,17 @@ class _Run:
         is_failure = "stage" in value
         if task.network is None:
             line = {"kind": "price", **self._price_key(job)}
-            self.store.add({**line, "failure": value} if is_failure else {**line, "figures": value})
-            return
+            return self._add({**line, "failure": value} if is_failure else {**line, "figures": value})
         network = self.networks[task.network]
         line = {"kind": "point", **self._point_key(job, network)}
         if is_failure and "network" not in value:
             names = {"network": network.name, "network_hash": network.hash, "machine": job.machine.name}
             value = {**names, "machine_key": job.key, "effort": self.space.effort, **value}
-        self.store.add({**line, "outcome": value})
+        self._add({**line, "outcome": value})
+
+    def _add(self, line: Line) -> None:
+        self.stopped.discard(key_of(line))
+        self.store.add(line)
 
     def _finish(self, job: _Job) -> None:
         """Know a point's figures, for searches and for what it beats."""
@@ -245,7 +258,8 @@ class _Run:
         )
         names = self.space.names(job.point) | figures
         if all(constraint.is_met(names) for constraint in self.space.constraints):
-            self.finished[job.point] = losses(figures, self.space.objectives)
-            self.labels[job.point] = job.label
-            if not figures["host_nodes"]:
-                self.whole.add(job.point)
+            own = losses(figures, self.space.objectives)
+            self.finished[job.point] = own
+            if not figures["host_nodes"] and not any(dominates(other, own) for other in self.beating.values()):
+                self.beating = {label: each for label, each in self.beating.items() if not dominates(own, each)}
+                self.beating[job.label] = own

@@ -143,6 +143,12 @@ class Store:
         return len(new)
 
 
+def stopped_at_limits(store: Store) -> set[Key]:
+    """The keys of results that were stopped for taking too much."""
+    failures = ((key, line.get("failure") or line.get("outcome") or {}) for key, line in store.lines.items())
+    return {key for key, failure in failures if failure.get("stage") == "limit"}
+
+
 def _locked(path: Path) -> int:
     """A lock on a file, which ends with the process however that ends. Raises StudyError when another holds it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -53,12 +53,13 @@ class Worker:
 
     space: Space
     networks: dict[str, Network] = field(default_factory=dict)
+    machines: dict[Point, Machine] = field(default_factory=dict)
     prices: dict[Point, Priced] = field(default_factory=dict)
 
     def answer(self, task: Task) -> Mapping[str, Any]:
         """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point."""
         try:
-            machine = self.space.machine(task.point)
+            machine = self._machine(task.point)
             if task.network is None:
                 return self._priced(task.point, machine).figures.as_json()
             network = self._network(task.network)
@@ -73,6 +74,12 @@ class Worker:
             return {"stage": "limit", "reason": "memory ran out"}
         except Exception as error:  # a defect of ours: the study goes on, and shows it
             return {"stage": "defect", "reason": f"{type(error).__name__}: {error}"}
+
+    def _machine(self, point: Point) -> Machine:
+        """The last machine is kept: its networks come next."""
+        if point not in self.machines:
+            self.machines = {point: self.space.machine(point)}
+        return self.machines[point]
 
     def _network(self, name: str) -> Network:
         if name not in self.networks:

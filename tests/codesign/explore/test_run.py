@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from tests.codesign.explore.fake_worker import serve
+from tests.codesign.explore.fake_worker import answer, serve
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.pool import Limits
 from tilewright.codesign.explore.run import Choices, run
@@ -22,6 +24,7 @@ from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.store import POINTS, Store, merged
 from tilewright.codesign.explore.study import Study
+from tilewright.codesign.explore.worker import Task
 
 SPACE = """base: tiny8
 keys:
@@ -72,6 +75,14 @@ def test_a_second_run_computes_nothing_and_a_second_study_takes_over(make_space:
     assert Study(tmp_path / "t").counts() == {"measured": 6}
 
 
+def healed(connection: Connection, space: Space) -> None:
+    """A worker with which nothing goes wrong."""
+    with suppress(EOFError):
+        while True:
+            task = connection.recv()
+            connection.send(answer(space, Task(task.point, task.network and "one")))
+
+
 def nobody(connection: object, space: Space) -> None:
     """A worker that may not be asked anything."""
     os.kill(os.getpid(), signal.SIGKILL)
@@ -92,6 +103,10 @@ def test_a_point_that_goes_wrong_is_kept_with_its_reason(
     study = Study(tmp_path / "s")
     assert study.counts() == {"measured": 4, "failed": 2}
     assert {e.reason for e in study.entries if e.state == "failed"} == {f"{name}: limit: {reason}"}
+    run(make_space(name), tmp_path / "s", Choices(workers=1), serve=nobody)
+    assert Study(tmp_path / "s").counts() == {"measured": 4, "failed": 2}
+    run(make_space(name), tmp_path / "s", Choices(retries=True), serve=healed)
+    assert Study(tmp_path / "s").counts() == {"measured": 6}
 
 
 def test_shards_joined_are_the_whole(make_space: MakeSpace, tmp_path: Path) -> None:
@@ -124,12 +139,13 @@ def test_a_torn_last_line_is_dropped_and_said(make_space: MakeSpace, tmp_path: P
     assert lines(tmp_path / "s") == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_loses_nothing(make_space: MakeSpace, tmp_path: Path, how: signal.Signals) -> None:
     space = make_space("slow")
     code = f"""
 from pathlib import Path
-from tests.codesign.explore.fake_worker import serve
+from tests.codesign.explore.fake_worker import answer, serve
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 if __name__ == "__main__":

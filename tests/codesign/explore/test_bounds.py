@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.codesign.explore.fake_worker import serve
+from tests.random_networks import random_network
 from tilewright.codesign.explore import run as running
 from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of, products_a_cycle
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.study import Study
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
-from tilewright.codesign.points.network import read_network
+from tilewright.codesign.points.network import Network, read_network
 from tilewright.isa.files.loader import load_machine
 
 DIGITS = Path("programs/digits/digits_int8.onnx")
@@ -34,6 +35,21 @@ def test_no_program_is_faster(isa: str, bus: int) -> None:
     figures = evaluate(read_network(DIGITS), machine, effort=0)
     assert isinstance(figures, NetworkFigures) and figures.host_nodes == 0
     assert 0 < least_cycles(needs_of(DIGITS.read_bytes()), machine) <= figures.cycles
+
+
+@pytest.mark.slow
+def test_no_program_of_random_networks_is_faster() -> None:
+    """Strides, groups, padding, constants, what is computed twice: whatever a simplification may save."""
+    machines = [load_machine(isa, ("dram.bus_bytes=128",)) for isa in ("dw16", "tiny8")]
+    bounds = []
+    for seed in range(12):
+        network = Network(f"random {seed}", random_network(seed).SerializeToString())
+        for machine in machines:
+            figures = evaluate(network, machine, effort=0)
+            if isinstance(figures, NetworkFigures) and not figures.host_nodes:
+                bounds.append(least_cycles(needs_of(network.content), machine))
+                assert bounds[-1] <= figures.cycles, f"random_network({seed}) on {machine.name}"
+    assert sum(bound > 0 for bound in bounds) > 8
 
 
 def test_an_array_counts_with_the_multipliers_beside_it() -> None:

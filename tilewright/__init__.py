@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.api import Program, Result, compare, compile, price  # noqa: A004
+    from tilewright.api import Program, Result, advise, compare, compile, price  # noqa: A004
+    from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
 __all__ = [
+    "Advice",
     "Comparison",
     "InputError",
     "Price",
@@ -26,6 +28,7 @@ __all__ = [
     "QuantizedModel",
     "Result",
     "Study",
+    "advise",
     "compare",
     "compile",
     "price",
@@ -33,6 +36,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "advise": "tilewright.api",
+    "Advice": "tilewright.codesign.advise.advice",
     "compare": "tilewright.api",
     "Comparison": "tilewright.codesign.compare.comparison",
     "compile": "tilewright.api",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from tilewright.segments import ProgramRun, Segments, zeros
 if TYPE_CHECKING:
     import onnx
 
+    from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
     from tilewright.quantization.samples import Calibration
@@ -139,6 +140,38 @@ def compare(
 
     networks = read_networks(models, shapes)
     return compare_machines(networks, candidates(isas, overrides, overlays), effort, price, clock_mhz)
+
+
+def advise(
+    models: Sequence[str | Path],
+    isa: str | Path | Machine,
+    overrides: Sequence[str] = (),
+    overlays: Sequence[str | Path] = (),
+    effort: int = 1,
+    price: bool = True,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    only: Sequence[str] = (),
+    jobs: int | None = None,
+    done: Callable[[int, int], None] = lambda finished, asked: None,
+) -> Advice:
+    """Which single change of a machine buys most for these networks, and what of it buys nothing: all of them tried.
+
+    Each key of the machine a step up and down, shipped and given overlays on and off, instructions that no program has
+    away; with `only`, just the keys that are one of these or below it, and the given overlays. `jobs` processes share
+    the work, as many as there are cores if that is None; `done` is told how many machines are tried of how many. Raises
+    IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not run
+    on the machine as it is, and for an unknown key.
+    """
+    from tilewright.codesign.advise.advice import advise_machine
+    from tilewright.codesign.advise.trials import NoAdvice
+    from tilewright.codesign.points.network import read_networks
+
+    machine, networks = machine_of(isa, overrides), read_networks(models, shapes)
+    file = None if isinstance(isa, Machine) else isa
+    try:
+        return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done)
+    except NoAdvice as error:
+        raise InputError(str(error)) from error
 
 
 def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Machine:

@@ -1,5 +1,5 @@
-"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, compare, explore,
-check, disassemble, assemble, operators, isa, rtl`.
+"""The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, compare, advise,
+explore, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.advise_command import advise_command
 from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
@@ -60,6 +61,7 @@ app.command("compare-values")(compare_values_command)
 app.command("price")(price_command)
 app.command("profile")(profile_command)
 app.command("compare")(compare_command)
+app.command("advise")(advise_command)
 
 COMPLETION = "_TILEWRIGHT_COMPLETE"
 """What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""

@@ -14,7 +14,7 @@ from tilewright.options import ON_TERMINAL, Json, Shape, report, write_output
 if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison, Point
 
-Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models.")]
+Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models (see `quantize`).")]
 Machines = Annotated[
     list[str], typer.Option("--isa", metavar="MACHINE", help="A machine by name or .yaml file; give several.")
 ]

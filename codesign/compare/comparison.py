@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from tilewright.codesign.compare.machines import Candidate
@@ -12,6 +12,7 @@ from tilewright.codesign.points.derived import Derived, derived
 from tilewright.codesign.points.evaluate import Failure, Measured, NetworkFigures, Outcome, figures, measure
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures, Priced, price_of
+from tilewright.isa.errors import did_you_mean
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Given what is done next, shows it while the body runs."""
@@ -59,11 +60,15 @@ class Comparison:
     def best(self, figure: str, network: str) -> frozenset[str]:
         """The machines with the best figure of a network; none if no machine is better than another.
 
-        Only machines that leave as few nodes to the host as any are compared: the host's time is in no figure.
+        Only machines that leave as few nodes to the host as any are compared: the host's time is in no figure. Raises
+        ValueError for an unknown figure or network.
         """
-        known = {of.machine: of.outcome for of in self.points if of.network == network}
-        ran = {name: outcome for name, outcome in known.items() if isinstance(outcome, NetworkFigures)}
-        fewest = min((outcome.host_nodes for outcome in ran.values()), default=0)
+        figures = (*(of.name for of in (*fields(NetworkFigures), *fields(Derived)) if of.type != "str"),)
+        for name, known, what in ((figure, figures, "figure"), (network, self.networks, "network")):
+            if name not in known:
+                raise ValueError(f"no {what} {name!r}{did_you_mean(name, known)}; there are: {', '.join(known)}")
+        outcomes = [of.outcome for of in self.points if of.network == network]
+        fewest = min((of.host_nodes for of in outcomes if isinstance(of, NetworkFigures)), default=0)
         values = {
             point.machine: value
             for point in self.points

@@ -98,11 +98,15 @@ Kind = Whole | Word | Words | TypeName | Section | Names | Either
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: what it holds, what it means in a line, and whether a machine without `extends` must have it."""
+    """One key: what it holds, what it means in a line, and whether a machine without `extends` must have it.
+
+    With another value of one that `changes_values`, the same network gives other results.
+    """
 
     kind: Kind
     about: str
     is_needed: bool = True
+    changes_values: bool = False
 
 
 # -- the keys ----------------------------------------------------------------------------------------------------------
@@ -256,6 +260,7 @@ MACHINE_KEYS = {
     "rounding": Key(
         Word(tuple(rounding.value for rounding in Rounding)),
         "What round_shift does with a tie: to the even neighbour, up, or away from zero.",
+        changes_values=True,
     ),
     "array": Key(Section(ARRAY_KEYS), "The systolic array."),
     "lanes": Key(SIZE, "Elements that the vector engine works on side by side."),

@@ -75,6 +75,12 @@ def test_fewer_cycles_by_more_host_nodes_is_not_better() -> None:
     assert comparison(point(A, 100), point(B, 200)).best("cycles", "n") == {"a"}
 
 
+@pytest.mark.parametrize(("figure", "network"), [("cycle", "n"), ("cycles", "m")])
+def test_an_unknown_figure_or_network(figure: str, network: str) -> None:
+    with pytest.raises(ValueError, match=r"no (figure 'cycle' \(did you mean 'cycles'\?\)|network 'm'.*); there are: "):
+        comparison(point(A, 100), point(B, 200)).best(figure, network)
+
+
 def test_table_and_notes() -> None:
     failed = Failure("n", "h", "b", "kb", 1, "compile", "no instruction")
     found = comparison(point(A, 1000, host_nodes=2), Point(failed, None, None))

@@ -75,7 +75,7 @@ def test_energy_is_that_of_the_layers() -> None:
 def test_energy_is_not_known_without_activities_of_the_logic() -> None:
     machine = load_machine("tiny8")
     price = price_by_hand(machine)
-    found = measure(read_network(MODEL), machine)
+    found = measure(read_network(MODEL), machine, 0)
 
     assert isinstance(found, Measured)
     without = replace(price, process=replace(price.process, logic_energy=None))
@@ -106,7 +106,7 @@ def test_what_is_no_model_fails_in_the_compiler() -> None:
 
 def test_round_trip_through_json() -> None:
     network = Network("sandwich", sandwich().SerializeToString())
-    for found in (evaluate(network, load_machine("tiny8")), evaluate(Network("x", b""), load_machine("tiny8"))):
+    for found in (evaluate(network, load_machine("tiny8"), 0), evaluate(Network("x", b""), load_machine("tiny8"))):
         assert outcome_from_json(found.as_json()) == found
 
 
@@ -114,6 +114,6 @@ def test_a_second_machine_gets_what_it_would_get_alone() -> None:
     shared = Network("sandwich", sandwich().SerializeToString())
     for isa in ("tiny8", "rect", "tiny8"):
         alone = Network("sandwich", shared.content)
-        one, two = (evaluate(network, load_machine(isa)) for network in (shared, alone))
+        one, two = (evaluate(network, load_machine(isa), 0) for network in (shared, alone))
         assert isinstance(one, NetworkFigures) and isinstance(two, NetworkFigures)
         assert replace(one, compile_seconds=0.0) == replace(two, compile_seconds=0.0)

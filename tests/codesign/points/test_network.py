@@ -37,7 +37,7 @@ def test_weights_in_another_file_are_part_of_it(tmp_path: Path) -> None:
     outside = read_network(tmp_path / "outside.onnx")
     (tmp_path / "weights").unlink()
 
-    one, two = (evaluate(network, load_machine("tiny8")) for network in (read_network(inside), outside))
+    one, two = (evaluate(network, load_machine("tiny8"), 0) for network in (read_network(inside), outside))
     assert isinstance(one, NetworkFigures) and isinstance(two, NetworkFigures) and one.cycles == two.cycles
     with pytest.raises(CompileError, match="outside.onnx: weights in another file cannot be read"):
         read_network(tmp_path / "outside.onnx")
@@ -60,12 +60,12 @@ def test_is_imported_once_for_all_machines(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(pipeline, "import_onnx", import_onnx)
     network = read_network(MODEL)
     for isa in ("tiny8", "rect"):
-        evaluate(network, load_machine(isa))
+        evaluate(network, load_machine(isa), 0)
     assert count == 1
 
 
 def test_another_process_gets_it_without_what_is_kept() -> None:
     network = read_network(MODEL)
-    evaluate(network, load_machine("tiny8"))
+    evaluate(network, load_machine("tiny8"), 0)
     copy: Network = pickle.loads(pickle.dumps(network))
     assert copy == network and copy.front is not network.front and len(pickle.dumps(copy)) < 2 * len(network.content)

@@ -1,0 +1,195 @@
+"""The single changes of a machine that are tried: each key a step up and down, overlays, and what can go.
+
+Which keys there are follows from the loader's tables: a number doubles and halves if it is a power of two or large, and
+goes up and down by one otherwise; a word becomes each other choice. Keys inside instructions are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tilewright.isa.files.keys import EXTENDS, MACHINE_KEYS, SIZE, Key, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.loader import SPECS, read_overlay, shipped_machines
+from tilewright.isa.files.machine_file import build_machine
+from tilewright.isa.files.yaml_tree import merge, parse_yaml
+from tilewright.isa.machine.machine import Machine
+
+SMALL = 16
+"""A number up to this that is no power of two goes up and down by one."""
+
+INSTRUCTIONS = "instructions"
+
+
+class Way(StrEnum):
+    """What a change does."""
+
+    UP = "up"
+    DOWN = "down"
+    CHOICE = "choice"
+    ON = "on"
+    OFF = "off"
+    WITHOUT = "without"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a machine: what a file laid over it would say. `key` is empty for one of several keys."""
+
+    name: str
+    way: Way
+    over: Mapping[str, Any]
+    key: str = ""
+
+    def apply(self, machine: Machine) -> Machine:
+        """The changed machine. Raises IsaError where there can be none."""
+        over = yaml.safe_dump({**self.over, "name": f"{machine.name}[{self.name}]"}, sort_keys=False)
+        tree = merge(parse_yaml(machine.text, machine.name), parse_yaml(over, self.name))
+        return build_machine(tree, machine.name)
+
+    def beside(self, other: Change) -> Change:
+        """Both changes at once."""
+        return Change(f"{self.name}, {other.name}", Way.WITHOUT, _merged(self.over, other.over))
+
+
+def steps(machine: Machine) -> list[Change]:
+    """Each key of the machine a step up and down, and the sizes of array and lanes together."""
+    found = list(_steps(yaml.safe_load(machine.text), MACHINE_KEYS, ()))
+    return [*found, *_sizes_together(yaml.safe_load(machine.text))]
+
+
+def next_step(change: Change) -> Change | None:
+    """The same key one step further; None where there is none."""
+    keys = change.key.split(".")
+    value: Any = change.over
+    for key in keys:
+        value = value[key]
+    kind = _kind_of(keys)
+    further = [each for each in _of_number(tuple(keys), value, kind) if each.way is change.way]
+    return further[0] if further else None
+
+
+def overlays(
+    machine: Machine, isa: str | Path | None, given: Sequence[str | Path], with_shipped: bool = True
+) -> list[Change]:
+    """The given overlays on; also the shipped ones, and that in the machine's own file off. Raises IsaError.
+
+    A shipped overlay is a machine's file that extends another one with instructions.
+    """
+    own = None if isa is None else Path(isa).stem
+    shipped = [name for name in shipped_machines() if name != own and _is_overlay(SPECS / f"{name}.yaml")]
+    names = (*given, *(shipped if with_shipped else ()))
+    found = [Change(f"+{Path(name).stem}", Way.ON, read_overlay(name).plain()) for name in names]
+    return [*found, *(_off(machine, isa) if isa is not None and with_shipped else ())]
+
+
+def without_instructions(mnemonics: Sequence[str]) -> Change:
+    """The machine without instructions."""
+    count = len(mnemonics)
+    name = f"without {mnemonics[0]}" if count == 1 else f"without {count} instructions"
+    return Change(name, Way.WITHOUT, {INSTRUCTIONS: dict.fromkeys(mnemonics)})
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+def _steps(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, ...]) -> Iterator[Change]:
+    for name, value in facts.items():
+        if name in keys and name != INSTRUCTIONS:
+            yield from _of_kind((*above, name), value, keys[name])
+
+
+def _of_kind(path: tuple[str, ...], value: Any, key: Key) -> Iterator[Change]:
+    match key.kind:
+        case Whole():
+            yield from _of_number(path, value, key.kind)
+        case Word(choices=choices) if choices and not key.changes_values:
+            for choice in choices:
+                if choice != value:
+                    yield Change(f"{'.'.join(path)} {value} → {choice}", Way.CHOICE, _nested(path, choice))
+        case Section(keys=keys):
+            yield from _steps(value, keys, path)
+        case Names(values=kind):
+            for name, child in value.items():
+                yield from _of_kind((*path, name), child, Key(kind, ""))
+        case _:
+            return
+
+
+def _of_number(path: tuple[str, ...], value: Any, kind: Whole) -> Iterator[Change]:
+    """Nothing for an expression: it follows the keys that it names."""
+    if not isinstance(value, int):
+        return
+    is_doubled = kind.is_power_of_two or value & (value - 1) == 0 or value > SMALL
+    up, down = (2 * value, value // 2) if is_doubled else (value + 1, value - 1)
+    for way, other in ((Way.UP, up), (Way.DOWN, down)):
+        if kind.low <= other <= kind.high:
+            key = ".".join(path)
+            yield Change(f"{key} {value} → {other}", way, _nested(path, other), key)
+
+
+def _sizes_together(facts: Mapping[str, Any]) -> Iterator[Change]:
+    """All that says how many elements stand side by side, doubled and halved at once: each alone may not be allowed."""
+    paths = [tuple(name.split(".")) for name, value in _sizes(facts, MACHINE_KEYS, ())]
+    values = dict(_sizes(facts, MACHINE_KEYS, ()))
+    for way, (times, over) in {Way.UP: (2, 1), Way.DOWN: (1, 2)}.items():
+        nested: dict[str, Any] = {}
+        for path in paths:
+            nested = _merged(nested, _nested(path, values[".".join(path)] * times // over))
+        changed = ", ".join(".".join(path) for path in paths)
+        yield Change(f"{changed} {'× 2' if way is Way.UP else '÷ 2'}", way, nested)
+
+
+def _sizes(facts: Mapping[str, Any], keys: Mapping[str, Key], above: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    for name, value in facts.items():
+        key = keys.get(name)
+        if key is not None and key.kind is SIZE and isinstance(value, int):
+            yield ".".join((*above, name)), value
+        elif key is not None and isinstance(key.kind, Section):
+            yield from _sizes(value, key.kind.keys, (*above, name))
+
+
+def _kind_of(path: Sequence[str]) -> Whole:
+    kind: Kind = Section(MACHINE_KEYS)
+    for name in path:
+        kind = kind.keys[name].kind if isinstance(kind, Section) else kind.values  # type: ignore[union-attr]
+    assert isinstance(kind, Whole)
+    return kind
+
+
+def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(one)
+    for key, value in other.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = _merged(found[key], value) if both else value
+    return found
+
+
+# -- overlays ----------------------------------------------------------------------------------------------------------
+
+
+def _is_overlay(path: Path) -> bool:
+    tree = parse_yaml(path.read_text(), path.name).plain()
+    return EXTENDS in tree and INSTRUCTIONS in tree
+
+
+def _off(machine: Machine, isa: str | Path) -> Iterator[Change]:
+    """Without the instructions that the machine's own file adds to what it extends."""
+    path = Path(isa) if Path(isa).suffix in (".yaml", ".yml") else SPECS / f"{isa}.yaml"
+    if not _is_overlay(path):
+        return
+    added = [name for name, value in read_overlay(isa).plain()[INSTRUCTIONS].items() if value is not None]
+    present = [name for name in added if name in machine.formats]
+    if present:
+        yield Change(f"-{path.stem}", Way.OFF, {INSTRUCTIONS: dict.fromkeys(present)})

@@ -1,0 +1,99 @@
+"""Advice as tables and lines of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tilewright.codesign.advise.advice import Advice
+from tilewright.codesign.advise.effects import Effect
+from tilewright.codesign.points.evaluate import NetworkFigures
+from tilewright.codesign.price.report import Table
+
+UNKNOWN = "–"
+
+VALUES = re.compile(r" (?=\S+ → )")
+"""Before the values of a key."""
+
+COLUMNS = ("change", "saved", "share", "+mm²", "a mm²", "mJ saved", "layers, first")
+COLUMNS_WITHOUT_PRICE = ("change", "saved", "share", "layers, first")
+"""Of what gains: cycles saved, as a share, area added, share for each mm², energy saved, and the layers that gain."""
+
+
+def advice_tables(advice: Advice, top: int) -> list[Table]:
+    """What gains, what can go, and what would run more nodes on the machine; at most `top` rows of each."""
+    is_priced = advice.trials[0].figures is not None
+    found: list[Table] = []
+    if advice.gains:
+        title = f"What gains, on {advice.machine}: best first{_more(advice.gains, top)}"
+        rows = [_row(of, is_priced) for of in advice.gains[:top]]
+        found.append((title, COLUMNS if is_priced else COLUMNS_WITHOUT_PRICE, rows))
+    if advice.fuller:
+        title = f"What leaves fewer nodes to the host{_more(advice.fuller, top)}"
+        fewer = [(of.name, of.host_nodes_saved, _mm2(of)) for of in advice.fuller[:top]]
+        found.append((title, ("change", "nodes fewer", "mm² more"), fewer))
+    if advice.removable:
+        title = "What can go: as fast, and less area" if is_priced else "What is as fast with less"
+        going = [*advice.removable[:top], *([advice.together] if advice.together is not None else [])]
+        added = [(_mm2(of, -1), _mj(of)) if is_priced else () for of in going]
+        columns = ("change", "cycles saved", *(("mm² less", "mJ saved") if is_priced else ()))
+        rows = [(of.name, of.cycles_saved, *more) for of, more in zip(going, added, strict=True)]
+        found.append((title + _more(advice.removable, top), columns, rows))
+    return found
+
+
+def advice_lines(advice: Advice) -> Iterator[str]:
+    """Where gains end, what is not used, what was refused, and what the figures rest on."""
+    if not advice.gains:
+        yield "No single change gains."
+    if advice.not_together:
+        yield f"Not all of what can go can go at once: {advice.not_together}"
+    yield from map(str, advice.ends)
+    for outcome in advice.trials[0].outcomes:
+        if isinstance(outcome, NetworkFigures) and outcome.host_nodes:
+            nodes = f"{outcome.host_nodes} node{'s' * (outcome.host_nodes != 1)}"
+            yield f"{outcome.network} leaves {nodes} to the host, whose time is in no figure."
+    if advice.unused:
+        yield f"Instructions in no program: {', '.join(advice.unused)}."
+    if advice.refused:
+        yield (
+            f"{len(advice.refused)} changes give no machine, no program, or leave more to the host; --json has the "
+            "reasons."
+        )
+    base = advice.trials[0].figures
+    tried = sum(not trial.why_not for trial in advice.trials)
+    yield f"{tried} machines were compiled for, checked and simulated, with {', '.join(advice.networks)}."
+    if base is not None:
+        yield (
+            f"Area: {base.process}, synthesised, not placed, estimated for {advice.machine} and fitted to that for the "
+            "others. Energy on chip and in DRAM. The clock of each machine: `tilewright compare`."
+        )
+
+
+def _row(of: Effect, is_priced: bool) -> tuple[str | int, ...]:
+    end = "\n" if is_priced else " "  # of a line, where prices leave little space
+    rate = of.share_per_mm2
+    price = (_mm2(of), "free" if rate is None else _percent(rate), _mj(of))
+    return (
+        VALUES.sub(end, of.name),
+        of.cycles_saved,
+        f"{100 * of.share_saved:.1f} %",
+        *(price if is_priced else ()),
+        f"{of.gaining_layers} of {of.all_layers}:{end}{of.best_layer}" if of.best_layer else "",
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.1f} %"
+
+
+def _mm2(of: Effect, sign: int = 1) -> str:
+    return UNKNOWN if of.mm2_added is None else f"{sign * of.mm2_added:.3f}"
+
+
+def _mj(of: Effect) -> str:
+    return UNKNOWN if of.mj_saved is None else f"{of.mj_saved:.3g}"
+
+
+def _more(effects: Sequence[Effect], top: int) -> str:
+    return f" ({top} of {len(effects)})" if len(effects) > top else ""

@@ -1,0 +1,180 @@
+"""Changes tried: each changed machine priced, and every network compiled for it and simulated, on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from threading import Thread
+from typing import Any
+
+from tilewright.codesign.advise.changes import Change
+from tilewright.codesign.points.evaluate import Failure, Outcome, figures, measure
+from tilewright.codesign.points.network import Network
+from tilewright.codesign.points.priced import MachineFigures, price_of
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.machine import Machine
+
+Done = Callable[[int, int], None]
+"""Called with how many machines are tried, and how many there are so far."""
+
+
+STOPPED = "a process was stopped from outside, perhaps for lack of memory: use one job"
+
+
+class NoAdvice(Exception):
+    """There is nothing to compare changes with, or nothing to try, or the trials were stopped from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCycles:
+    """What a layer takes, and what bounds it."""
+
+    cycles: int
+    bound: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A changed machine with all networks; `change` is None for the machine as it is.
+
+    `why_not` says why there is no such machine. `layers` are by network and by name; `used` are the instructions in any
+    emitted program.
+    """
+
+    change: Change | None
+    figures: MachineFigures | None
+    outcomes: tuple[Outcome, ...]
+    layers: Mapping[str, Mapping[str, LayerCycles]]
+    used: frozenset[str]
+    why_not: str = ""
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Failure))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "change": None if self.change is None else self.change.name,
+            "over": {} if self.change is None else self.change.over,
+            "machine": None if self.figures is None else {**self.figures.as_json(), "area_mm2": self.figures.area_mm2},
+            "points": [outcome.as_json() for outcome in self.outcomes],
+            "layers": {
+                network: {name: asdict(layer) for name, layer in layers.items()}
+                for network, layers in self.layers.items()
+            },
+            "why_not": self.why_not,
+        }
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all trials share: the machine, the networks, and whether machines are priced."""
+
+    machine: Machine
+    networks: tuple[Network, ...]
+    effort: int
+    with_price: bool
+
+    def trial(self, change: Change | None) -> Trial:
+        """Raises PriceError where the machine cannot be priced."""
+        try:
+            machine = self.machine if change is None else change.apply(self.machine)
+        except IsaError as error:
+            return Trial(change, None, (), {}, frozenset(), str(error).splitlines()[0])
+        like = None if change is None else self.machine
+        priced = price_of(machine, like, with_clock=False) if self.with_price else None
+        outcomes: list[Outcome] = []
+        layers: dict[str, dict[str, LayerCycles]] = {}
+        used: set[str] = set()
+        for network in self.networks:
+            found = measure(network, machine, self.effort)
+            if isinstance(found, Failure):
+                outcomes.append(found)
+                continue
+            outcomes.append(figures(found, None if priced is None else priced.price))
+            layers[network.name] = _by_name(found.layers())
+            used |= {each.format.mnemonic for program in found.programs for each in program.instructions}
+        known = None if priced is None else priced.figures
+        return Trial(change, known, tuple(outcomes), layers, frozenset(used))
+
+
+def _by_name(layers: Sequence[Mapping[str, Any]]) -> dict[str, LayerCycles]:
+    """Of layers that share a name, the sum."""
+    found: dict[str, LayerCycles] = {}
+    for layer in layers:
+        before = found.get(layer["name"])
+        cycles = layer["cycles"] + (before.cycles if before is not None else 0)
+        found[layer["name"]] = LayerCycles(cycles, layer["bound"])
+    return found
+
+
+class Trials:
+    """Tries changes in `jobs` processes; with one job, in this one. The results are in the order of the changes."""
+
+    def __init__(self, bench: Bench, jobs: int, done: Done) -> None:
+        self._bench = bench
+        self._done = done
+        self._finished = self._asked = 0
+        context = multiprocessing.get_context("fork")
+        self._pool = (
+            ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(bench,)) if jobs > 1 else None
+        )  # fmt: skip
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=error[0] is None, cancel_futures=True)
+
+    def run(self, changes: Sequence[Change | None]) -> list[Trial]:
+        """A trial for each change. Raises PriceError, and NoAdvice where a process was stopped."""
+        self._asked += len(changes)
+        if self._pool is None:
+            return [self._counted(self._bench.trial(change)) for change in changes]
+        waiting: dict[Future[Trial], int] = {
+            self._pool.submit(_trial, change): position for position, change in enumerate(changes)
+        }
+        found: dict[int, Trial] = {}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                try:
+                    found[waiting.pop(future)] = self._counted(future.result())
+                except BrokenProcessPool as error:
+                    raise NoAdvice(
+                        "a process was stopped from outside, perhaps for lack of memory: use one job"
+                    ) from error
+        return [found[position] for position in range(len(changes))]
+
+    def _counted(self, trial: Trial) -> Trial:
+        self._finished += 1
+        self._done(self._finished, self._asked)
+        return trial
+
+
+_BENCH: list[Bench] = []
+"""Of a worker: what it tries changes with, and what the networks' fronts keep from one to the next."""
+
+
+def _begin(bench: Bench) -> None:
+    """In a worker, which leaves an interruption to its parent, and does not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _BENCH[:] = [bench]
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _trial(change: Change | None) -> Trial:
+    return _BENCH[0].trial(change)

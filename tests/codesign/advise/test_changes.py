@@ -1,0 +1,83 @@
+"""The changes that are tried follow from the machine's file and the loader's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.codesign.advise.changes import Change, Way, next_step, overlays, steps, without_instructions
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+
+TINY = load_machine("tiny8")
+
+
+def named(name: str) -> Change:
+    return next(change for change in steps(TINY) if change.name == name)
+
+
+def test_every_number_goes_up_and_down_and_no_other_key_changes() -> None:
+    names = [change.name for change in steps(TINY)]
+    for name in (
+        *("array.rows 8 → 16", "array.cols 8 → 4", "lanes 8 → 4", "dram.bus_bytes 8 → 4", "memories.act.kib 64 → 128"),
+        *("memories.act.banks 4 → 2", "engines.store.beats 3 → 2", "engines.store.beats 3 → 4", "counters few → none"),
+        *("fetch_beats 64 → 32", "array.rows, array.cols, lanes × 2", "array.rows, array.cols, lanes ÷ 2"),
+    ):
+        assert name in names
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if name.startswith(("rounding", "instructions", "name", "about"))]
+
+
+def test_no_step_leaves_the_range_of_its_key() -> None:
+    names = [change.name for change in steps(load_machine("tiny8", ("dram.bus_bytes=1", "fetch_beats=4096")))]
+    assert not [name for name in names if name.startswith("dram.bus_bytes") and name.endswith("→ 0")]
+    assert [name for name in names if name.startswith("fetch_beats")] == ["fetch_beats 4096 → 2048"]
+
+
+def test_an_expression_follows_its_keys() -> None:
+    assert TINY.memories["act"].width == TINY.lanes
+    assert not [change for change in steps(TINY) if change.name.startswith("memories.act.width")]
+
+
+def test_a_change_is_applied_to_the_whole_machine() -> None:
+    both = named("array.rows, array.cols, lanes × 2").apply(TINY)
+    assert (both.rows, both.cols, both.lanes, both.memories["act"].width) == (16, 16, 16, 16)
+    assert named("dram.bus_bytes 8 → 16").apply(TINY).dram.bus_bytes == 16
+    assert named("dram.bus_bytes 8 → 16").apply(TINY).name == "tiny8[dram.bus_bytes 8 → 16]"
+
+
+def test_what_cannot_be_is_refused_with_the_reason() -> None:
+    with pytest.raises(IsaError, match="array.rows = 4 is not a multiple of lanes = 8"):
+        named("array.rows 8 → 4").apply(TINY)
+
+
+def test_a_step_goes_on_in_its_direction_to_the_end_of_the_range() -> None:
+    step: Change | None = named("dram.bus_bytes 8 → 16")
+    values = []
+    while step is not None:
+        values.append(step.over["dram"]["bus_bytes"])
+        step = next_step(step)
+    assert values == [16, 32, 64, 128]
+
+
+def test_overlays_are_the_given_and_the_shipped_ones(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("dram: {latency_cycles: 8}\n")
+    found = {change.name: change for change in overlays(TINY, "tiny8", [mine])}
+    assert list(found) == ["+mine", "+dw16", "+vector16"]
+    assert found["+mine"].apply(TINY).dram.latency_cycles == 8
+    assert "depthwise" in found["+dw16"].apply(TINY).formats
+
+
+def test_the_machines_own_overlay_is_taken_off() -> None:
+    machine = load_machine("dw16")
+    (off,) = (change for change in overlays(machine, "dw16", ()) if change.way is Way.OFF)
+    assert off.name == "-dw16" and set(machine.formats) - set(off.apply(machine).formats) == {"depthwise"}
+
+
+def test_changes_beside_each_other() -> None:
+    both = named("dram.bus_bytes 8 → 16").beside(without_instructions(["copy", "mul"])).beside(named("lanes 8 → 4"))
+    machine = both.apply(TINY)
+    assert (machine.dram.bus_bytes, machine.lanes) == (16, 4)
+    assert set(TINY.formats) - set(machine.formats) == {"copy", "mul"}

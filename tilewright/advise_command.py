@@ -1,0 +1,87 @@
+"""`tilewright advise`: which single change of a machine buys most for these networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.options import Isa, Json, Set, Shape, report
+
+if TYPE_CHECKING:
+    from tilewright.codesign.advise.advice import Advice
+
+Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models (see `quantize`).")]
+Overlays = Annotated[
+    list[str] | None,
+    typer.Option("--overlay", metavar="FILE", help="Also try this laid over the machine: a .yaml file."),
+]
+NoPrice = Annotated[bool, typer.Option("--no-price", help="Only cycles: no area or energy.")]
+Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As of `compile`.")]
+Top = Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many changes of each kind.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="KEY", help="Try only this key and those below it, such as dram; and --overlay."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes; if left out, one for each core."),
+]
+
+
+def advise_command(
+    networks: Networks,
+    isa: Isa,
+    set: Set = None,  # noqa: A002
+    overlay: Overlays = None,
+    only: Only = None,
+    no_price: NoPrice = False,
+    effort: Effort = 1,
+    top: Top = 10,
+    jobs: Jobs = None,
+    shape: Shape = None,
+    json: Json = None,
+) -> None:
+    """Try every single change of a machine: which gains most, and what can go?
+
+    Each key a step up and down, each shipped and given overlay on and off, what no program uses away: the networks are
+    compiled anew for each of these machines and simulated. Takes minutes.
+    """
+    from tilewright.api import advise
+    from tilewright.codesign.advise.tables import advice_lines, advice_tables
+    from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.tables import print_tables, print_text
+
+    shapes = parse_shapes(shape or ())
+    with counting() as done:
+        found: Advice = advise(
+            networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done
+        )
+    if report(found.as_json(), json):
+        tables = advice_tables(found, top)
+        print_tables(tables)
+        if tables:
+            print()
+        for line in advice_lines(found):
+            print_text(line)
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[int, int], None]]:
+    """A function that is told how many are done of how many: a terminal shows that, and how long the rest takes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("trying machines"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
+    task = bar.add_task("", total=None)
+
+    def done(finished: int, asked: int) -> None:
+        bar.update(task, completed=finished, total=asked, refresh=True)
+
+    with bar:
+        yield done

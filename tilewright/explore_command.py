@@ -35,7 +35,8 @@ class _RunsByDefault(TyperGroup):
 
 explore_app = typer.Typer(
     cls=_RunsByDefault,
-    help="Measure and price all machines of a space, and show which are worth choosing between.",
+    help="Measure and price all machines of a space, and show which are worth choosing between.\n\n"
+    "`explore SPACE -o STUDY` is short for `explore run SPACE -o STUDY`.",
     no_args_is_help=True,
 )
 

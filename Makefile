@@ -32,6 +32,8 @@ prove: $(STAMP)
 
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench
+	$(PYTHON) -m tests.bench_explore
+	$(PYTHON) -m tests.bench_explore digits ds-cnn resnet8
 	$(PYTHON) -m tests.schedules.cycles
 
 # What the networks of programs/networks cost to compile and to simulate: some minutes.

@@ -148,9 +148,7 @@ def cut(net: RandomNetwork) -> Known | None:
     start = int(net.rng.integers(0, size))
     stop = int(net.rng.integers(start + 1, size + 1))
     step = int(net.rng.choice([1, 1, 2]))
-    made = net.node(
-        "Slice", x.name, *(net.constant(np.array([v], np.int64)) for v in (start, stop, axis, step))
-    )
+    made = net.node("Slice", x.name, *(net.constant(np.array([v], np.int64)) for v in (start, stop, axis, step)))
     shape = list(x.shape)
     shape[axis] = len(range(start, stop, step))
     return net.rounded(made, tuple(shape))

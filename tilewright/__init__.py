@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.api import Program, Result, advise, compare, compile, price  # noqa: A004
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
+    from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
     from tilewright.quantization.quantize import QuantizedModel, quantize
@@ -26,6 +27,7 @@ __all__ = [
     "Program",
     "QuantizedModel",
     "Result",
+    "Study",
     "advise",
     "compare",
     "compile",
@@ -42,6 +44,7 @@ _HOMES = {
     "Program": "tilewright.api",
     "Result": "tilewright.api",
     "price": "tilewright.api",
+    "Study": "tilewright.codesign.explore.study",
     "Price": "tilewright.codesign.price.price",
     "QuantizedModel": "tilewright.quantization.quantize",
     "quantize": "tilewright.quantization.quantize",

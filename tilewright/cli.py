@@ -1,5 +1,5 @@
 """The command line: `tilewright quantize, compile, explain, run, compare-values, profile, price, compare, advise,
-check, disassemble, assemble, operators, isa, rtl`.
+explore, check, disassemble, assemble, operators, isa, rtl`.
 
 Exit codes: 0 done, 1 the input's fault, 2 wrong usage, 130 interrupted. Modules that take long to import are
 imported by the command that needs them.
@@ -19,6 +19,7 @@ from tilewright.compare_command import compare_command
 from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.explain.command import explain_command
+from tilewright.explore_command import explore_app
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
     Budget,
@@ -52,6 +53,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(isa_app, name="isa")
+app.add_typer(explore_app, name="explore")
 app.command("quantize")(quantize_command)
 app.command("compile")(compile_command)
 app.command("explain")(explain_command)

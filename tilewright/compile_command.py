@@ -61,9 +61,7 @@ ExplainSelection = Annotated[
     bool,
     typer.Option("--explain-selection", help="Print the instructions compared for each layer, and what they cost."),
 ]
-Constants = Annotated[
-    bool, typer.Option("--constants", help="Dump long constants too, as --resume-from needs them.")
-]
+Constants = Annotated[bool, typer.Option("--constants", help="Dump long constants too, as --resume-from needs them.")]
 DumpLayer = Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Dump only what belongs to this layer.")]
 NoHost = Annotated[bool, typer.Option("--no-host", help="Refuse a model if the machine cannot run all of its nodes.")]
 

@@ -11,7 +11,7 @@ from tilewright.isa.files.machine_file import MachineFileError, build_machine
 from tilewright.isa.files.yaml_tree import MAX_FILE_BYTES, PlacedError, Tree, apply_overrides, merge, parse_yaml
 from tilewright.isa.machine.machine import Machine
 
-__all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "shipped_machines"]
+__all__ = ["MachineFileError", "build_machine", "load_machine", "load_machine_text", "machine_tree", "shipped_machines"]
 
 SPECS = Path(__file__).parents[1] / "specs"
 """The machines that ship with Tilewright."""
@@ -50,6 +50,11 @@ def read_overlay(name_or_path: str | Path) -> Tree:
     if not isinstance(tree.value, Mapping):
         raise PlacedError(tree.where, f"a machine file is a mapping, not {tree.kind}")
     return Tree({key: child for key, child in tree.value.items() if key not in (EXTENDS, "name", "about")}, tree.where)
+
+
+def machine_tree(name_or_path: str | Path) -> Tree:
+    """All that a shipped machine or a YAML file says, with what it extends, unchecked. Raises IsaError."""
+    return _read(_find(str(name_or_path), None), ())
 
 
 def load_machine_text(text: str, name: str, may_extend: bool = True) -> Machine:

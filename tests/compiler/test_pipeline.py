@@ -140,7 +140,7 @@ def test_passes_stand_in_an_order_in_which_each_reads_what_the_one_before_gives(
 
 def readable() -> list[str]:
     """The passes whose text can be read back: all but one."""
-    return [name for name in pass_names() ]
+    return [name for name in pass_names()]
 
 
 @pytest.mark.parametrize("act", [4, 8])

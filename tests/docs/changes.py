@@ -1,9 +1,9 @@
 """The edits of the repository that a guide shows in its blocks.
 
-    diff            edits of files that are there: `--- compiler/pipeline.py`, then lines that stay, go (-) or come (+);
-                    `@@` between places. The lines that stay say where; there are no line numbers
-    python, yaml    a new file, if its first line is a comment with nothing but its path: `# rtl/light.py`. That line is
-                    not part of the file
+diff            edits of files that are there: `--- compiler/pipeline.py`, then lines that stay, go (-) or come (+);
+                `@@` between places. The lines that stay say where; there are no line numbers
+python, yaml    a new file, if its first line is a comment with nothing but its path: `# rtl/light.py`. That line is
+                not part of the file
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def changes(block: Block) -> Iterator[Change]:
 def edit(path: str, hunk: str) -> Edit:
     """A place of a diff. An empty line is one that stays."""
     lines = [line or " " for line in hunk.splitlines()]
-    old, new = (
-        "".join(f"{line[1:]}\n" for line in lines if line[0] in signs) for signs in (" -", " +")
-    )
+    old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] in signs) for signs in (" -", " +"))
     return Edit(path, old, new)
 
 

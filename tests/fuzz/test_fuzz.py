@@ -25,6 +25,7 @@ from tilewright.isa.program.program import Program
 
 FEW, MANY = 20, 150
 
+
 @pytest.mark.parametrize(("name", "position"), [(name, i) for name, kept in KEPT.items() for i in range(len(kept))])
 def test_what_once_showed_a_fault(name: str, position: int) -> None:
     target = TARGETS[name]

@@ -61,9 +61,7 @@ def test_executors_agree_in_every_bit(program: tilewright.Program, inputs: Mappi
 
 
 @pytest.mark.slow
-def test_the_hardware_agrees_in_every_bit_and_cycle(
-    model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]]
-) -> None:
+def test_the_hardware_agrees_in_every_bit_and_cycle(model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]]) -> None:
     program = tilewright.compile(model, "tiny8", overrides=["counters=all"])
     on_simulator, on_rtl = (program.run(inputs, on=on) for on in ("sim", "rtl"))
     assert np.array_equal(on_simulator.outputs["logits"], on_rtl.outputs["logits"])

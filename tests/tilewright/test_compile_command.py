@@ -233,9 +233,7 @@ def test_explains_the_selection(tilewright: Command, tmp_path: Path) -> None:
     ]
 
 
-def test_explains_no_selection_that_was_made_before(
-    tilewright: Command, dump_folder: Path, model_file: Path
-) -> None:
+def test_explains_no_selection_that_was_made_before(tilewright: Command, dump_folder: Path, model_file: Path) -> None:
     arguments = (*COMPILE, "--resume-from", dumped(dump_folder, "tile"), "--explain-selection")
     message = "--explain-selection: expected the pass plain-sums to run; resume from an earlier one"
     require_fault(tilewright(*arguments), message)

@@ -23,15 +23,15 @@ TARGETS: Mapping[str, Target] = {
     module.TARGET.name: module.TARGET
     for module in (
         machine_files,
-    machines_in_hardware,
-    instructions,
-    assembly,
-    binaries,
-    partitioned,
+        machines_in_hardware,
+        instructions,
+        assembly,
+        binaries,
+        partitioned,
         onnx_nodes,
-    onnx_graphs,
-    tflite_files,
-    npz_files,
-    calibration,
+        onnx_graphs,
+        tflite_files,
+        npz_files,
+        calibration,
     )
 }

@@ -1,0 +1,69 @@
+"""What a machine's file would take for a key: found in the tables of keys, by the names that a machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.codesign.errors import StudyError
+from tilewright.isa.errors import did_you_mean, short
+from tilewright.isa.files.keys import MACHINE_KEYS, Kind, Names, Section, Whole, Word
+from tilewright.isa.files.yaml_tree import Scalar, Tree
+
+
+def kind_of_key(path: str, trees: Sequence[Tree]) -> Whole | Word:
+    """What a key such as `memories.act.kib` holds, in a machine of one of these trees. Raises StudyError."""
+    kind: Kind = Section(MACHINE_KEYS)
+    for depth, part in enumerate(parts := path.split(".")):
+        above = ".".join(parts[:depth])
+        known = _known(kind, parts[:depth], trees)
+        if part not in known:
+            place = above or "the machine"
+            listing = f"; it has: {', '.join(known)}" if known else ", which is a value and not a section"
+            raise StudyError(f"{place} has no key {part!r}{did_you_mean(part, known)}{listing}")
+        kind = kind.keys[part].kind if isinstance(kind, Section) else _values(kind)
+    if not isinstance(kind, Whole | Word):
+        known = _known(kind, parts, trees)
+        raise StudyError(f"{path} is a section; expected one of its keys, such as {path}.{known[0] if known else '…'}")
+    return kind
+
+
+def _known(kind: Kind, above: Sequence[str], trees: Sequence[Tree]) -> list[str]:
+    if isinstance(kind, Section):
+        return list(kind.keys)
+    if isinstance(kind, Names):
+        return list(dict.fromkeys(name for tree in trees for name in _children(tree, above)))
+    return []
+
+
+def _values(kind: Kind) -> Kind:
+    assert isinstance(kind, Names)
+    return kind.values
+
+
+def _children(tree: Tree, path: Sequence[str]) -> list[str]:
+    found = at(tree, path)
+    return list(found.value) if found is not None and isinstance(found.value, Mapping) else []
+
+
+def at(tree: Tree, path: Sequence[str]) -> Tree | None:
+    """What stands at a path of a tree, if anything."""
+    for part in path:
+        if not isinstance(tree.value, Mapping) or part not in tree.value:
+            return None
+        tree = tree.value[part]
+    return tree
+
+
+def fault_of(value: Scalar, kind: Whole | Word) -> str:
+    """What is wrong with a value for a key; nothing if it may be right."""
+    if isinstance(kind, Word):
+        if not isinstance(value, str) or (kind.choices and value not in kind.choices) or not kind.may_be(value):
+            return f"{short(value)} is not {'one of ' + ', '.join(kind.choices) if kind.choices else 'a word for it'}"
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"expected an integer, not {short(value)}"
+    if not kind.low <= value <= kind.high:
+        return f"{value} is out of range; expected {kind.low} to {kind.high}"
+    if kind.is_power_of_two and value & (value - 1):
+        return f"{value} is not a power of two"
+    return ""

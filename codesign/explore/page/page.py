@@ -1,0 +1,160 @@
+"""The page: text and tables around the charts, in one file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from bokeh.embed import components
+from bokeh.resources import INLINE
+from bokeh.settings import settings
+
+from tilewright.codesign.explore.figures import FIGURES
+from tilewright.codesign.explore.page.charts import charts, known_figures
+from tilewright.codesign.explore.study import DONE, MEANINGS, Entry, Study
+
+FOLDER = Path(__file__).parent
+
+IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
+"""What Bokeh draws by chance for each chart."""
+
+BY_NETWORK = ("cycles", "utilisation", "dram_bytes", "on_chip_mj", "dram_mj", "host_nodes", "instructions")
+
+
+def study_page(study: Study) -> str:
+    """One HTML file with everything in it. The same study gives the same text."""
+    title = f"Machines like {Path(study.base).stem}"
+    states = "; ".join(f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items())
+    parts = [f"<h1>{escape(title)}</h1>", f"<p>{len(study.entries):,} points: {escape(states)}.</p>"]
+    parts += [f"<p>{escape(each)}</p>" for each in (study.host_note(),) if each]
+    script = ""
+    if study.measured:
+        with _unique_identifiers():
+            script, drawn = _components(charts(study))
+        parts += _sections(study, drawn)
+    else:
+        parts.append("<p>No point is measured yet.</p>")
+    parts += _others(study)
+    return _document(title, "\n".join(parts), script, _data(study))
+
+
+@contextmanager
+def _unique_identifiers() -> Iterator[None]:
+    settings.simple_ids = False
+    try:
+        yield
+    finally:
+        settings.simple_ids.unset_value()
+
+
+def _components(drawn: Sequence[Any]) -> tuple[str, Sequence[str]]:
+    """Bokeh's script and its places; the identifiers that it draws by chance are counted instead."""
+    script, places = components(drawn, wrap_script=False)
+    numbers: dict[str, str] = {}
+
+    def counted(text: str) -> str:
+        return IDENTIFIER.sub(lambda found: numbers.setdefault(found[0], f"chart-{len(numbers)}"), text)
+
+    return counted(script), [counted(place) for place in places]
+
+
+def _sections(study: Study, drawn: Sequence[str]) -> Iterator[str]:
+    names = known_figures(study)
+    scatter, parallel = drawn
+    yield '<nav><a href="#front">Front</a><a href="#parallel">Keys and figures</a><a href="#points">Table</a></nav>'
+    yield '<h2 id="front">What is worth choosing between</h2>'
+    yield '<p class="quiet">Red points are beaten by none in both figures. A point shows its networks.</p>'
+    yield f'<p><label>Across <select id="x">{_options(names, 0)}</select></label> '
+    yield f'<label>Up <select id="y">{_options(names, 1)}</select></label></p>{scatter}'
+    yield '<div id="chosen" aria-live="polite"><p class="quiet">Choose a point in a chart or in the table.</p></div>'
+    yield '<h2 id="parallel">Keys and figures</h2>'
+    yield f'<p class="quiet">A line a point, from the least to the most of each.</p>{parallel}'
+    yield '<h2 id="points">Measured points</h2>'
+    yield '<p class="quiet">A heading sorts; a name shows its point above.</p>'
+    yield _points_table(study, names)
+    yield '<p class="quiet">' + "; ".join(f"<b>{name}</b>: {escape(FIGURES[name].about)}" for name in names) + ".</p>"
+
+
+def _options(names: Sequence[str], chosen: int) -> str:
+    return "".join(f"<option{' selected' * (at == chosen)}>{name}</option>" for at, name in enumerate(names))
+
+
+def _points_table(study: Study, names: Sequence[str]) -> str:
+    best = {entry.label for entry in study.front}
+    heads = [("point", ""), ("front", ""), *((name, ' class="number"') for name in names)]
+    head = "".join(f'<th scope="col"{kind}><button type="button">{name}</button></th>' for name, kind in heads)
+    rows = []
+    for at, entry in enumerate(study.measured):
+        name = f'<td><a href="#front" data-point="{at}">{escape(study.difference(entry))}</a></td>'
+        mark = f"<td>{'yes' if entry.label in best else ''}</td>"
+        rows.append(f"<tr>{name}{mark}{''.join(_cell(entry.figures[figure]) for figure in names)}</tr>")
+    body = "\n".join(rows)
+    return (
+        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _cell(value: float | None) -> str:
+    number = value or 0
+    text = f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+    return f'<td class="number" data-value="{number}">{text}</td>'
+
+
+def _others(study: Study) -> Iterator[str]:
+    """Points without figures, with the reason."""
+    others = [entry for entry in study.entries if entry.state != DONE]
+    if others:
+        rows = "\n".join(_other(study, entry) for entry in others)
+        head = '<tr><th scope="col">point</th><th scope="col">state</th><th scope="col">reason</th></tr>'
+        yield '<h2 id="others">Points that are not measured</h2>'
+        yield f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def _other(study: Study, entry: Entry) -> str:
+    cells = (study.difference(entry), MEANINGS[entry.state], entry.reason)
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _data(study: Study) -> str:
+    """What the page's own script needs, as JSON that cannot end its element."""
+    comparable = {entry.label for entry in study.comparable()}
+    points = [
+        {
+            "isComparable": entry.label in comparable,
+            "difference": study.difference(entry),
+            "figures": dict(entry.figures),
+            "networks": {
+                name: {figure: each.as_json()[figure] for figure in BY_NETWORK} for name, each in entry.networks.items()
+            },
+        }
+        for entry in study.measured
+    ]
+    more = [name for name, figure in FIGURES.items() if figure.is_more_better]
+    return json.dumps({"points": points, "moreIsBetter": more}).replace("<", "\\u003c")
+
+
+def _document(title: str, body: str, script: str, data: str) -> str:
+    style, own = ((FOLDER / name).read_text() for name in ("style.css", "page.js"))
+    library = "\n".join(f"<script>{text}</script>" for text in INLINE.js_raw[:1]) if script else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{style}</style>
+{library}
+</head>
+<body>
+{body}
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+<script>{own}</script>
+</body>
+</html>
+"""

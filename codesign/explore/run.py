@@ -1,0 +1,265 @@
+"""Runs a study: each point loaded, priced, compiled and measured once, by workers; every result is kept at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
+from tilewright.codesign.explore.front import dominates, losses
+from tilewright.codesign.explore.pool import Limits, Pool, Serve
+from tilewright.codesign.explore.search import ALL, BASELINE, LEARNING, search
+from tilewright.codesign.explore.space import Point, Space
+from tilewright.codesign.explore.store import Line, Store, key_of, put_space, stopped_at_limits, version
+from tilewright.codesign.explore.study import space_line
+from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
+from tilewright.codesign.explore.worker import Task, serve
+from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
+from tilewright.codesign.points.machine import machine_key
+from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.points.priced import MachineFigures
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.machine import Machine
+
+Report = Callable[[int, int, str], None]
+"""Given points that are done, points in all that are known of, and what was just finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How to run: the search and its budget of points, the part of all points, and the workers."""
+
+    search: str = "all"
+    budget: int | None = None
+    shard: tuple[int, int] = (1, 1)
+    workers: int = 1
+    limits: Limits = Limits()
+    retries: bool = False  # computes again what an earlier run stopped at a limit
+
+
+@dataclass
+class _Job:
+    """A point under way, with what is known of it."""
+
+    point: Point
+    label: str
+    machine: Machine
+    key: str
+    price: MachineFigures | None = None
+    networks: dict[str, NetworkFigures] = field(default_factory=dict)
+
+
+def run(
+    space: Space,
+    folder: Path,
+    choices: Choices = Choices(),  # noqa: B008
+    reuse: Iterable[Path] = (),
+    report: Report = lambda done, total, text: None,
+    serve: Serve = serve,
+) -> list[str]:
+    """Run a study to its end, from where it stands; what is to be said of its file.
+
+    Raises StudyError, and KeyboardInterrupt with everything kept that was finished.
+    """
+    networks = {each.name: read_network(each.path, name=each.name) for each in space.networks}
+    with Store(folder) as store:
+        put_space(folder, space.text)
+        store.add(space_line(space, {name: network.hash for name, network in networks.items()}))
+        for other in reuse:
+            store.take_over(other)
+        with Pool(space, choices.workers, choices.limits, serve) as pool:
+            _Run(space, store, pool, networks, report, choices).search()
+        return store.notes
+
+
+class _Run:
+    def __init__(
+        self, space: Space, store: Store, pool: Pool, networks: dict[str, Network], report: Report, choices: Choices
+    ) -> None:
+        self.space = space
+        self.store = store
+        self.pool = pool
+        self.networks = networks
+        self.report = report
+        self.choices = choices
+        self.stopped = stopped_at_limits(store) if choices.retries else set()  # until they are computed again
+        self.needs: dict[str, Needs] = {name: needs_of(network.content) for name, network in networks.items()}
+        self.finished: dict[Point, tuple[float, ...]] = {}
+        self.beating: dict[str, tuple[float, ...]] = {}  # by label, the front of those with no node on the host
+        self.done = 0
+        self.total = 0
+
+    def search(self) -> None:
+        """Look at the points of a search; of one that learns, then at as many that are spread, to compare it with."""
+        choices = self.choices
+        looked = self._searched(choices.search, choices.budget, choices.shard)
+        if choices.search in LEARNING:
+            self._searched(BASELINE, len(looked), (1, 1))
+
+    def _searched(self, name: str, budget: int | None, shard: tuple[int, int]) -> list[str]:
+        """The labels of the points that a search looked at, which are kept if there may be others."""
+        batches = search(name, self.space, budget)
+        part, parts = shard
+        looked: list[str] = []
+        known: dict[Point, tuple[float, ...]] = {}
+        with suppress(StopIteration):
+            batch = next(batches)
+            while True:
+                own = batch[part - 1 :: parts]
+                self._batch(own)
+                looked += map(self.space.label, own)
+                known |= {point: self.finished[point] for point in own if point in self.finished}
+                batch = batches.send(known)
+        if name == ALL:
+            return looked
+        line = {"kind": "search", "name": name, "shard": f"{part}/{parts}", "version": version(), "labels": looked}
+        self.store.add(line)
+        return looked
+
+    def _batch(self, points: list[Point]) -> None:
+        waiting = deque(points)
+        self.total += len(points)
+        jobs: dict[int, _Job] = {}
+        while waiting or jobs:
+            for number in list(self.pool.idle()):
+                self._give(number, jobs, waiting)
+            for number, (task, value) in self.pool.answers():
+                self._keep(jobs[number], task, value)
+
+    def _give(self, number: int, jobs: dict[int, _Job], waiting: deque[Point]) -> None:
+        """Give an idle worker the next task of its point, or of the next point that has one."""
+        while True:
+            job = jobs.pop(number, None)
+            if job is None:
+                if not waiting:
+                    return
+                job = self._begun(waiting.popleft())
+                if job is None:
+                    continue
+            task = self._next(job)
+            if task is not None:
+                jobs[number] = job
+                return self.pool.give(number, task)
+            self._ended(job.label)
+
+    def _ended(self, label: str) -> None:
+        self.done += 1
+        self.report(self.done, self.total, label)
+
+    def _begun(self, point: Point) -> _Job | None:
+        """The point with its machine; None for one that is none, which is kept with its reason."""
+        label = self.space.label(point)
+        line = {"kind": "machine", "label": label, "values": list(point)}
+        try:
+            machine = self.space.machine(point)
+        except IsaError as error:
+            self.store.add({**line, "failure": {"stage": "load", "reason": str(error).splitlines()[0]}})
+            self._ended(label)
+            return None
+        key = machine_key(machine)
+        self.store.add({**line, "machine": key})
+        return _Job(point, label, machine, key)
+
+    # -- what is next --------------------------------------------------------------------------------------------------
+
+    def _next(self, job: _Job) -> Task | None:
+        """What is still to be computed of a point; None when it is finished, fails, or cannot be worth it."""
+        if not self._is_priced(job):
+            return None if self._failed(job, "price") else Task(job.point)
+        if not self._may_be_met(job):
+            return None
+        for name, network in self.networks.items():
+            found = self._find("point", self._point_key(job, network))
+            if found is None:
+                return None if self._is_dropped(job) else Task(job.point, name)
+            outcome = outcome_from_json(found["outcome"])
+            if not isinstance(outcome, NetworkFigures):
+                return None
+            job.networks[name] = outcome
+        self._finish(job)
+        return None
+
+    def _find(self, kind: str, key: Mapping[str, Any]) -> Line | None:
+        """A result that is kept, unless it is to be computed again."""
+        line = self.store.find(kind, **key)
+        return None if line is None or key_of(line) in self.stopped else line
+
+    def _price_key(self, job: _Job) -> dict[str, Any]:
+        return {"machine": job.key, "clock": self.space.needs_clock, "version": version()}
+
+    def _point_key(self, job: _Job, network: Network) -> dict[str, Any]:
+        return {"machine": job.key, "network": network.hash, "effort": self.space.effort, "version": version()}
+
+    def _is_priced(self, job: _Job) -> bool:
+        line = self._find("price", self._price_key(job))
+        if line is not None and "figures" in line:
+            job.price = MachineFigures.from_json(line["figures"])
+        return job.price is not None
+
+    def _failed(self, job: _Job, kind: str) -> bool:
+        line = self._find(kind, self._price_key(job))
+        return line is not None and "failure" in line
+
+    def _may_be_met(self, job: _Job) -> bool:
+        """Whether the constraints are met, as far as they can be told from the machine's price."""
+        assert job.price is not None
+        names = self.space.names(job.point) | machine_figures(job.price)
+        return all(each.is_met(names) for each in self.space.constraints if not each.needs_networks)
+
+    def _is_dropped(self, job: _Job) -> bool:
+        """Whether a finished point beats this one however well its networks run; it is kept by which.
+
+        Only points that leave nothing to the host count: cycles that a host saves are no gain.
+        """
+        assert job.price is not None
+        if "host_nodes" in self.space.objectives:
+            return False
+        cycles = 0.0
+        for weighted in self.space.networks:
+            known = job.networks.get(weighted.name)
+            least = known.cycles if known else least_cycles(self.needs[weighted.name], job.machine)
+            cycles += weighted.weight * least
+        best = losses(best_possible(machine_figures(job.price), cycles), self.space.objectives)
+        for label, own in self.beating.items():
+            if dominates(own, best):
+                facts = {"label": job.label, "by": label, "least_cycles": cycles, "version": version()}
+                self.store.add({"kind": "dropped", "machine": job.key, **facts})
+                return True
+        return False
+
+    # -- what is known -------------------------------------------------------------------------------------------------
+
+    def _keep(self, job: _Job, task: Task, value: Any) -> None:
+        """Keep what a worker found."""
+        is_failure = "stage" in value
+        if task.network is None:
+            line = {"kind": "price", **self._price_key(job)}
+            return self._add({**line, "failure": value} if is_failure else {**line, "figures": value})
+        network = self.networks[task.network]
+        line = {"kind": "point", **self._point_key(job, network)}
+        if is_failure and "network" not in value:
+            names = {"network": network.name, "network_hash": network.hash, "machine": job.machine.name}
+            value = {**names, "machine_key": job.key, "effort": self.space.effort, **value}
+        self._add({**line, "outcome": value})
+
+    def _add(self, line: Line) -> None:
+        self.stopped.discard(key_of(line))
+        self.store.add(line)
+
+    def _finish(self, job: _Job) -> None:
+        """Know a point's figures, for searches and for what it beats."""
+        assert job.price is not None
+        figures = all_figures(
+            job.price, [(weighted.weight, job.networks[weighted.name]) for weighted in self.space.networks]
+        )
+        names = self.space.names(job.point) | figures
+        if all(constraint.is_met(names) for constraint in self.space.constraints):
+            own = losses(figures, self.space.objectives)
+            self.finished[job.point] = own
+            if not figures["host_nodes"] and not any(dominates(other, own) for other in self.beating.values()):
+                self.beating = {label: each for label, each in self.beating.items() if not dominates(own, each)}
+                self.beating[job.label] = own

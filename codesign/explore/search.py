@@ -1,0 +1,129 @@
+"""Which points of a space are looked at, batch by batch: all, spread evenly, or from the best to their neighbours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.front import front
+from tilewright.codesign.explore.space import Point, Space
+
+Losses = Mapping[Point, tuple[float, ...]]
+"""Of the points that were looked at so far and have figures."""
+
+Batches = Generator[list[Point], Losses, None]
+"""Gives points to look at, and takes what is known after that. Depends on nothing but the space and these."""
+
+MOST_TRIES = 64
+"""Points of a sequence that are tried for one that is allowed and new."""
+
+STARTS = 8
+"""Points that a local search begins from, if the budget has room for them."""
+
+
+def exhaustive(space: Space, budget: int | None) -> Batches:
+    """All points, or the first of them."""
+    yield list(itertools.islice(space.points(), budget))
+
+
+def spread(space: Space, budget: int | None) -> Batches:
+    """Points of a Halton sequence: any number of them is spread evenly over the space."""
+    yield list(_spread_points(space, budget or space.size))
+
+
+def local(space: Space, budget: int | None) -> Batches:
+    """From some spread points, again and again the neighbours of those on the front, until nothing is left to try."""
+    left = budget or space.size
+    seen: set[Point] = set()
+    expanded: set[Point] = set()
+    batch = list(_spread_points(space, min(STARTS, max(1, left // 4))))
+    while batch and left > 0:
+        batch = batch[:left]
+        left -= len(batch)
+        seen.update(batch)
+        known = yield batch
+        best = [point for point in front(known.items()) if point not in expanded]
+        expanded.update(best)
+        batch = [point for point in _neighbours(space, best) if point not in seen]
+
+
+ALL = "all"
+
+SEARCHES: Mapping[str, Callable[[Space, int | None], Batches]] = {
+    ALL: exhaustive,
+    "spread": spread,
+    "local": local,
+}
+
+BASELINE = "spread"
+"""What other searches are compared with, at the same number of points."""
+
+LEARNING = frozenset({"local"})
+"""Searches whose points follow from the figures of others: they take no shards."""
+
+
+def search(name: str, space: Space, budget: int | None) -> Batches:
+    """Raises StudyError for a search that is not known."""
+    if name not in SEARCHES:
+        _refuse(name)
+    return SEARCHES[name](space, budget)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise StudyError(f"no search {name!r}; there are: {', '.join(SEARCHES)}")
+
+
+def _spread_points(space: Space, count: int) -> Iterator[Point]:
+    """Different allowed points along the sequence; fewer where they grow rare."""
+    seen: set[Point] = set()
+    index = 0
+    while len(seen) < count:
+        for _ in range(MOST_TRIES * max(1, len(space.axes))):
+            index += 1
+            point = _halton_point(space, index)
+            if point not in seen and space.is_allowed(point):
+                break
+        else:  # hardly any are left: take them in their order
+            yield from itertools.islice((p for p in space.points() if p not in seen), count - len(seen))
+            return
+        seen.add(point)
+        yield point
+
+
+def _halton_point(space: Space, index: int) -> Point:
+    fractions = (radical_inverse(index, base) for base in _primes())
+    return tuple(axis.values[int(fraction * len(axis.values))] for axis, fraction in zip(space.axes, fractions))  # noqa: B905
+
+
+def radical_inverse(index: int, base: int) -> float:
+    """The digits of an index mirrored at the point: 6 in base 2 is 110, so 0.011, which is 0.375."""
+    fraction, weight = 0.0, 1.0
+    while index:
+        index, digit = divmod(index, base)
+        weight /= base
+        fraction += digit * weight
+    return fraction
+
+
+def _primes() -> Iterator[int]:
+    found: list[int] = []
+    for number in itertools.count(2):
+        if all(number % prime for prime in found):
+            found.append(number)
+            yield number
+
+
+def _neighbours(space: Space, points: Sequence[Point]) -> list[Point]:
+    """One step up or down along each axis, once each."""
+    found: dict[Point, None] = {}
+    for point in points:
+        for at, axis in enumerate(space.axes):
+            place = axis.values.index(point[at])
+            for other in (place - 1, place + 1):
+                if 0 <= other < len(axis.values):
+                    neighbour = (*point[:at], axis.values[other], *point[at + 1 :])
+                    if space.is_allowed(neighbour):
+                        found[neighbour] = None
+    return list(found)

@@ -1,0 +1,159 @@
+"""A space of machines: what may differ between them, which are allowed, and what they are measured by."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.expression import Expression
+from tilewright.codesign.explore.figures import FIGURES
+from tilewright.codesign.price.sizes import SIZE
+from tilewright.isa.files.loader import build_machine
+from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, merge
+from tilewright.isa.machine.machine import Machine
+
+Point = tuple[Scalar, ...]
+"""A value for each axis of a space, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What may differ: a key of the machine with its values, or an overlay that is on (1) or off (0)."""
+
+    name: str
+    values: tuple[Scalar, ...]
+    overlay: Tree | None = None
+
+    def text(self, value: Scalar) -> str:
+        """The value as labels have it: `array.rows=8`, `+overlay`, or nothing for an overlay that is off."""
+        if self.overlay is None:
+            return f"{self.name}={value}"
+        return f"+{self.name}" if value else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """An expression that a point must meet, and where in the file it stands."""
+
+    expression: Expression
+    where: Where
+
+    @property
+    def figures(self) -> frozenset[str]:
+        """Those that it uses: with none, it is known of a point before any work."""
+        return self.expression.names & FIGURES.keys()
+
+    @property
+    def needs_networks(self) -> bool:
+        return any(FIGURES[name].needs_networks for name in self.figures)
+
+    def is_met(self, names: Mapping[str, object]) -> bool:
+        """Whether a point meets it, by its keys and figures; one without a figure that it asks for does not."""
+        if any(names.get(name) is None for name in self.figures):
+            return False
+        try:
+            return bool(self.expression.value(names))
+        except StudyError as error:
+            raise StudyError(f"{self.where}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedNetwork:
+    """A network of a space: its file, and how often it runs beside the others."""
+
+    name: str
+    path: Path
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a space's file says, checked. `constants` are keys of the base machine that constraints use."""
+
+    base: str
+    tree: Tree = field(repr=False)  # of the base machine
+    axes: tuple[Axis, ...]
+    constraints: tuple[Constraint, ...]
+    networks: tuple[WeightedNetwork, ...]
+    objectives: tuple[str, ...]
+    effort: int
+    text: str = field(repr=False)  # of the file
+    constants: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Points, whether allowed or not."""
+        size = 1
+        for axis in self.axes:
+            size *= len(axis.values)
+        return size
+
+    @property
+    def needs_clock(self) -> bool:
+        names = {name for constraint in self.constraints for name in constraint.figures} | set(self.objectives)
+        return any(FIGURES[name].needs_clock for name in names)
+
+    def names(self, point: Point) -> dict[str, Scalar]:
+        """What constraints may use of a point before any work: its keys and overlays, and keys of the base."""
+        return {**self.constants, **{axis.name: value for axis, value in zip(self.axes, point, strict=True)}}
+
+    def is_allowed(self, point: Point) -> bool:
+        """Whether a point meets the constraints that use keys alone."""
+        names = self.names(point)
+        return all(constraint.is_met(names) for constraint in self._of_keys)
+
+    @cached_property
+    def _of_keys(self) -> tuple[Constraint, ...]:
+        return tuple(constraint for constraint in self.constraints if not constraint.figures)
+
+    def points(self) -> Iterator[Point]:
+        """All allowed points; what changes the structure of the hardware changes slowest, so that prices are shared."""
+        order = sorted(range(len(self.axes)), key=lambda at: _is_size(self.axes[at]))
+        back = sorted(range(len(order)), key=order.__getitem__)
+        for values in itertools.product(*(self.axes[at].values for at in order)):
+            point = tuple(values[at] for at in back)
+            if self.is_allowed(point):
+                yield point
+
+    def label(self, point: Point) -> str:
+        """A point in words: `array.rows=8 lanes=8 +softmax`; `base` if it has nothing to say."""
+        texts = (axis.text(value) for axis, value in zip(self.axes, point, strict=True))
+        return " ".join(text for text in texts if text) or "base"
+
+    def machine(self, point: Point) -> Machine:
+        """The machine of a point. Raises MachineFileError for one that cannot be."""
+        return self._built(list(zip(self.axes, point, strict=True)))
+
+    def like(self, point: Point) -> Machine:
+        """The machine that a point's price is fitted to: of the base's sizes, with what else differs. May not be."""
+        return self._built([(axis, value) for axis, value in zip(self.axes, point, strict=True) if not _is_size(axis)])
+
+    def _built(self, choices: Sequence[tuple[Axis, Scalar]]) -> Machine:
+        """Overlays lie on the base, keys on the overlays."""
+        tree = self.tree
+        for axis, value in choices:
+            if axis.overlay is not None and value:
+                tree = merge(tree, axis.overlay)
+        for axis, value in choices:
+            if axis.overlay is None:
+                tree = merge(tree, setting_tree(axis.name, value))
+        texts = "".join(f"[{text}]" for axis, value in choices if (text := axis.text(value)))
+        named = merge(tree, setting_tree("name", f"{Path(self.base).stem}{texts}"))
+        return build_machine(named, Path(self.base).stem)
+
+
+def _is_size(axis: Axis) -> bool:
+    return axis.overlay is None and SIZE.fullmatch(axis.name) is not None
+
+
+def setting_tree(key: str, value: Scalar) -> Tree:
+    """A tree with one value in it, to be merged on a machine."""
+    where = Where(f"--set {key}={value}", 1, 1)
+    tree = Tree(value, where)
+    for part in reversed(key.split(".")):
+        tree = Tree({part: tree}, where)
+    return tree

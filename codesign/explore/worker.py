@@ -1,0 +1,101 @@
+"""A process that computes results one at a time, as it is told by the run that started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.explore.space import Point, Space
+from tilewright.codesign.points.evaluate import evaluate, failure
+from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.points.priced import Priced, price_of
+from tilewright.isa.errors import IsaError
+from tilewright.isa.machine.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The price of a point's machine, or with a network, that network on it."""
+
+    point: Point
+    network: str | None = None
+
+
+def serve(connection: Connection, space: Space) -> None:
+    """Answer tasks with results as plain values, until the other end is gone."""
+    os.setpgrp()  # Ctrl-C is for the run, which ends its workers and what they have started
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    worker = Worker(space)
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send(worker.answer(connection.recv()))
+
+
+def _end_with(parent: int) -> None:
+    """A run that was killed cannot end its workers: they see it, and end themselves and what they have started."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.killpg(0, signal.SIGKILL)
+
+
+@dataclass
+class Worker:
+    """Answers tasks, and keeps what the next ones may need: the networks, and the price of the last machine."""
+
+    space: Space
+    networks: dict[str, Network] = field(default_factory=dict)
+    machines: dict[Point, Machine] = field(default_factory=dict)
+    prices: dict[Point, Priced] = field(default_factory=dict)
+
+    def answer(self, task: Task) -> Mapping[str, Any]:
+        """The figures, or the stage and reason of a failure; of a defect, too, which costs only this point."""
+        try:
+            machine = self._machine(task.point)
+            if task.network is None:
+                return self._priced(task.point, machine).figures.as_json()
+            network = self._network(task.network)
+            try:
+                price = self._priced(task.point, machine).price
+            except PriceError as error:
+                return failure(network, machine, self.space.effort, "price", str(error)).as_json()
+            return evaluate(network, machine, self.space.effort, price).as_json()
+        except (IsaError, PriceError) as error:
+            return {"stage": "price", "reason": str(error).splitlines()[0]}
+        except MemoryError:
+            return {"stage": "limit", "reason": "memory ran out"}
+        except Exception as error:  # a defect of ours: the study goes on, and shows it
+            return {"stage": "defect", "reason": f"{type(error).__name__}: {error}"}
+
+    def _machine(self, point: Point) -> Machine:
+        """The last machine is kept: its networks come next."""
+        if point not in self.machines:
+            self.machines = {point: self.space.machine(point)}
+        return self.machines[point]
+
+    def _network(self, name: str) -> Network:
+        if name not in self.networks:
+            path = next(network.path for network in self.space.networks if network.name == name)
+            self.networks[name] = read_network(path, name=name)
+        return self.networks[name]
+
+    def _priced(self, point: Point, machine: Machine) -> Priced:
+        """The price of the last machine is kept: its networks come next."""
+        if point not in self.prices:
+            self.prices = {point: price_of(machine, self._like(point, machine), self.space.needs_clock)}
+        return self.prices[point]
+
+    def _like(self, point: Point, machine: Machine) -> Machine | None:
+        """The machine whose price this one's is fitted to, unless it has no other sizes, or there can be none."""
+        with suppress(IsaError):
+            like = self.space.like(point)
+            return None if like.name == machine.name else like
+        return None

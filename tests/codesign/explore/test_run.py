@@ -1,0 +1,187 @@
+"""A study: every point once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from tests.codesign.explore.fake_worker import answer, serve
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.pool import Limits
+from tilewright.codesign.explore.run import Choices, run
+from tilewright.codesign.explore.space import Space
+from tilewright.codesign.explore.space_file import read_space
+from tilewright.codesign.explore.store import POINTS, Store, merged
+from tilewright.codesign.explore.study import Study
+from tilewright.codesign.explore.worker import Task
+
+SPACE = """base: tiny8
+keys:
+  memories.act.kib: [8, 16, 32]
+  engines.vec.queue: [2, 4]
+networks: {NETWORKS}
+objectives: [cycles, area_mm2]
+"""
+
+MakeSpace = Callable[..., Space]
+
+
+@pytest.fixture
+def make_space(tmp_path: Path) -> MakeSpace:
+    def make(*networks: str, more: str = "") -> Space:
+        for number, name in enumerate(networks):
+            (tmp_path / f"{name}.onnx").write_bytes(bytes([number]))
+        text = ", ".join(f"{name}: {name}.onnx" for name in networks)
+        (tmp_path / "space.yaml").write_text(SPACE.replace("NETWORKS", text) + more)
+        return read_space(tmp_path / "space.yaml")
+
+    return make
+
+
+def lines(folder: Path) -> list[str]:
+    return sorted((folder / POINTS).read_text().splitlines())
+
+
+def test_every_point_is_there_once_with_its_figures(make_space: MakeSpace, tmp_path: Path) -> None:
+    run(make_space("one", "two"), tmp_path / "s", Choices(workers=2), serve=serve)
+    study = Study(tmp_path / "s")
+    assert study.counts() == {"measured": 6}
+    assert len(lines(tmp_path / "s")) == 1 + 6 + 6 + 12
+    best = study.best("cycles", area_mm2=3.1)
+    assert best.label == "memories.act.kib=16 engines.vec.queue=4"
+    assert best.figures["cycles"] == 2 * (100_000 // 16 - 4) and best.figures["area_mm2"] == 3.04
+    assert [entry.values for entry in study.front] == [(32, 4), (32, 2), (16, 4), (16, 2), (8, 4), (8, 2)]
+    assert study.difference(best) == "memories.act.kib 64 → 16"
+
+
+def test_a_second_run_computes_nothing_and_a_second_study_takes_over(make_space: MakeSpace, tmp_path: Path) -> None:
+    run(make_space("one"), tmp_path / "s", serve=serve)
+    before = lines(tmp_path / "s")
+    run(make_space("one"), tmp_path / "s", serve=nobody)
+    assert lines(tmp_path / "s") == before
+    wider = make_space("one", more="effort: 1\n")
+    run(wider, tmp_path / "t", reuse=[tmp_path / "s"], serve=nobody)
+    assert Study(tmp_path / "t").counts() == {"measured": 6}
+
+
+def healed(connection: Connection, space: Space) -> None:
+    """A worker with which nothing goes wrong."""
+    with suppress(EOFError):
+        while True:
+            task = connection.recv()
+            connection.send(answer(space, Task(task.point, task.network and "one")))
+
+
+def nobody(connection: object, space: Space) -> None:
+    """A worker that may not be asked anything."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "reason"),
+    [
+        ("hangs", Limits(1.0), "took longer than 1 seconds"),
+        ("eats", Limits(60, 0.25), "took more than 0.25 GiB of memory"),
+        ("dies", Limits(), "its process ended with signal 11, as when memory runs out"),
+    ],
+)
+def test_a_point_that_goes_wrong_is_kept_with_its_reason(
+    make_space: MakeSpace, tmp_path: Path, name: str, limits: Limits, reason: str
+) -> None:
+    run(make_space(name), tmp_path / "s", Choices(workers=2, limits=limits), serve=serve)
+    study = Study(tmp_path / "s")
+    assert study.counts() == {"measured": 4, "failed": 2}
+    assert {e.reason for e in study.entries if e.state == "failed"} == {f"{name}: limit: {reason}"}
+    run(make_space(name), tmp_path / "s", Choices(workers=1), serve=nobody)
+    assert Study(tmp_path / "s").counts() == {"measured": 4, "failed": 2}
+    run(make_space(name), tmp_path / "s", Choices(retries=True), serve=healed)
+    assert Study(tmp_path / "s").counts() == {"measured": 6}
+
+
+def test_shards_joined_are_the_whole(make_space: MakeSpace, tmp_path: Path) -> None:
+    space = make_space("one")
+    for part in (1, 2, 3):
+        run(space, tmp_path / f"s{part}", Choices(shard=(part, 3)), serve=serve)
+    run(space, tmp_path / "all", serve=serve)
+    merged([tmp_path / f"s{part}" for part in (1, 2, 3)], tmp_path / "joined")
+    assert lines(tmp_path / "joined") == lines(tmp_path / "all")
+
+
+def test_a_second_run_in_the_same_folder_is_refused(make_space: MakeSpace, tmp_path: Path) -> None:
+    with Store(tmp_path / "s"), pytest.raises(StudyError, match=rf"another run .* \(process {os.getpid()}\)"):
+        run(make_space("one"), tmp_path / "s", serve=serve)
+
+
+def test_a_folder_of_another_space_is_refused(make_space: MakeSpace, tmp_path: Path) -> None:
+    run(make_space("one"), tmp_path / "s", serve=serve)
+    with pytest.raises(StudyError, match="is the study of another space"):
+        run(make_space("one", more="effort: 0\n"), tmp_path / "s", serve=serve)
+
+
+def test_a_torn_last_line_is_dropped_and_said(make_space: MakeSpace, tmp_path: Path) -> None:
+    run(make_space("one"), tmp_path / "s", serve=serve)
+    whole = lines(tmp_path / "s")
+    file = tmp_path / "s" / POINTS
+    file.write_bytes(file.read_bytes()[:-20])
+    notes = run(make_space("one"), tmp_path / "s", serve=serve)
+    assert [note.partition(": ")[2] for note in notes] == ["the last line is torn, and dropped: it is computed again"]
+    assert lines(tmp_path / "s") == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_loses_nothing(make_space: MakeSpace, tmp_path: Path, how: signal.Signals) -> None:
+    space = make_space("slow")
+    code = f"""
+from pathlib import Path
+from tests.codesign.explore.fake_worker import answer, serve
+from tilewright.codesign.explore.run import run
+from tilewright.codesign.explore.space_file import read_space
+if __name__ == "__main__":
+    run(read_space("{tmp_path}/space.yaml"), Path("{tmp_path}/s"), serve=serve)
+"""
+    (tmp_path / "go.py").write_text(code)
+    process = subprocess.Popen([sys.executable, tmp_path / "go.py"], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    file = tmp_path / "s" / POINTS
+    while process.poll() is None and not (file.exists() and '"point"' in file.read_text()):
+        time.sleep(0.02)
+    process.send_signal(how)
+    process.wait(20)
+    kept = [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    assert 0 < sum('"point"' in line for line in kept) < 6
+    run(space, tmp_path / "s", serve=serve)
+    after = file.read_text()
+    assert after.startswith("".join(kept))
+    assert after.count('"point"') == 6 and Study(tmp_path / "s").counts() == {"measured": 6}
+
+
+def test_a_full_disk_costs_only_the_line_that_did_not_fit(tmp_path: Path) -> None:
+    with Store(tmp_path / "s") as store:
+        store.add(line("a"))
+        size = (tmp_path / "s" / POINTS).stat().st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, before[1]))
+        try:
+            with pytest.raises(StudyError, match=r"cannot be written: .*; all 1 results before are kept"):
+                store.add(line("b"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, ignored)
+        store.add(line("c"))
+    assert [json.loads(text)["label"] for text in lines(tmp_path / "s")] == ["a", "c"]
+
+
+def line(label: str) -> dict[str, object]:
+    return {"kind": "machine", "label": label, "machine": "m", "values": []}

@@ -1,0 +1,135 @@
+"""The file of a space: what it comes to, and every fault with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.space_file import read_space
+
+GOOD = """base: tiny8
+keys:
+  memories.act.kib: {from: 8, to: 32, times: 2}
+  memories.wgt.kib: [8, 16]
+  engines.vec.queue: {from: 2, to: 6, step: 2}
+overlays:
+  turbo: turbo.yaml
+constraints:
+  - memories.act.kib + memories.wgt.kib <= 40
+  - area_mm2 <= 9
+networks:
+  one: one.onnx
+  two: {model: one.onnx, weight: 2.5}
+objectives: [cycles, area_mm2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "one.onnx").write_bytes(b"")
+    (tmp_path / "turbo.yaml").write_text("dram: {bus_bytes: 32}\n")
+    return tmp_path
+
+
+def faults(folder: Path, text: str) -> str:
+    (folder / "space.yaml").write_text(text)
+    with pytest.raises(StudyError) as caught:
+        read_space(folder / "space.yaml")
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_points_are_all_combinations_that_are_allowed(folder: Path) -> None:
+    (folder / "space.yaml").write_text(GOOD)
+    space = read_space(folder / "space.yaml")
+    assert [axis.values for axis in space.axes] == [(8, 16, 32), (8, 16), (2, 4, 6), (0, 1)]
+    points = list(space.points())
+    assert len(points) == len(set(points)) == 5 * 3 * 2  # of 6 pairs of memories, 32 + 16 is too much
+    assert [network.weight for network in space.networks] == [1.0, 2.5]
+
+
+def test_a_point_is_the_machine_with_its_keys_set_over_its_overlays(folder: Path) -> None:
+    (folder / "space.yaml").write_text(GOOD)
+    space = read_space(folder / "space.yaml")
+    machine = space.machine((16, 8, 4, 1))
+    assert machine.text.count("kib: 16") == 1
+    assert "queue: 4" in machine.text and machine.dram.bus_bytes == 32
+    assert space.label((16, 8, 4, 1)) == "memories.act.kib=16 memories.wgt.kib=8 engines.vec.queue=4 +turbo"
+    assert space.machine((16, 8, 4, 0)).dram.bus_bytes != 32
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fault"),
+    [
+        (
+            "memories.wgt.kib: [8",
+            "memories.wgt.kb: [8",
+            "space.yaml:4:20: keys.memories.wgt.kb: memories.wgt has no key 'kb' (did you mean 'kib'?); "
+            "it has: element, width, depth, kib, banks",
+        ),
+        (
+            "memories.wgt.kib: [8",
+            "memories.w.kib: [8",
+            "space.yaml:4:19: keys.memories.w.kib: memories has no key 'w'; it has: act, wgt, acc, par, lut",
+        ),
+        (
+            "from: 8, to: 32",
+            "from: 64, to: 32",
+            "space.yaml:3:21: keys.memories.act.kib: no values from 64 to 32; the range is empty",
+        ),
+        (
+            "[8, 16]",
+            "[]",
+            "space.yaml:4:21: keys.memories.wgt.kib: is empty; expected values such as [8, 16], or a range",
+        ),
+        ("[8, 16]", "[0]", "space.yaml:4:21: keys.memories.wgt.kib: 0 is out of range; expected 1 to 65536"),
+        ("step: 2", "step: 2, times: 2", "space.yaml:5:22: keys.engines.vec.queue: a range takes either step or times"),
+        (
+            "<= 40",
+            "<= 4",
+            "space.yaml:9:5: constraints: no point of the space meets `memories.act.kib + memories.wgt.kib <= 4`",
+        ),
+        (
+            "area_mm2 <= 9",
+            "aera_mm2 <= 9",
+            "space.yaml:10:5: constraints: `aera_mm2 <= 9`: 'aera_mm2' is no key of the machine and no figure "
+            "(did you mean 'area_mm2'?)",
+        ),
+        (
+            "area_mm2 <= 9",
+            "open('x')",
+            "space.yaml:10:5: constraints: \"open('x')\" is not a constraint; expected numbers, keys, figures, "
+            "+ - * / // %, min, max, comparisons, and, or, not",
+        ),
+        (
+            "[cycles, area_mm2]",
+            "[cicles]",
+            "space.yaml:14:14: objectives: unknown 'cicles' (did you mean 'cycles'?); expected logic_mm2, memory_mm2, "
+            "area_mm2, kge, flip_flops, clock_mhz, cycles, ms, utilisation, dram_bytes, energy_mj, energy_delay, "
+            "host_nodes",
+        ),
+        (
+            "one: one.onnx",
+            "one: two.onnx",
+            "space.yaml:12:8: networks.one: there is no file 'two.onnx'; expected an ONNX model",
+        ),
+        ("weight: 2.5", "weight: 0", "space.yaml:13:34: networks.two.weight: expected a number above 0, not 0"),
+        ("base: tiny8\n", "base: tiny8\neffort: 9\n", "space.yaml:2:9: effort: 9 is out of range; expected 0 to 2"),
+        ("overlays:", "overlay:", "space.yaml:7:3: unknown key 'overlay' (did you mean 'overlays'?)"),
+        ("turbo.yaml", "gone.yaml", "space.yaml:7:10: overlays.turbo: no machine"),
+    ],
+)
+def test_faults_are_told_with_their_line(folder: Path, right: str, wrong: str, fault: str) -> None:
+    assert GOOD.count(right) == 1
+    assert faults(folder, GOOD.replace(right, wrong)).startswith(fault)
+
+
+def test_all_faults_are_told_at_once(folder: Path) -> None:
+    text = GOOD.replace("[8, 16]", "[]").replace("cycles", "cicles").replace("base: tiny8", "base: tiny9")
+    assert [line.split(": ")[1] for line in faults(folder, text).splitlines()] == ["base", "objectives"]
+
+
+def test_constraints_that_each_alone_could_be_met_are_refused_together(folder: Path) -> None:
+    text = GOOD.replace("- area_mm2 <= 9", "- memories.act.kib >= 32\n  - memories.wgt.kib >= 16")
+    assert "no point of the space meets all of the constraints" in faults(folder, text)

@@ -180,7 +180,7 @@ def _lines_of_progress() -> Report:
     def shown(done: int, total: int, text: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LINES:
+        if now - last >= SECONDS_BETWEEN_LINES and done < total:
             last = now
             left = (now - start) / done * (total - done)
             print(f"{done} of {total} points, about {_time(left)} left", file=sys.stderr, flush=True)

@@ -287,7 +287,7 @@ class Program:
         The checker's findings are refused unless `unchecked`. Raises OverBudget for a program that asks for more than
         its budgets, before anything is allocated, InputError for wrong inputs, MachineFault when the machine stops.
         """
-        self._require_allowed(unchecked)
+        self.require_allowed(unchecked)
         outputs, profile = self._segments.run(inputs, on)
         return Result(outputs, None if profile is None else Profile(profile))
 
@@ -301,7 +301,7 @@ class Program:
 
     def runs(self, on: str = "sim", unchecked: bool = False) -> Sequence[ProgramRun]:
         """Each program with its run's counters, and when each of its instructions started and retired."""
-        self._require_allowed(unchecked)
+        self.require_allowed(unchecked)
         runs = self._segments.runs(on)
         if runs is None:
             raise InputError(f"{on!r} has no clock; profile on: {', '.join(n for n in EXECUTORS if n != on)}")
@@ -317,7 +317,8 @@ class Program:
         require_within(self.programs, self._budgets)
         return True
 
-    def _require_allowed(self, unchecked: bool) -> None:
+    def require_allowed(self, unchecked: bool) -> None:
+        """Raise OverBudget for a program beyond its budgets, and InputError for the checker's findings."""
         if self._is_within_budgets and (unchecked or not self._findings):
             return
         rest = f" (and {len(self._findings) - 1} more)" if len(self._findings) > 1 else ""

@@ -8,9 +8,10 @@ imported by the command that needs them.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,6 +46,9 @@ from tilewright.profiles.command import profile_command
 from tilewright.quantize_command import quantize_command
 from tilewright.values.command import compare_values_command
 
+if TYPE_CHECKING:
+    from tilewright.api import Program, Result
+
 app = typer.Typer(
     name="tilewright",
     help="Make NPUs from one YAML file, and the programs that run on them.",
@@ -67,6 +71,17 @@ COMPLETION = "_TILEWRIGHT_COMPLETE"
 """What a shell sets when it asks for completions, or a user for the script that makes the shell ask."""
 
 On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or interpreter.")]
+
+
+Waves = Annotated[
+    Path | None, typer.Option("--waves", metavar="FILE", help="Write the hardware's signals over time, as VCD.")
+]
+FromCycle = Annotated[
+    int | None, typer.Option("--from-cycle", metavar="CYCLE", min=0, help="Where the waves begin; default: cycle 0.")
+]
+WavesLayer = Annotated[
+    str | None, typer.Option("--layer", metavar="NAME", help="Only the waves of this layer's cycles.")
+]
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -123,6 +138,9 @@ def run(
         Path | None, typer.Option("--model", metavar="MODEL", help="What the program was compiled from.")
     ] = None,
     on: On = "sim",
+    waves: Waves = None,
+    from_cycle: FromCycle = None,
+    layer: WavesLayer = None,
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
@@ -134,9 +152,13 @@ def run(
     from tilewright.tables import print_table
     from tilewright.values.command import dump_tensors as dump
 
-    with running(program, on, isa, set, budget) as loaded:
+    _require_hardware(waves, on, from_cycle, layer)
+    with running(program, on, isa, set, budget, waves is not None) as loaded:
         inputs = {} if input is None else read_arrays(input, loaded.require_inputs)
-        result = loaded.run(inputs, on=on, unchecked=unchecked)
+        if waves is None:
+            result = loaded.run(inputs, on=on, unchecked=unchecked)
+        else:
+            result = _run_for_waves(loaded, inputs, waves, (from_cycle, layer), unchecked)
     if output is not None:
         write_output(output, archive(result.outputs))
     if dump_tensors is not None:
@@ -154,6 +176,28 @@ def run(
         title = f"{program.name} on {on}" + (f": {cycles:,} cycles" if cycles is not None else "")
         rows = [(name, array.dtype.name, array.shape, _preview(array)) for name, array in result.outputs.items()]
         print_table(title, ("output", "dtype", "shape", "values"), rows)
+
+
+def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer: str | None) -> None:
+    if waves is None and (from_cycle is not None or layer is not None):
+        raise typer.BadParameter("say where the waves go", param_hint="--waves")
+    if waves is not None and on != "rtl":
+        raise typer.BadParameter("waves are of the hardware: add --on rtl", param_hint="--waves")
+    if waves is not None and waves.suffix != ".vcd":
+        raise typer.BadParameter(
+            "waves are VCD, which GTKWave and Surfer open: name a file like out.vcd", param_hint="--waves"
+        )
+
+
+def _run_for_waves(
+    program: Program, inputs: Mapping[str, Any], path: Path, part: tuple[int | None, str | None], unchecked: bool
+) -> Result:
+    from tilewright.waves import run_for_waves, waves_window
+
+    program.require_allowed(unchecked)
+    result, content = run_for_waves(program, inputs, waves_window(program, *part))
+    write_output(path, content)
+    return result
 
 
 def _preview(array: Any) -> str:

@@ -160,12 +160,17 @@ def load_program(path: Path, isa: str | None, overrides: list[str] | None, setti
 
 @contextmanager
 def running(
-    path: Path, on: str, isa: str | None, overrides: list[str] | None, settings: list[str] | None
+    path: Path,
+    on: str,
+    isa: str | None,
+    overrides: list[str] | None,
+    settings: list[str] | None,
+    has_waves: bool = False,
 ) -> Iterator[Program]:
     """The program in a file, as `load_program` reads it; a terminal shows that it runs while the body does."""
     from tilewright.progress import progress, warn_of_build
 
     loaded = load_program(path, isa, overrides, settings)
-    warn_of_build(on, loaded.machine)
+    warn_of_build(on, loaded.machine, has_waves)
     with progress(f"running {path.name} on {on}"):
         yield loaded

@@ -39,11 +39,12 @@ def progress(title: str) -> Iterator[None]:
         bar.stop()
 
 
-def warn_of_build(on: str, machine: Machine) -> None:
+def warn_of_build(on: str, machine: Machine, has_waves: bool = False) -> None:
     """Say on standard error, before it begins, that the hardware must be built first; nothing if it is in the cache."""
     if on != "rtl":
         return
     from tilewright.rtl.simulation.build import is_built
 
-    if not is_built(machine):
-        print(f"building the hardware of {machine.name}, once: 1 to 3 minutes", file=sys.stderr, flush=True)
+    if not is_built(machine, has_waves):
+        waves = " for waves" if has_waves else ""
+        print(f"building the hardware of {machine.name}{waves}, once: 1 to 3 minutes", file=sys.stderr, flush=True)

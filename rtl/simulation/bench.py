@@ -65,9 +65,29 @@ async def run_jobs(dut: Any) -> None:
     clock = Clock(dut.clock, PERIOD_NS, unit="ns")
     clock.start()
     host = Host(dut)
+    kept = attach_waves(folder)
     dut.reset.value, dut.clear.value, dut.dump.value = 1, 0, 0
     for number, job in enumerate(description["jobs"]):
         await run_job(dut, host, description, job, folder / f"{number}")
+    del kept
+
+
+def attach_waves(folder: Path) -> list[NDArray[Any]]:
+    """Hand over what each engine's instructions are called, if waves are wanted; the arrays must stay as they are."""
+    if not (folder / "waves.json").exists():
+        return []
+    window = json.loads((folder / "waves.json").read_text())
+    with np.load(folder / "waves.npz") as stored:
+        texts, numbers = stored["texts"], stored["numbers"]
+    ctypes.CDLL(None).tilewright_attach_waves(
+        _pointer(texts),
+        _pointer(numbers),
+        ctypes.c_int64(numbers.shape[0]),
+        ctypes.c_int64(numbers.shape[1]),
+        ctypes.c_int64(window["first"]),
+        ctypes.c_int64(window["last"]),
+    )
+    return [texts, numbers]
 
 
 async def run_job(dut: Any, host: Host, description: dict[str, Any], job: dict[str, Any], folder: Path) -> None:

@@ -64,4 +64,4 @@ ${clear}
     always @(posedge clock) if (dump) begin
 ${dump}
     end
-endmodule
+${waves}endmodule

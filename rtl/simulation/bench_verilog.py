@@ -21,7 +21,11 @@ TEMPLATE = Path(__file__).with_name("bench.sv")
 """The module, with `${…}` where it follows from the machine."""
 
 
-def bench_verilog(machine: Machine) -> str:
+WAVES_TEMPLATE = TEMPLATE.with_name("waves.sv")
+"""What stands in the module besides, if it writes waves."""
+
+
+def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
     """Module `bench`: the machine with its AXI4-Lite at the edge and the memory of bench.cpp behind its AXI4.
 
     A clock edge with `clear` set zeroes all on-chip memories; one with `dump` set hands every word of them to
@@ -43,6 +47,16 @@ def bench_verilog(machine: Machine) -> str:
         engine_high=len(ENGINES) - 1,
         clear=_lines(_clear(machine)),
         dump=_lines(_dump(machine)),
+        waves=_waves() if has_waves else "",
+    )
+
+
+def _waves() -> str:
+    """Signals for each engine, and the calls that set them."""
+    declared = [f"int {e}_instruction; bit [191:0] {e}_mnemonic; bit [319:0] {e}_layer;" for e in ENGINES]
+    set_ = [f"tilewright_shown({n}, {e}_instruction, {e}_mnemonic, {e}_layer);" for n, e in enumerate(ENGINES)]
+    return Template(WAVES_TEMPLATE.read_text()).substitute(
+        signals="\n".join(f"    {line}" for line in declared), show=_lines(iter(set_))
     )
 
 

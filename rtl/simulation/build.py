@@ -29,6 +29,12 @@ VERILATOR_OPTIONS = (
     *("-Wno-fatal", "-Wno-WIDTH", "-Wno-CASEINCOMPLETE", "-Wno-MULTIDRIVEN", "-Wno-BLKSEQ"),
 )
 
+WAVES = "waves.cpp"
+"""A program that is built from this file, too, can write waves."""
+
+WAVES_OPTIONS = ("--trace-vcd", "--trace-depth", "2")
+"""Not of what lies deepest, which makes files much larger."""
+
 MAKE_OPTIONS = ("OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 
 MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
@@ -40,22 +46,23 @@ _BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
 """What the test bench with a memory reaches."""
 
 
-def build_simulation(machine: Machine) -> Path:
+def build_simulation(machine: Machine, has_waves: bool = False) -> Path:
     """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
-    return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine))
+    return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves))
 
 
-def is_built(machine: Machine) -> bool:
+def is_built(machine: Machine, has_waves: bool = False) -> bool:
     """Whether the cache has that program; if not, `build_simulation` takes a minute or more. Raises RtlError."""
     require_tools()
     if not _netlist_at(machine).exists():
         return False
-    return _kept_at(BENCH, _texts(BENCH, _BENCH_PUBLIC, _bench_sources(machine))).exists()
+    return _kept_at(BENCH, _texts(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves))).exists()
 
 
-def _bench_sources(machine: Machine) -> dict[str, str]:
-    bench = {f"{BENCH}.sv": bench_verilog(machine), f"{BENCH}.cpp": _bench_cpp().read_text()}
-    return {NETLIST: cached_netlist(machine), **bench}
+def _bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
+    files = [f"{BENCH}.cpp", *([WAVES] if has_waves else [])]
+    texts = {name: Path(__file__).with_name(name).read_text() for name in files}
+    return {NETLIST: cached_netlist(machine), f"{BENCH}.sv": bench_verilog(machine, has_waves), **texts}
 
 
 def build_bare(machine: Machine) -> Path:
@@ -129,7 +136,8 @@ def _build(top: str, texts: Mapping[str, str], folder: Path) -> Path:
     """Build the program in a folder."""
     for name, text in texts.items():
         (folder / name).write_text(text)
-    options = [*VERILATOR_OPTIONS, *_link_options(top), *texts, _cocotb_main()]
+    waves = WAVES_OPTIONS if WAVES in texts else ()
+    options = [*VERILATOR_OPTIONS, *waves, *_link_options(top), *texts, _cocotb_main()]
     _run([str(verilator_folder() / "verilator"), *options], folder)
     _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], folder)
     return folder / "obj" / top
@@ -175,10 +183,6 @@ def _build_facts() -> list[str]:
 
     versions = [version(name.replace("_", "-")) for name in REQUIRED]
     return [*versions, *VERILATOR_OPTIONS, *MAKE_OPTIONS, str(config.libs_dir)]
-
-
-def _bench_cpp() -> Path:
-    return Path(__file__).with_name(f"{BENCH}.cpp")
 
 
 def _package() -> Path:

@@ -38,10 +38,10 @@ class Job:
 class RtlSession:
     """The simulation of one machine, built when it is first needed."""
 
-    def __init__(self, machine: Machine, max_cycles: int = MAX_CYCLES) -> None:
+    def __init__(self, machine: Machine, max_cycles: int = MAX_CYCLES, program: Path | None = None) -> None:
         self.machine = machine
         self.max_cycles = max_cycles
-        self.program = build_simulation(machine)
+        self.program = program or build_simulation(machine)
         self.map = register_map(machine)
 
     def run(self, jobs: Sequence[Job]) -> list[tuple[MachineState, RunCounters]]:
@@ -49,17 +49,20 @@ class RtlSession:
 
         Raises RtlError for a program of another machine, or one that does not end within `max_cycles`.
         """
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
+            return self.run_in(Path(name), jobs)
+
+    def run_in(self, folder: Path, jobs: Sequence[Job]) -> list[tuple[MachineState, RunCounters]]:
+        """The same, with the simulation's files in an existing folder."""
         for job in jobs:
             if job.program.machine.hash != self.machine.hash:
                 raise RtlError(
                     f"the program is for machine {job.program.machine.name!r} ({job.program.machine.hash[:8]}), "
                     f"the hardware here is {self.machine.name!r} ({self.machine.hash[:8]}); simulate the one it is for"
                 )
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-            folder = Path(name)
-            self._write_jobs(folder, jobs)
-            run_cocotb(self.program, BENCH, "tilewright.rtl.simulation.bench", folder)
-            return [self._read_result(folder / str(number), job) for number, job in enumerate(jobs)]
+        self._write_jobs(folder, jobs)
+        run_cocotb(self.program, BENCH, "tilewright.rtl.simulation.bench", folder)
+        return [self._read_result(folder / str(number), job) for number, job in enumerate(jobs)]
 
     def _write_jobs(self, folder: Path, jobs: Sequence[Job]) -> None:
         described = []

@@ -450,7 +450,7 @@ def test_a_shell_gets_completions(tilewright: Command, monkeypatch: pytest.Monke
 def test_says_that_it_builds_the_hardware_before_it_does(
     is_built: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tilewright.rtl.simulation.build.is_built", lambda machine: is_built)
+    monkeypatch.setattr("tilewright.rtl.simulation.build.is_built", lambda machine, has_waves: is_built)
     warn_of_build("sim", load_machine("base16"))
     assert capsys.readouterr().err == ""
     warn_of_build("rtl", load_machine("base16"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 LOADED = "import sys; print(*sorted({libraries!r} & set(sys.modules)))"
 
 
@@ -21,6 +19,6 @@ def test_help_loads_no_library_of_arrays_and_models() -> None:
     assert loaded("import tilewright.cli", {"numpy", "onnx", "onnxruntime", "numba", "yaml", "amaranth"}) == []
 
 
-@pytest.mark.parametrize("module", ["tilewright.compile_report", "tilewright.api", "tilewright.dumps"])
-def test_the_compiler_is_loaded_without_the_simulator_and_the_hardware(module: str) -> None:
-    assert loaded(f"import {module}", {"numba", "onnxruntime", "amaranth", "scipy"}) == []
+def test_the_compiler_is_loaded_without_the_simulator_and_the_hardware() -> None:
+    found = loaded("import tilewright.compile_report", {"numba", "onnxruntime", "amaranth", "scipy"})
+    assert found == []

@@ -43,12 +43,12 @@ Key = tuple[Any, ...]
 
 @cache
 def version() -> str:
-    """The program's version and a hash of all code that a result depends on."""
+    """The program's version and a hash of all code, and of the processes' figures, that a result depends on."""
     digest = hashlib.sha256()
     for package in (codesign, compiler, isa, rtl, simulator):
         folder = Path(str(package.__file__)).parent
-        for path in sorted(folder.rglob("*.py")):
-            if "explore" not in path.parts:
+        for path in sorted({*folder.rglob("*.py"), *folder.glob("processes/*/*.*")}):
+            if "explore" not in path.relative_to(folder).parts:
                 digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return f"{tool_version()}+{digest.hexdigest()[:16]}"
 

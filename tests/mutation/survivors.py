@@ -33,6 +33,11 @@ REASONS: Mapping[tuple[str, str, str], str] = {
         "HISTOGRAM_BINS = {'percentile': 2048, 'entropy': 513}",
     ): "how fine the histogram is, is a choice: no result is promised to a bin",
     (
+        "isa/language/narrowing.py",
+        "if of.bits >= node.range.bits or of.interval.contains(node.range):",
+        "if of.bits > node.range.bits or of.interval.contains(node.range):",
+    ): "values that nothing asks for are clamped also where that makes nothing narrower",
+    (
         "tilewright/profiles/lives.py",
         "self._writer: NDArray[np.int64] = np.full(depth, -1, np.int64)",
         "self._writer: NDArray[np.int64] = np.full(depth, -2, np.int64)",

@@ -1,5 +1,9 @@
 """Budgets as the command line takes them."""
 
+import dataclasses
+import re
+from pathlib import Path
+
 import pytest
 
 from tilewright.isa.errors import IsaError
@@ -44,3 +48,9 @@ def test_a_refusal_names_what_how_much_the_budget_and_the_option() -> None:
         "--budget memory=1025M"
     )
     assert parse_budgets(["memory=1025M"]).memory > refused.value.asked
+
+
+def test_the_defaults_are_those_of_the_documents(repository: Path) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)( GiB)? \|", (repository / "docs" / "security.md").read_text(), re.M)
+    sizes = {name: int(number.replace(",", "")) << (30 if gibibytes else 0) for name, number, gibibytes in rows}
+    assert sizes == dataclasses.asdict(DEFAULT_BUDGETS)

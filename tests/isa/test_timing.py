@@ -18,7 +18,8 @@ from tilewright.isa.timing import (
 )
 
 INT8 = IntegerType(8, True)
-SOURCES = {name: {"": INT8} for name in "abcduvx"} | {"w": {"": IntegerType(20, True)}}
+WIDE, SHIFT = IntegerType(20, True), IntegerType(4, False)
+SOURCES = {name: {"": INT8} for name in "abcduvx"} | {"w": {"": WIDE}, "n": {"": SHIFT}}
 BLOCKS = {"v": 3, "x": 3, "u": 9}
 SCOPE = Scope(SOURCES, {}, "y", IntegerType(63, True), 1, 1, Rounding.EVEN, BLOCKS, lanes=5)
 
@@ -46,6 +47,7 @@ def starts(text: str) -> dict[str, int]:
         ("words_sum(v * x) * a", {"v * x": 1, "words_sum(v * x)": 2, "words_sum(v * x) * a": 3}),
         ("words_sum(u) + a", {"words_sum(u)": 0, "words_sum(u) + a": 2}),  # 9 → 3 → 1 value
         ("a * b + a * b", {"a * b": 1, "(a * b) + (a * b)": 2}),
+        ("round_shift(a, n) + c", {"round_shift(a, n)": 0, "round_shift(a, n) + c": 2}),
     ],
 )
 def test_starts_each_operator_as_early_as_it_may(text: str, expected: dict[str, int]) -> None:

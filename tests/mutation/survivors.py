@@ -42,6 +42,11 @@ REASONS: Mapping[tuple[str, str, str], str] = {
         "self._writer: NDArray[np.int64] = np.full(depth, -1, np.int64)",
         "self._writer: NDArray[np.int64] = np.full(depth, -2, np.int64)",
     ): "any negative number says that a word is from no write",
+    (
+        "tilewright/compile_command.py",
+        "if TYPE_CHECKING:",
+        "if not TYPE_CHECKING:",
+    ): "the modules that only types need are imported at run time, too: commands start a little later",
 }
 """File, line before and after, and the reason."""
 

@@ -15,6 +15,14 @@ def axis(node: Node) -> None:
         node.require(-rank <= value < rank, f"axis = {value}", f"{-rank} to {rank - 1}")
 
 
+def flatten(node: Node) -> None:
+    """The dimension before which the first of two begins; as with other axes, all bits of the number count."""
+    shape = node.shape(0)
+    if shape is not None:
+        value, rank = int(node.attributes["axis"]), len(shape)
+        node.require(-rank <= value <= rank, f"axis = {value}", f"{-rank} to {rank}")
+
+
 def gelu(node: Node) -> None:
     node.require_one_of("approximate", "none", "tanh")
 

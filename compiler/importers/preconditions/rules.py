@@ -34,6 +34,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     "Split": moves.split,
     "Pad": moves.pad,
     "Reshape": moves.reshape,
+    "Flatten": elements.flatten,
     "Gather": moves.gather,
     "SpaceToDepth": moves.space_to_depth,
     "DepthToSpace": moves.depth_to_space,

@@ -16,13 +16,14 @@ from onnx import numpy_helper
 
 from tests.compiler.models import random_inputs, rescaled, run_onnx
 from tests.compiler.pipelines import simulated
+from tests.fuzz.compiling import effort_of, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
 from tests.fuzz.targets.onnx_nodes import NOT_JUDGED
 from tests.random_networks import TRANSPOSING_KINDS, RandomNetwork
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import load_machine
 
 STEPS = {kind.__name__: kind for kind in TRANSPOSING_KINDS}
 MACHINES = ("base16", "tiny8", "vector16")
@@ -129,7 +130,7 @@ def networks(draw: DrawFn) -> Network:
 def attempt(network: Network) -> Outcome:
     model = network.model()
     try:
-        program = compile_model(model, load_machine(network.machine))
+        program = compile_model(model, shipped(network.machine), Options(effort=effort_of(network)))
     except (CompileError, IsaError):
         return Outcome.REFUSED
     inputs = random_inputs(model, np.random.default_rng(network.seed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from onnx import helper, numpy_helper
 
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simulated
+from tests.fuzz.compiling import effort_of, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
+from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import (
     RESULT_SCALE,
     SCALE,
@@ -35,9 +38,9 @@ from tilewright.compiler.partition.probe_model import (
 from tilewright.compiler.partition.probes import PROBES
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.errors import IsaError
-from tilewright.isa.files.loader import load_machine
 
 MACHINES = ("base16", "vector16")
+FORMS = [probe for probe in PROBES if not probe.domain]
 ZERO = 3
 NOT_JUDGED = ("NOT_IMPLEMENTED", "Could not find an implementation")
 """What ONNX Runtime says of a model that may be right and that it has no kernel for."""
@@ -50,18 +53,16 @@ SIZES = strategies.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 2**20
 @strategies.composite
 def changed_probes(draw: DrawFn) -> Probe:
     """A form of an operator with up to three changes."""
-    probe = draw(strategies.sampled_from([probe for probe in PROBES if not probe.domain]))
+    probe = draw(strategies.sampled_from(FORMS))
     for _ in range(draw(strategies.integers(0, 3))):
-        probe = draw(_changes(probe))
+        names = sorted(_attributes(probe.operator))
+        place = draw(strategies.integers(0, len(probe.operands) + len(names) - 1))
+        attribute = place - len(probe.operands)
+        probe = draw(_with_operand(probe, place) if attribute < 0 else _with_attribute(probe, names[attribute]))
     return probe
 
 
-def _changes(probe: Probe) -> SearchStrategy[Probe]:
-    kinds = [_with_operand(probe, position) for position in range(len(probe.operands))]
-    kinds += [_with_attribute(probe, name) for name in _attributes(probe.operator)]
-    return strategies.one_of(*kinds)
-
-
+@cache
 def _attributes(operator: str) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
     return onnx.defs.get_schema(operator, WRITTEN_OPSET).attributes  # type: ignore[no-any-return]
 
@@ -222,7 +223,7 @@ def attempt(probe: Probe) -> Outcome:
     outcome = Outcome.REFUSED
     for name in MACHINES:
         try:
-            program = compile_model(model, load_machine(name))
+            program = compile_model(model, shipped(name), Options(effort=effort_of(probe)))
         except (CompileError, IsaError):
             continue
         inputs = random_inputs(model, np.random.default_rng(0))

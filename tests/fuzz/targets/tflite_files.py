@@ -20,6 +20,7 @@ import tilewright
 from tests.compiler.importers.tflite.files import Tensor
 from tests.compiler.importers.tflite.networks import RELU, RELU6, SAME, VALID, NetworkBuilder
 from tests.compiler.importers.tflite.runs import random_inputs
+from tests.fuzz.compiling import effort_of, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
@@ -162,7 +163,7 @@ def attempt(file: File) -> Outcome:
     if sum(int(np.prod(np.abs(tensor.shape), dtype=float)) for tensor in net.file.tensors) > MOST_ELEMENTS:
         return Outcome.REFUSED
     try:
-        program = tilewright.compile(content, "tiny8")
+        program = tilewright.compile(content, shipped("tiny8"), effort=effort_of(file))
     except (CompileError, InputError, IsaError):
         return Outcome.REFUSED
     inputs = random_inputs(net.file, np.random.default_rng(0))

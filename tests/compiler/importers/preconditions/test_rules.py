@@ -130,6 +130,7 @@ WRONG = [
         "output_padding = [2, 2]; expected 0 to less than the stride or dilation",
     ),
     (model("Concat", IMAGE, IMAGE, axis=2**40), f"axis = {2**40}; expected -4 to 3"),
+    (model("Flatten", IMAGE, axis=-(2**62)), f"axis = {-(2**62)}; expected -4 to 4"),
     (model("Gelu", IMAGE, approximate="erf"), "approximate = 'erf'; expected 'none' or 'tanh'"),
     (model("Gather", IMAGE, ints(8), axis=1), "indices 8 to 8; expected -8 to 7"),
     (

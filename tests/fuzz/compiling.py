@@ -1,0 +1,23 @@
+"""How generated models are compiled: for machines that are read once, and most of them without a search."""
+
+from __future__ import annotations
+
+from functools import cache
+from zlib import crc32
+
+from tilewright.isa.files.loader import load_machine
+from tilewright.isa.machine.machine import Machine
+
+SEARCHED = 4
+"""Of so many inputs one is compiled with a search, which takes longer than all else and may not change a result."""
+
+
+@cache
+def shipped(name: str) -> Machine:
+    """A shipped machine by its name."""
+    return load_machine(name)
+
+
+def effort_of(value: object) -> int:
+    """The effort to compile an input with: the same one each time that it is tried."""
+    return int(crc32(repr(value).encode()) % SEARCHED == 0)

@@ -103,6 +103,18 @@ class DoesNotFit(CompileError):
         self.layer = layer
 
 
+class TooLong(CompileError):
+    """A program with more instructions than the waits of its machine can count.
+
+    `starts` are the ONNX nodes of the layers that would each have to begin a program of their own; the first is the
+    first that does not end within the count. It is empty if a layer alone has too many.
+    """
+
+    def __init__(self, place: str, fact: str, remedy: str, starts: Sequence[tuple[str, ...]]) -> None:
+        super().__init__(place, fact, remedy=remedy)
+        self.starts = starts
+
+
 def describe(place: str | Named) -> str:
     """How messages name a place: `node 'conv1' (Conv)`; a text stands for itself."""
     if isinstance(place, str):

@@ -82,7 +82,6 @@ def compile(  # noqa: A001
     """
     from tilewright.compiler.options import Options
     from tilewright.compiler.partition.compile import compile_partitioned
-    from tilewright.compiler.pipeline import compile_model
 
     machine, file = machine_of(isa, overrides), None if tuning is None else Path(tuning)
     options = Options(shapes=shapes or {}, effort=effort, tuning=file, fails_on_miss=fail_on_miss)
@@ -90,9 +89,7 @@ def compile(  # noqa: A001
         from tilewright.quantization.quantize import quantize
 
         model = quantize(model, calibration, shapes=shapes).content
-    if not host:
-        return Program(compile_model(model, machine, options))
-    program = Program(compile_partitioned(model, machine, options, host_floats=host_floats))
+    program = Program(compile_partitioned(model, machine, options, host_floats=host_floats, host=host))
     program.require_host()
     return program
 

@@ -203,13 +203,11 @@ def _compile(
 ) -> Program:
     from tilewright.api import Program
     from tilewright.compiler.partition.compile import compile_partitioned
-    from tilewright.compiler.pipeline import compile_model
     from tilewright.progress import progress
 
-    compile_ = compile_model if no_host else compile_partitioned
     with progress(f"compiling {model.name}"):
         content = model if quantized is None else quantized.content
-        program = Program(compile_(content, machine, options, dump))
+        program = Program(compile_partitioned(content, machine, options, dump, host=not no_host))
         program.require_host()
     return program
 

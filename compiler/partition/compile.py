@@ -8,11 +8,11 @@ from typing import Any
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, DamagedModel
+from tilewright.compiler.errors import CompileError, DamagedModel, TooLong
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.partition.front import Front
-from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut
 from tilewright.compiler.partition.source import Source, reads
 from tilewright.compiler.pipeline import Dump, Keep, Model, compile_model, keeping
 from tilewright.isa.machine.machine import Machine
@@ -38,13 +38,15 @@ def compile_partitioned(
     host_floats: bool = False,
     keep: Keep | None = None,
     front: Front | None = None,
+    host: bool = True,
 ) -> Program | Partitioned:
     """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
-    Raises CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the
-    host runs all of the latter. `dump` and `keep` are given what each pass made, program by program. With a `front`,
-    what does not depend on the machine is taken from there, or kept there for the next machine; not for `dump` and
-    `keep`, which are given that, too.
+    A network whose program would have more instructions than waits can count becomes several programs. Raises
+    CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the host runs
+    all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and `keep` are
+    given what each pass made, program by program. With a `front`, what does not depend on the machine is taken from
+    there, or kept there for the next machine; not for `dump` and `keep`, which are given that, too.
     """
     options, kept = options or Options(), keeping(dump, keep)
     compiler = _Compiler(machine, front if front is not None else Front(), keeps_results=kept is not None)
@@ -53,7 +55,12 @@ def compile_partitioned(
     except DamagedModel:
         raise
     except CompileError as error:
-        return _compile_in_parts(model, compiler, options, kept, host_floats, error)
+        if not host and not isinstance(error, TooLong):
+            raise
+        parts = _compile_in_parts(model, compiler, options, kept, host_floats, error)
+        if not host and parts.host_nodes:
+            raise
+        return parts
     return compiled.shown(kept)
 
 
@@ -126,23 +133,32 @@ class _Search:
         self._machine = compiler.machine
         self._options = options
         self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
+        self._starts: dict[str, str] = {}
+        """Nodes that begin a program because one with those before them would be too long: each with that error."""
         self._compiled: dict[Part, _Compiled] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
         """The parts, every program among them compiled, and the reason of each node on the host."""
         while True:
-            parts = cut_into_parts(self._source, self._reasons)
+            known = len(self._starts)
+            parts = cut_into_parts(self._source, self._reasons, self._starts)
             if len(parts) == 1 and parts[0].on_machine:
                 wrong = [self._faults_of(self._whole, parts[0], part_model(self._source, parts[0]))]
             else:
                 wrong = [self._faults(part) for part in parts if part.on_machine]
-            if not any(wrong):
+            if not any(wrong) and len(self._starts) == known:
                 return parts, self._reasons
             for faults in wrong:
                 self._reasons = {**faults, **self._reasons}
 
     def npu_segment(self, part: Part, keep: Keep | None) -> NpuSegment:
-        return NpuSegment(self._compiled[part].shown(keep))
+        program = self._compiled[part].shown(keep)
+        if part.nodes[0] not in self._starts:
+            return NpuSegment(program)
+        layer = program.layers[0].name
+        remarks = [f"begins another program: with what is before it, {self._starts[part.nodes[0]]}"]
+        remarks += [program.metadata[layer]] if layer in program.metadata else []
+        return NpuSegment(replace(program, metadata={**program.metadata, layer: "; ".join(remarks)}))
 
     def _faults(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part cannot run on the machine; empty when it is compiled."""
@@ -156,11 +172,22 @@ class _Search:
         return {} if error is None else self._faults_of(error, part, model)
 
     def _faults_of(self, error: CompileError, part: Part, model: onnx.ModelProto) -> Mapping[str, str]:
-        """The nodes at fault in a part, with reasons; raises the error if no node is, as when memory runs out."""
+        """The nodes at fault in a part, with reasons; raises the error if no node is, as when memory runs out.
+
+        None is at fault in a part that is too long: it is to be cut.
+        """
+        if isinstance(error, TooLong) and self._cut(part, error):
+            return {}
         found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
         if not found:
             raise error
         return self._reasons_of(found, part)
+
+    def _cut(self, part: Part, error: TooLong) -> bool:
+        """Note where a part that is too long ends instead; whether there are such places."""
+        places = {place_to_cut(self._source, part, before) for before in error.starts} - {None}
+        self._starts |= {place: error.fact for place in places if place is not None}
+        return bool(places)
 
     def _reasons_of(self, found: Mapping[str, CompileError], part: Part) -> dict[str, str]:
         """Reasons of nodes that are not on the host yet. An error that names none of them counts for the whole part."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 
 from tilewright.compiler.errors import CompileError, NodeName
@@ -24,15 +25,51 @@ class Part:
     outputs: tuple[str, ...]
 
 
-def cut_into_parts(source: Source, host: Container[str]) -> tuple[Part, ...]:
+def cut_into_parts(source: Source, host: Container[str], starts: Container[str] = ()) -> tuple[Part, ...]:
     """Every node that is not free, in as few parts as a greedy walk finds: what is ready on one side, then the other.
 
-    `host` are nodes that the machine cannot do. A quantisation is done where its operand is made.
+    `host` are nodes that the machine cannot do. A quantisation is done where its operand is made. A part of the machine
+    also ends before each node of `starts`, which `place_to_cut` finds.
     """
     sides = _sides(source, host)
     walks = [_walk(source, sides, starts_on_machine) for starts_on_machine in (True, False)]
     groups = min(walks, key=len)
-    return _with_tensors(source, groups)
+    return _with_tensors(source, [piece for group in groups for piece in _pieces(group, starts)])
+
+
+def place_to_cut(source: Source, part: Part, before: Container[str]) -> str | None:
+    """The last node of a part, but not its first, at which another may begin so that it holds the nodes `before`.
+
+    Only integers pass between parts. None if there is no such place.
+    """
+    place = {name: number for number, name in enumerate(part.nodes)}
+    end = min((number for name, number in place.items() if name in before), default=0)
+    is_open = [True] * len(part.nodes)
+    for name, number in place.items():
+        for tensor in source.nodes[name].output:
+            if not _is_integer(source, tensor):
+                last = max((place.get(reader, number) for reader in _readers(source, (), [tensor])), default=number)
+                is_open[number + 1 : last + 1] = [False] * (last - number)
+    return next((part.nodes[number] for number in range(end, 0, -1) if is_open[number]), None)
+
+
+def _is_integer(source: Source, tensor: str) -> bool:
+    known = source.tensor_type(tensor)
+    return known is not None and np.issubdtype(known.dtype, np.integer)
+
+
+Group = tuple[bool, tuple[str, ...]]
+"""Whether nodes run on the machine, and these nodes."""
+
+
+def _pieces(group: Group, starts: Container[str]) -> Iterator[Group]:
+    on_machine, nodes = group
+    first = 0
+    for number in range(1, len(nodes)):
+        if on_machine and nodes[number] in starts:
+            yield on_machine, nodes[first:number]
+            first = number
+    yield on_machine, nodes[first:]
 
 
 def part_model(source: Source, part: Part) -> onnx.ModelProto:
@@ -108,9 +145,9 @@ def _readers(source: Source, host: Container[str], tensors: Iterable[str]) -> It
                 yield reader
 
 
-def _walk(source: Source, sides: dict[str, bool], on_machine: bool) -> list[tuple[bool, tuple[str, ...]]]:
+def _walk(source: Source, sides: dict[str, bool], on_machine: bool) -> list[Group]:
     before = {name: _makers(source, sides, reads(source.nodes[name])) for name in sides}
-    groups: list[tuple[bool, tuple[str, ...]]] = []
+    groups: list[Group] = []
     done: set[str] = set()
     left = list(sides)
     while left:
@@ -147,7 +184,7 @@ def _makers(source: Source, sides: Container[str], tensors: Iterable[str]) -> se
 # -- what passes between parts -----------------------------------------------------------------------------------------
 
 
-def _with_tensors(source: Source, groups: Sequence[tuple[bool, tuple[str, ...]]]) -> tuple[Part, ...]:
+def _with_tensors(source: Source, groups: Sequence[Group]) -> tuple[Part, ...]:
     sided = {name for _, nodes in groups for name in nodes}
     made = [{output for name in nodes for output in source.nodes[name].output} for _, nodes in groups]
     finished = [_finished(source, mine, sided) for mine in made]

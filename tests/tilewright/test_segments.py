@@ -235,3 +235,27 @@ def test_what_only_lacks_room_is_refused() -> None:
     model = pool_model(np.random.default_rng(0), "GlobalAveragePool", channels=16, size=64)
     with pytest.raises(CompileError, match=r"try --set memories\.act\.kib="):
         tilewright.compile(model, "base16", ["memories.act.kib=1"])
+
+
+@pytest.mark.parametrize("host", [True, False])
+def test_a_program_too_long_for_the_waits_becomes_several(host: bool) -> None:
+    """Nothing of it is on the host, and each program but the first says why it begins."""
+    model = onnx.load("programs/digits/digits_int8.onnx")
+    whole = tilewright.compile(model, "tiny8")
+    program = tilewright.compile(model, "tiny8", ["wait_bits=5"], host=host)
+    assert len(whole.programs) == 1 < len(program.programs)
+    assert not program.host_nodes
+    for binary in program.programs[1:]:
+        assert binary.metadata[binary.layers[0].name].startswith(
+            "begins another program: with what is before it, the program has more than 31 instructions for load"
+        )
+    assert sorted(layer.name for layer in program.layers) == sorted(layer.name for layer in whole.layers)
+    inputs = random_inputs(model, np.random.default_rng(0))
+    expected = whole.run(inputs).outputs
+    assert all(np.array_equal(values, expected[name]) for name, values in program.run(inputs).outputs.items())
+
+
+def test_a_layer_too_long_for_the_waits_is_refused() -> None:
+    model = conv_model(np.random.default_rng(0), 64, 64)
+    with pytest.raises(CompileError, match="more than 15 instructions for .*, which wait_bits = 4 cannot count; use a"):
+        tilewright.compile(model, "tiny8", ["wait_bits=4"])

@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 from tests.mixed_networks import mixed_network
-from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut
 from tilewright.compiler.partition.source import Source, read_source
 
 
@@ -37,6 +37,15 @@ CHAIN = """
     b = Sign(d2)  q3 = QuantizeLinear(b, s, z)  d3 = DequantizeLinear(q3, s, z)
     c = Relu(d3)  q4 = QuantizeLinear(c, s, z)  y = DequantizeLinear(q4, s, z)
 """
+
+
+def test_a_part_is_cut_where_only_integers_pass() -> None:
+    source = source_of(CHAIN)
+    (whole,) = cut_into_parts(source, ())
+    assert place_to_cut(source, whole, {"c", "q4"}) == "c"
+    assert place_to_cut(source, whole, {"q3"}) == "b"  # b's result is not quantised yet
+    assert place_to_cut(source, whole, {"q1"}) is None
+    assert shown(cut_into_parts(source, (), {"b"})) == ["npu: q1 a q2 | x → q2", "npu: b q3 c q4 | q2 → y"]
 
 
 def test_what_the_machine_does_whole_is_one_part() -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from functools import cache
 from zlib import crc32
 
+import numpy as np
+
+from tests.compiler.models import conv_model
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 
@@ -21,3 +26,9 @@ def shipped(name: str) -> Machine:
 def effort_of(value: object) -> int:
     """The effort to compile an input with: the same one each time that it is tried."""
     return int(crc32(repr(value).encode()) % SEARCHED == 0)
+
+
+@cache
+def prepare_compiler() -> None:
+    """Compile a network with a search, which also compiles the cycle model for this computer."""
+    compile_model(conv_model(np.random.default_rng(0)), shipped("tiny8"), Options(effort=1))

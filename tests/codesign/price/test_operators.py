@@ -67,7 +67,7 @@ def test_equal_logic_has_the_same_digest_and_a_constant_makes_it_another() -> No
     assert count(Example(8)).gates == count(Example(8, added=2)).gates
 
 
-@pytest.mark.parametrize("isa", ["tiny8", "rect"])
+@pytest.mark.parametrize("isa", ["tiny8", pytest.param("rect", marks=pytest.mark.slow)])
 def test_finds_the_modules_and_places_of_the_netlist(isa: str) -> None:
     machine = load_machine(isa)
     counted, converted = (read(Npu(machine), *REPEATED) for read in (sketch, netlist))

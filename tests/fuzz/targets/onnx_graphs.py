@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 from tests.compiler.models import random_inputs, rescaled, run_onnx
 from tests.compiler.pipelines import simulated
-from tests.fuzz.compiling import effort_of, shipped
+from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
 from tests.fuzz.targets.onnx_nodes import NOT_JUDGED
 from tests.random_networks import TRANSPOSING_KINDS, RandomNetwork
@@ -158,4 +158,4 @@ def _compare(name: str, computed: Any, expected: Any, scale: float) -> None:
         raise WrongAnswer(f"{name} is up to {steps.max():.0f} steps from what ONNX Runtime computes", "graph: values")
 
 
-TARGET = Target("ONNX networks", networks(), attempt)
+TARGET = Target("ONNX networks", networks(), attempt, prepare=prepare_compiler)

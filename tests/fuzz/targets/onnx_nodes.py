@@ -20,7 +20,7 @@ from onnx import helper, numpy_helper
 
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simulated
-from tests.fuzz.compiling import effort_of, shipped
+from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
@@ -249,4 +249,4 @@ def _compare(machine: str, output: str, computed: Any, expected: Any) -> None:
 
 
 onnxruntime.set_default_logger_severity(4)
-TARGET = Target("ONNX nodes", changed_probes(), attempt)
+TARGET = Target("ONNX nodes", changed_probes(), attempt, prepare=prepare_compiler)

@@ -20,7 +20,7 @@ import tilewright
 from tests.compiler.importers.tflite.files import Tensor
 from tests.compiler.importers.tflite.networks import RELU, RELU6, SAME, VALID, NetworkBuilder
 from tests.compiler.importers.tflite.runs import random_inputs
-from tests.fuzz.compiling import effort_of, shipped
+from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer, accepted
 from tilewright.compiler.errors import CompileError
 from tilewright.errors import InputError
@@ -199,4 +199,4 @@ def _compare(computed: NDArray[Any], expected: NDArray[Any], layers: int) -> Non
         raise WrongAnswer(f"the output is up to {steps.max():.0f} steps from LiteRT's", "TFLite: values")
 
 
-TARGET = Target("TFLite files", files(), attempt)
+TARGET = Target("TFLite files", files(), attempt, prepare=prepare_compiler)

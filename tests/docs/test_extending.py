@@ -43,7 +43,9 @@ def anchor(title: str) -> str:
 WITH_HARDWARE = [title for title in EXAMPLES for block in shown(title) if any(map(is_slow, block.commands))]
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize(
+    "title", [EXAMPLES[0], *(pytest.param(title, marks=pytest.mark.slow) for title in EXAMPLES[1:])]
+)
 def test_the_example_works(title: str, tmp_path: Path, update_golden: bool) -> None:
     follow(title, copied_tree(tmp_path), update_golden, is_fast=True)
 

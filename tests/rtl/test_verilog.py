@@ -34,6 +34,7 @@ def test_verilator_accepts_it(netlist: str, tmp_path: Path) -> None:
     assert (complaints, done.returncode) == ([], 0)
 
 
+@pytest.mark.slow
 def test_is_the_same_on_every_run(netlist: str, repository: Path) -> None:
     script = (
         "from tilewright.isa.files.loader import load_machine; from tilewright.rtl.verilog import emit_verilog; "

@@ -139,6 +139,10 @@ def build_with_fakes(folder: Path, seconds: float) -> str:
     return build.build_bare(load_machine("tiny8")).read_text()
 
 
+A_WHILE = 2
+"""Seconds of a build, within which a process is killed even on a busy computer."""
+
+
 def put_build(folder: Path, seconds: float, results: Texts) -> None:
     results.put(build_with_fakes(folder, seconds))
 
@@ -172,7 +176,7 @@ def test_two_builds_at_once_compile_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
 def test_a_build_after_one_that_was_killed_while_it_compiled_is_whole(tmp_path: Path, sign: signal.Signals) -> None:
     """What the killed one left running goes on to write, into a folder that nobody looks at."""
-    with builds(tmp_path, 1, 1) as ((killed,), _):
+    with builds(tmp_path, 1, A_WHILE) as ((killed,), _):
         assert killed.pid is not None
         os.kill(killed.pid, sign)
     assert killed.exitcode != 0
@@ -181,5 +185,5 @@ def test_a_build_after_one_that_was_killed_while_it_compiled_is_whole(tmp_path: 
     assert results.get() == "first half, second half"
     assert (tmp_path / "makings").read_text() == "made\nmade\n"
     (program,) = (tmp_path / "cache").glob(f"simulations/*/{build.TOP}")
-    time.sleep(1)
+    time.sleep(A_WHILE)
     assert program.read_text() == "first half, second half"

@@ -56,7 +56,7 @@ def run_command(
     ],
     search: Annotated[
         str,
-        typer.Option("--search", metavar="HOW", help="all points; spread evenly; or local: neighbours of the best."),
+        typer.Option("--search", metavar="HOW", help="all; spread; or, compared with spread: local, tpe, nsga."),
     ] = "all",
     budget: Annotated[
         int | None, typer.Option("--budget", metavar="POINTS", min=1, help="Look at so many machines at most.")
@@ -82,13 +82,13 @@ def run_command(
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
     from tilewright.codesign.explore.pool import Limits
     from tilewright.codesign.explore.run import Choices, run
-    from tilewright.codesign.explore.search import LEARNING
+    from tilewright.codesign.explore.search import search_named
     from tilewright.codesign.explore.space_file import read_space
     from tilewright.codesign.explore.study import Study
 
     found = read_space(space)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if search in LEARNING and _shard(shard) != (1, 1):
+    if search_named(search).is_learning and _shard(shard) != (1, 1):
         raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
     choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
     with _progress() as shown:

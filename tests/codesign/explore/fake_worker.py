@@ -1,4 +1,4 @@
-"""Workers that answer at once with figures from arithmetic: networks' names say what goes wrong with them."""
+"""Workers that answer with figures from arithmetic: networks' names say what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,37 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tilewright.codesign.explore.pool import Answer
+from tilewright.codesign.explore.run import Choices
 from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.worker import Task
+
+
+class FakePool:
+    """Workers in this process, of which the last one is always first."""
+
+    def __init__(self, space: Space, choices: Choices, serve: object) -> None:
+        self._space = space
+        self._tasks: dict[int, Task | None] = dict.fromkeys(range(choices.workers))
+
+    def __enter__(self) -> FakePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tasks.clear()
+
+    def idle(self) -> list[int]:
+        return [number for number, task in self._tasks.items() if task is None]
+
+    def give(self, number: int, task: Task) -> None:
+        self._tasks[number] = task
+
+    def answers(self) -> list[tuple[int, Answer]]:
+        for number, task in reversed(self._tasks.items()):
+            if task is not None:
+                self._tasks[number] = None
+                return [(number, (task, answer(self._space, task)))]
+        return []
 
 
 def serve(connection: Connection, space: Space) -> None:

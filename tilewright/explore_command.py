@@ -201,6 +201,10 @@ def _as_json(study: Study) -> Mapping[str, Any]:
     return {
         "base": study.base,
         "objectives": list(study.objectives),
+        "excluded": [
+            {"constraint": each.constraint, "points": each.count, "nearest": each.nearest.label, "has": each.figures}
+            for each in study.exclusions()
+        ],
         "points": [
             {
                 "label": entry.label,
@@ -223,13 +227,16 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
     rows = study.front_in(objectives)
     columns = ("difference to " + Path(study.base).stem, *objectives)
     shown = [(study.difference(entry), *(entry.figures[name] for name in objectives)) for entry in rows]
-    print_table(
-        f"{study.folder.absolute().name}: {len(rows)} point{'s' * (len(rows) != 1)} that none beats", columns, shown
-    )
+    name = study.folder.absolute().name
+    if rows:
+        print_table(f"{name}: {len(rows)} point{'s' * (len(rows) != 1)} that none beats", columns, shown)
+    else:
+        print_text(f"{name}: no point is on the front.")
     states = [f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items()]
     print_text(f"Of {len(study.entries):,} points: {'; '.join(states)}.")
     if study.host_note():
         print_text(study.host_note())
+    _print_exclusions(study)
     _print_searches(study)
     _print_importance(study)
     if every:
@@ -243,11 +250,11 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
 
 def _print_reasons(study: Study, every: bool) -> None:
     """Why points have no figures: each with its own reason, or each reason with how many points it is that of."""
-    from tilewright.codesign.explore.study import DROPPED, FAILED
+    from tilewright.codesign.explore.study import FAILED
     from tilewright.tables import print_table
 
     if every:
-        told = [(study.difference(e), e.reason) for e in study.entries if e.state in (FAILED, DROPPED)]
+        told = [(study.difference(e), e.reason) for e in study.entries if e.reason]
         columns: tuple[str, ...] = ("point", "reason")
     else:
         counts = Counter(entry.reason for entry in study.entries if entry.state == FAILED)
@@ -256,6 +263,16 @@ def _print_reasons(study: Study, every: bool) -> None:
     if told:
         print()
         print_table("Why points have no figures", columns, told)
+
+
+def _print_exclusions(study: Study) -> None:
+    """Where no measured point meets the constraints: which constraint that is, and how far the nearest is from it."""
+    from tilewright.tables import print_table
+
+    if not study.measured and (found := study.exclusions()):
+        print()
+        rows = [(f"{each.count:,}", each.constraint, each.figures, study.difference(each.nearest)) for each in found]
+        print_table("Why no point is left", ("points", "do not meet", "nearest", "which is"), rows)
 
 
 def _print_searches(study: Study) -> None:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from tilewright.options import ON_TERMINAL, Json, report, write_output
 
 if TYPE_CHECKING:
-    from tilewright.codesign.explore.run import Report
+    from tilewright.codesign.explore.run import MakePool, Report
     from tilewright.codesign.explore.study import Study
 
 RUN = "run"
@@ -74,6 +74,9 @@ def run_command(
         float, typer.Option("--seconds", metavar="SECONDS", min=1, help="What one result may take.")
     ] = 900.0,
     memory: Annotated[float, typer.Option("--memory", metavar="GIB", min=0.1, help="What one worker may take.")] = 4.0,
+    dask: Annotated[
+        str, typer.Option("--dask", metavar="ADDRESS", help="Let the workers of a Dask scheduler work; or its file.")
+    ] = "",
     retry: Annotated[
         bool, typer.Option("--retry", help="Compute again what an earlier run stopped for time or memory.")
     ] = False,
@@ -81,7 +84,7 @@ def run_command(
 ) -> None:
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
     from tilewright.codesign.explore.pool import Limits
-    from tilewright.codesign.explore.run import Choices, run
+    from tilewright.codesign.explore.run import Choices, processes, run
     from tilewright.codesign.explore.search import search_named
     from tilewright.codesign.explore.space_file import read_space
     from tilewright.codesign.explore.study import Study
@@ -90,9 +93,12 @@ def run_command(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if search_named(search).is_learning and _shard(shard) != (1, 1):
         raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
+    if dask and workers:
+        raise typer.BadParameter("--workers is of this machine; a cluster has its own", param_hint="--dask")
     choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
+    made = _cluster(dask) if dask else processes
     with _progress() as shown:
-        notes = run(found, output, choices, reuse or (), shown)
+        notes = run(found, output, choices, reuse or (), shown, made)
     for note in notes:
         typer.echo(note, err=True)
     study = Study(output)
@@ -147,6 +153,15 @@ def merge_command(
 
     lines = merged(studies, output)
     typer.echo(f"{output}: {lines:,} lines of {len(studies)} stud{'y' if len(studies) == 1 else 'ies'}")
+
+
+def _cluster(address: str) -> MakePool:
+    from tilewright.codesign.explore.extras import require
+
+    require("distributed", "cluster", "--dask")
+    from tilewright.codesign.explore.cluster import cluster_at
+
+    return cluster_at(address, lambda text: typer.echo(text, err=True))
 
 
 def _shard(text: str) -> tuple[int, int]:

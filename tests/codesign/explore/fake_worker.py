@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.explore.pool import Answer
@@ -66,6 +67,10 @@ def answer(space: Space, task: Task) -> Mapping[str, Any]:
         time.sleep(100 + held[0])
     if task.network == "dies" and kib == 16:
         os.kill(os.getpid(), signal.SIGSEGV)
+    if task.network == "murders" and kib == 16:
+        above = Path(f"/proc/{os.getppid()}/stat").read_text()
+        os.kill(int(above.rpartition(")")[2].split()[1]), signal.SIGKILL)  # who started the process that forks workers
+        time.sleep(1)
     if task.network == "slow":
         time.sleep(0.2)
     return network(task.network, kib, queue)

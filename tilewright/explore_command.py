@@ -120,14 +120,20 @@ def show_command(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the front in the first two figures.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as pixels.")] = None,
     json: Json = None,
 ) -> None:
     """Show the front of a study, which may still be running: the points that none beats in every objective."""
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.explore.table import study_csv
 
-    if [csv, html, json].count(ON_TERMINAL) > 1:
-        raise typer.BadParameter("only one of --csv, --html and --json can be standard output: give the others files")
+    if [csv, html, svg, png, json].count(ON_TERMINAL) > 1:
+        raise typer.BadParameter(
+            "only one of --csv, --html, --json, --png and --svg can be standard output: give the others files"
+        )
     found = Study(study)
     for note in found.notes:
         typer.echo(note, err=True)
@@ -139,7 +145,10 @@ def show_command(
         from tilewright.codesign.explore.page.page import study_page
 
         write_output(html, study_page(found))
-    if report(_as_json(found), json) and ON_TERMINAL not in (csv, html):
+    for kind, file in (("svg", svg), ("png", png)):
+        if file is not None:
+            write_output(file, _picture(found, objectives, kind))
+    if report(_as_json(found), json) and ON_TERMINAL not in (csv, html, svg, png):
         _print(found, objectives, every)
 
 
@@ -153,6 +162,15 @@ def merge_command(
 
     lines = merged(studies, output)
     typer.echo(f"{output}: {lines:,} lines of {len(studies)} stud{'y' if len(studies) == 1 else 'ies'}")
+
+
+def _picture(study: Study, objectives: Sequence[str], kind: str) -> bytes:
+    from tilewright.codesign.explore.extras import require
+
+    require("matplotlib", "pictures", f"--{kind}")
+    from tilewright.codesign.explore.picture import front_picture
+
+    return front_picture(study, objectives, kind)
 
 
 def _cluster(address: str) -> MakePool:

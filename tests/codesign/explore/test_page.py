@@ -16,6 +16,7 @@ import pytest
 from tests.codesign.explore.fake_worker import serve
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.page.page import study_page
+from tilewright.codesign.explore.picture import front_picture
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.study import Study
@@ -126,3 +127,18 @@ def test_works_in_a_browser(study: Study, tmp_path: Path) -> None:
     assert answers["selected"] == [2] and answers["isFocused"]
     assert study.difference(measured[2]) in answers["chosen"] and "<b>one" in answers["chosen"]
     assert answers["cells"] == sorted(answers["cells"])
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_picture_has_the_front_and_the_same_bytes_each_time(study: Study, kind: str) -> None:
+    picture = front_picture(study, study.objectives, kind)
+    assert picture == front_picture(Study(study.folder), study.objectives, kind)
+    if kind == "svg":
+        assert picture.count(b"fill: #c8553d") >= len(study.front) and b"<dc:date>" not in picture
+
+
+def test_a_picture_needs_two_figures(study: Study) -> None:
+    with pytest.raises(StudyError, match=r"a picture has two figures: name two with --objective$"):
+        front_picture(study, ["cycles"], "svg")
+    with pytest.raises(StudyError, match="no measured point has both cycles and ms: there is nothing to draw$"):
+        front_picture(study, ["cycles", "ms"], "svg")

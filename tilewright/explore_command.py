@@ -142,7 +142,7 @@ def show_command(
     if csv is not None:
         write_output(csv, study_csv(found))
     if html is not None:
-        from tilewright.codesign.explore.page.page import study_page
+        from tilewright.studies.page.page import study_page
 
         write_output(html, study_page(found))
     for kind, file in (("svg", svg), ("png", png)):

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.codesign.explore.fake_worker import serve
+from tests.codesign.explore.fake_worker import FakePool
 from tilewright.codesign.errors import StudyError
-from tilewright.codesign.explore.page.page import study_page
-from tilewright.codesign.explore.picture import front_picture
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.study import Study
 from tilewright.codesign.explore.table import study_csv
+from tilewright.studies.page.page import study_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -68,7 +67,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         "networks: {<b>one: one.onnx}\nconstraints: [memories.act.kib < 64 or area_mm2 < 9.03]\n"
         "objectives: [cycles, area_mm2]\n"
     )
-    run(read_space(folder / "space.yaml"), folder / "s", serve=serve)
+    run(read_space(folder / "space.yaml"), folder / "s", make_pool=FakePool)
     return Study(folder / "s")
 
 
@@ -127,18 +126,3 @@ def test_works_in_a_browser(study: Study, tmp_path: Path) -> None:
     assert answers["selected"] == [2] and answers["isFocused"]
     assert study.difference(measured[2]) in answers["chosen"] and "<b>one" in answers["chosen"]
     assert answers["cells"] == sorted(answers["cells"])
-
-
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_a_picture_has_the_front_and_the_same_bytes_each_time(study: Study, kind: str) -> None:
-    picture = front_picture(study, study.objectives, kind)
-    assert picture == front_picture(Study(study.folder), study.objectives, kind)
-    if kind == "svg":
-        assert picture.count(b"fill: #c8553d") >= len(study.front) and b"<dc:date>" not in picture
-
-
-def test_a_picture_needs_two_figures(study: Study) -> None:
-    with pytest.raises(StudyError, match=r"a picture has two figures: name two with --objective$"):
-        front_picture(study, ["cycles"], "svg")
-    with pytest.raises(StudyError, match="no measured point has both cycles and ms: there is nothing to draw$"):
-        front_picture(study, ["cycles", "ms"], "svg")

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tilewright.codesign.explore.search import search
+from tilewright.codesign.explore.search import search_named
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.worker import Task, Worker
 from tilewright.codesign.points.machine import machine_key
@@ -64,7 +64,7 @@ def _measure(path: Path, names: list[str], machines: int) -> None:
     table = Table(title=f"a study of {space.size} machines like base16, in seconds of the processor")
     for column in ("machine", "price", *names):
         table.add_column(column, justify="left" if column == "machine" else "right")
-    points = next(search("spread", space, machines))
+    points = next(search_named("spread").batches(space, machines))
     Worker(space).answer(Task(points[0]))  # finds the price that others are fitted to
     worker, total = Worker(space), 0.0
     for point in points:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from tilewright.options import ON_TERMINAL, Json, report, write_output
 
 if TYPE_CHECKING:
-    from tilewright.codesign.explore.run import Report
+    from tilewright.codesign.explore.run import MakePool, Report
     from tilewright.codesign.explore.study import Study
 
 RUN = "run"
@@ -56,7 +56,7 @@ def run_command(
     ],
     search: Annotated[
         str,
-        typer.Option("--search", metavar="HOW", help="all points; spread evenly; or local: neighbours of the best."),
+        typer.Option("--search", metavar="HOW", help="all; spread; or, compared with spread: local, tpe, nsga."),
     ] = "all",
     budget: Annotated[
         int | None, typer.Option("--budget", metavar="POINTS", min=1, help="Look at so many machines at most.")
@@ -74,6 +74,9 @@ def run_command(
         float, typer.Option("--seconds", metavar="SECONDS", min=1, help="What one result may take.")
     ] = 900.0,
     memory: Annotated[float, typer.Option("--memory", metavar="GIB", min=0.1, help="What one worker may take.")] = 4.0,
+    dask: Annotated[
+        str, typer.Option("--dask", metavar="ADDRESS", help="Let the workers of a Dask scheduler work; or its file.")
+    ] = "",
     retry: Annotated[
         bool, typer.Option("--retry", help="Compute again what an earlier run stopped for time or memory.")
     ] = False,
@@ -81,18 +84,21 @@ def run_command(
 ) -> None:
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
     from tilewright.codesign.explore.pool import Limits
-    from tilewright.codesign.explore.run import Choices, run
-    from tilewright.codesign.explore.search import LEARNING
+    from tilewright.codesign.explore.run import Choices, processes, run
+    from tilewright.codesign.explore.search import search_named
     from tilewright.codesign.explore.space_file import read_space
     from tilewright.codesign.explore.study import Study
 
     found = read_space(space)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if search in LEARNING and _shard(shard) != (1, 1):
+    if search_named(search).is_learning and _shard(shard) != (1, 1):
         raise typer.BadParameter(f"--search {search} goes from point to point; only others can be in parts")
+    if dask and workers:
+        raise typer.BadParameter("--workers is of this machine; a cluster has its own", param_hint="--dask")
     choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
+    made = _cluster(dask) if dask else processes
     with _progress() as shown:
-        notes = run(found, output, choices, reuse or (), shown)
+        notes = run(found, output, choices, reuse or (), shown, made)
     for note in notes:
         typer.echo(note, err=True)
     study = Study(output)
@@ -114,14 +120,20 @@ def show_command(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the front in the first two figures.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as pixels.")] = None,
     json: Json = None,
 ) -> None:
     """Show the front of a study, which may still be running: the points that none beats in every objective."""
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.explore.table import study_csv
 
-    if [csv, html, json].count(ON_TERMINAL) > 1:
-        raise typer.BadParameter("only one of --csv, --html and --json can be standard output: give the others files")
+    if [csv, html, svg, png, json].count(ON_TERMINAL) > 1:
+        raise typer.BadParameter(
+            "only one of --csv, --html, --json, --png and --svg can be standard output: give the others files"
+        )
     found = Study(study)
     for note in found.notes:
         typer.echo(note, err=True)
@@ -130,10 +142,13 @@ def show_command(
     if csv is not None:
         write_output(csv, study_csv(found))
     if html is not None:
-        from tilewright.codesign.explore.page.page import study_page
+        from tilewright.studies.page.page import study_page
 
         write_output(html, study_page(found))
-    if report(_as_json(found), json) and ON_TERMINAL not in (csv, html):
+    for kind, file in (("svg", svg), ("png", png)):
+        if file is not None:
+            write_output(file, _picture(found, objectives, kind))
+    if report(_as_json(found), json) and ON_TERMINAL not in (csv, html, svg, png):
         _print(found, objectives, every)
 
 
@@ -147,6 +162,24 @@ def merge_command(
 
     lines = merged(studies, output)
     typer.echo(f"{output}: {lines:,} lines of {len(studies)} stud{'y' if len(studies) == 1 else 'ies'}")
+
+
+def _picture(study: Study, objectives: Sequence[str], kind: str) -> bytes:
+    from tilewright.codesign.explore.extras import require
+
+    require("matplotlib", "pictures", f"--{kind}")
+    from tilewright.codesign.explore.picture import front_picture
+
+    return front_picture(study, objectives, kind)
+
+
+def _cluster(address: str) -> MakePool:
+    from tilewright.codesign.explore.extras import require
+
+    require("distributed", "cluster", "--dask")
+    from tilewright.codesign.explore.cluster import cluster_at
+
+    return cluster_at(address, lambda text: typer.echo(text, err=True))
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -201,6 +234,10 @@ def _as_json(study: Study) -> Mapping[str, Any]:
     return {
         "base": study.base,
         "objectives": list(study.objectives),
+        "excluded": [
+            {"constraint": each.constraint, "points": each.count, "nearest": each.nearest.label, "has": each.figures}
+            for each in study.exclusions()
+        ],
         "points": [
             {
                 "label": entry.label,
@@ -223,13 +260,16 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
     rows = study.front_in(objectives)
     columns = ("difference to " + Path(study.base).stem, *objectives)
     shown = [(study.difference(entry), *(entry.figures[name] for name in objectives)) for entry in rows]
-    print_table(
-        f"{study.folder.absolute().name}: {len(rows)} point{'s' * (len(rows) != 1)} that none beats", columns, shown
-    )
+    name = study.folder.absolute().name
+    if rows:
+        print_table(f"{name}: {len(rows)} point{'s' * (len(rows) != 1)} that none beats", columns, shown)
+    else:
+        print_text(f"{name}: no point is on the front.")
     states = [f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items()]
     print_text(f"Of {len(study.entries):,} points: {'; '.join(states)}.")
     if study.host_note():
         print_text(study.host_note())
+    _print_exclusions(study)
     _print_searches(study)
     _print_importance(study)
     if every:
@@ -243,11 +283,11 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
 
 def _print_reasons(study: Study, every: bool) -> None:
     """Why points have no figures: each with its own reason, or each reason with how many points it is that of."""
-    from tilewright.codesign.explore.study import DROPPED, FAILED
+    from tilewright.codesign.explore.study import FAILED
     from tilewright.tables import print_table
 
     if every:
-        told = [(study.difference(e), e.reason) for e in study.entries if e.state in (FAILED, DROPPED)]
+        told = [(study.difference(e), e.reason) for e in study.entries if e.reason]
         columns: tuple[str, ...] = ("point", "reason")
     else:
         counts = Counter(entry.reason for entry in study.entries if entry.state == FAILED)
@@ -256,6 +296,16 @@ def _print_reasons(study: Study, every: bool) -> None:
     if told:
         print()
         print_table("Why points have no figures", columns, told)
+
+
+def _print_exclusions(study: Study) -> None:
+    """Where no measured point meets the constraints: which constraint that is, and how far the nearest is from it."""
+    from tilewright.tables import print_table
+
+    if not study.measured and (found := study.exclusions()):
+        print()
+        rows = [(f"{each.count:,}", each.constraint, each.figures, study.difference(each.nearest)) for each in found]
+        print_table("Why no point is left", ("points", "do not meet", "nearest", "which is"), rows)
 
 
 def _print_searches(study: Study) -> None:

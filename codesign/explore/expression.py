@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -59,6 +60,13 @@ class Expression:
         except (ZeroDivisionError, TypeError, OverflowError) as error:
             raise StudyError(f"`{self.text}` has no value: {error}") from error
 
+    def gap(self, names: Names) -> float:
+        """How far it is from being met: 0 where it is; by what the sides of a comparison differ; else without end."""
+        try:
+            return _gap(self._tree, names)
+        except (ZeroDivisionError, TypeError, OverflowError):
+            return math.inf
+
 
 def _names(node: ast.expr) -> list[str]:
     """The names in a tree, every node of which is one that `_value` knows. Raises ValueError for any other."""
@@ -88,6 +96,17 @@ def _dotted(node: ast.expr) -> str:
         case ast.Attribute(value=below, attr=name):
             return f"{_dotted(below)}.{name}"
     raise ValueError(ast.unparse(node))
+
+
+def _gap(node: ast.expr, names: Names) -> float:
+    match node:
+        case ast.Compare(left=left, ops=ops, comparators=rest):
+            values = [_value(part, names) for part in (left, *rest)]
+            pairs = zip(ops, values, values[1:], strict=False)
+            return sum(float(abs(a - b)) for op, a, b in pairs if not _COMPARE[type(op)](a, b))
+        case ast.BoolOp(op=op, values=parts):
+            return (sum if isinstance(op, ast.And) else min)(_gap(part, names) for part in parts)
+    return 0.0 if _value(node, names) else math.inf
 
 
 def _value(node: ast.expr, names: Names) -> Any:

@@ -1,4 +1,4 @@
-"""Worker processes, each with a limit of seconds and of memory for a task: one that goes beyond it is ended."""
+"""What does a run's tasks: worker processes here, each with a limit of seconds and of memory, or those of a cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.worker import Task
@@ -43,8 +43,28 @@ class _Worker:
 Answer = tuple[Task, Mapping[str, Any]]
 
 
+class Workers(Protocol):
+    """Workers by number, in a `with`, which ends them. A point's tasks go best to one worker, which keeps the machine.
+
+    Each task that was given is answered once, also that of a worker that dies or takes too much: with a failure.
+    """
+
+    def __enter__(self) -> Workers: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def idle(self) -> Iterable[int]:
+        """Numbers of the workers that have nothing to do; a number stays what it is, and there may come others."""
+
+    def give(self, number: int, task: Task) -> None:
+        """Have an idle worker do a task."""
+
+    def answers(self) -> list[tuple[int, Answer]]:
+        """What workers have finished, or were ended over; waits for a moment if nothing is there."""
+
+
 class Pool:
-    """So many workers for a space; use it in a `with`, which ends them."""
+    """So many processes on this machine for a space. One that goes beyond the limits is ended, and replaced."""
 
     def __init__(self, space: Space, count: int, limits: Limits, serve: Serve) -> None:
         self._space = space

@@ -11,8 +11,8 @@ from typing import Any
 
 from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
 from tilewright.codesign.explore.front import dominates, losses
-from tilewright.codesign.explore.pool import Limits, Pool, Serve
-from tilewright.codesign.explore.search import ALL, BASELINE, LEARNING, search
+from tilewright.codesign.explore.pool import Limits, Pool, Serve, Workers
+from tilewright.codesign.explore.search import ALL, BASELINE, search_named
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Line, Store, key_of, put_space, stopped_at_limits, version
 from tilewright.codesign.explore.study import space_line
@@ -41,6 +41,14 @@ class Choices:
     retries: bool = False  # computes again what an earlier run stopped at a limit
 
 
+MakePool = Callable[[Space, Choices, Serve], Workers]
+
+
+def processes(space: Space, choices: Choices, serve: Serve) -> Workers:
+    """Workers on this machine."""
+    return Pool(space, choices.workers, choices.limits, serve)
+
+
 @dataclass
 class _Job:
     """A point under way, with what is known of it."""
@@ -59,26 +67,28 @@ def run(
     choices: Choices = Choices(),  # noqa: B008
     reuse: Iterable[Path] = (),
     report: Report = lambda done, total, text: None,
+    make_pool: MakePool = processes,
     serve: Serve = serve,
 ) -> list[str]:
     """Run a study to its end, from where it stands; what is to be said of its file.
 
     Raises StudyError, and KeyboardInterrupt with everything kept that was finished.
     """
+    search_named(choices.search).batches(space, choices.budget).close()  # it is known, and all that it needs is here
     networks = {each.name: read_network(each.path, name=each.name) for each in space.networks}
     with Store(folder) as store:
         put_space(folder, space.text)
         store.add(space_line(space, {name: network.hash for name, network in networks.items()}))
         for other in reuse:
             store.take_over(other)
-        with Pool(space, choices.workers, choices.limits, serve) as pool:
+        with make_pool(space, choices, serve) as pool:
             _Run(space, store, pool, networks, report, choices).search()
         return store.notes
 
 
 class _Run:
     def __init__(
-        self, space: Space, store: Store, pool: Pool, networks: dict[str, Network], report: Report, choices: Choices
+        self, space: Space, store: Store, pool: Workers, networks: dict[str, Network], report: Report, choices: Choices
     ) -> None:
         self.space = space
         self.store = store
@@ -89,7 +99,8 @@ class _Run:
         self.stopped = stopped_at_limits(store) if choices.retries else set()  # until they are computed again
         self.needs: dict[str, Needs] = {name: needs_of(network.content) for name, network in networks.items()}
         self.finished: dict[Point, tuple[float, ...]] = {}
-        self.beating: dict[str, tuple[float, ...]] = {}  # by label, the front of those with no node on the host
+        self.beating: dict[str, tuple[float, ...]] = {}  # by label, a search's front of those with no node on the host
+        self.is_dropping = True
         self.done = 0
         self.total = 0
 
@@ -97,12 +108,17 @@ class _Run:
         """Look at the points of a search; of one that learns, then at as many that are spread, to compare it with."""
         choices = self.choices
         looked = self._searched(choices.search, choices.budget, choices.shard)
-        if choices.search in LEARNING:
+        if search_named(choices.search).is_learning:
             self._searched(BASELINE, len(looked), (1, 1))
 
     def _searched(self, name: str, budget: int | None, shard: tuple[int, int]) -> list[str]:
-        """The labels of the points that a search looked at, which are kept if there may be others."""
-        batches = search(name, self.space, budget)
+        """The labels of the points that a search looked at, which are kept if there may be others.
+
+        A search's points are dropped for its own points alone, so that it is what it would be by itself.
+        """
+        search = search_named(name)
+        batches = search.batches(self.space, budget)
+        self.beating, self.is_dropping = {}, not search.needs_all
         part, parts = shard
         looked: list[str] = []
         known: dict[Point, tuple[float, ...]] = {}
@@ -216,7 +232,7 @@ class _Run:
         Only points that leave nothing to the host count: cycles that a host saves are no gain.
         """
         assert job.price is not None
-        if "host_nodes" in self.space.objectives:
+        if not self.is_dropping or "host_nodes" in self.space.objectives:
             return False
         cycles = 0.0
         for weighted in self.space.networks:

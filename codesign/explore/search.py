@@ -1,12 +1,13 @@
-"""Which points of a space are looked at, batch by batch: all, spread evenly, or from the best to their neighbours."""
+"""Which points of a space are looked at, batch by batch: all, spread evenly, or where figures of others lead."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import NoReturn
+from dataclasses import dataclass
 
 from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.extras import require
 from tilewright.codesign.explore.front import front
 from tilewright.codesign.explore.space import Point, Space
 
@@ -30,7 +31,7 @@ def exhaustive(space: Space, budget: int | None) -> Batches:
 
 def spread(space: Space, budget: int | None) -> Batches:
     """Points of a Halton sequence: any number of them is spread evenly over the space."""
-    yield list(_spread_points(space, budget or space.size))
+    yield list(spread_points(space, budget or space.size))
 
 
 def local(space: Space, budget: int | None) -> Batches:
@@ -38,7 +39,7 @@ def local(space: Space, budget: int | None) -> Batches:
     left = budget or space.size
     seen: set[Point] = set()
     expanded: set[Point] = set()
-    batch = list(_spread_points(space, min(STARTS, max(1, left // 4))))
+    batch = list(spread_points(space, min(STARTS, max(1, left // 4))))
     while batch and left > 0:
         batch = batch[:left]
         left -= len(batch)
@@ -49,33 +50,53 @@ def local(space: Space, budget: int | None) -> Batches:
         batch = [point for point in _neighbours(space, best) if point not in seen]
 
 
+def tpe(space: Space, budget: int | None) -> Batches:
+    """Optuna's tree of Parzen estimators: where good points are dense and others are not. Raises StudyError."""
+    require("optuna", "search", "--search tpe")
+    from tilewright.codesign.explore.optuna_search import tpe_batches
+
+    return tpe_batches(space, budget or space.size)
+
+
+def nsga(space: Space, budget: int | None) -> Batches:
+    """Optuna's NSGA-II: generations of points that are crossed and mutated from the best before. Raises StudyError."""
+    require("optuna", "search", "--search nsga")
+    from tilewright.codesign.explore.optuna_search import nsga_batches
+
+    return nsga_batches(space, budget or space.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A way to choose points."""
+
+    batches: Callable[[Space, int | None], Batches]
+    is_learning: bool = False  # its points follow from the figures of others: it takes no shards, and is compared
+    needs_all: bool = False  # it learns from every point, also from one that others beat: none is dropped
+
+
 ALL = "all"
 
-SEARCHES: Mapping[str, Callable[[Space, int | None], Batches]] = {
-    ALL: exhaustive,
-    "spread": spread,
-    "local": local,
+SEARCHES: Mapping[str, Search] = {
+    ALL: Search(exhaustive),
+    "spread": Search(spread),
+    "local": Search(local, is_learning=True),
+    "tpe": Search(tpe, is_learning=True, needs_all=True),
+    "nsga": Search(nsga, is_learning=True, needs_all=True),
 }
 
 BASELINE = "spread"
-"""What other searches are compared with, at the same number of points."""
-
-LEARNING = frozenset({"local"})
-"""Searches whose points follow from the figures of others: they take no shards."""
+"""What searches that learn are compared with, at the same number of points."""
 
 
-def search(name: str, space: Space, budget: int | None) -> Batches:
+def search_named(name: str) -> Search:
     """Raises StudyError for a search that is not known."""
     if name not in SEARCHES:
-        _refuse(name)
-    return SEARCHES[name](space, budget)
+        raise StudyError(f"no search {name!r}; there are: {', '.join(SEARCHES)}")
+    return SEARCHES[name]
 
 
-def _refuse(name: str) -> NoReturn:
-    raise StudyError(f"no search {name!r}; there are: {', '.join(SEARCHES)}")
-
-
-def _spread_points(space: Space, count: int) -> Iterator[Point]:
+def spread_points(space: Space, count: int) -> Iterator[Point]:
     """Different allowed points along the sequence; fewer where they grow rare."""
     seen: set[Point] = set()
     index = 0

@@ -51,6 +51,10 @@ class Constraint:
     def needs_networks(self) -> bool:
         return any(FIGURES[name].needs_networks for name in self.figures)
 
+    def figures_text(self, names: Mapping[str, object]) -> str:
+        """Its figures of a point: `logic_mm2 1.17`."""
+        return ", ".join(f"{name} {_number(names.get(name))}" for name in sorted(self.figures))
+
     def is_met(self, names: Mapping[str, object]) -> bool:
         """Whether a point meets it, by its keys and figures; one without a figure that it asks for does not."""
         if any(names.get(name) is None for name in self.figures):
@@ -144,6 +148,12 @@ class Space:
         texts = "".join(f"[{text}]" for axis, value in choices if (text := axis.text(value)))
         named = merge(tree, setting_tree("name", f"{Path(self.base).stem}{texts}"))
         return build_machine(named, Path(self.base).stem)
+
+
+def _number(value: object) -> str:
+    if not isinstance(value, int | float):
+        return "is not known"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _is_size(axis: Axis) -> bool:

@@ -42,9 +42,19 @@ class Entry:
     label: str
     values: tuple[Scalar, ...]
     state: str
-    reason: str  # of what failed or was dropped
+    reason: str  # of what failed, was dropped or is outside the constraints
     figures: Figures
     networks: Mapping[str, NetworkFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A constraint that points do not meet: how many, and which of them comes nearest, with the figures that it has."""
+
+    constraint: str
+    count: int
+    nearest: Entry
+    figures: str
 
 
 def space_line(space: Space, networks: Mapping[str, str]) -> Line:
@@ -175,6 +185,22 @@ class Study:
         fewest = min((entry.figures["host_nodes"] or 0 for entry in measured), default=0)
         return [entry for entry in measured if is_host_compared or (entry.figures["host_nodes"] or 0) == fewest]
 
+    def exclusions(self) -> list[Exclusion]:
+        """What each constraint over figures excludes of the points that are not measured for it, most first."""
+        unmet: dict[Constraint, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.state == EXCLUDED:
+                is_final = len(entry.networks) == len(self.networks)
+                for constraint in self._unmet(entry.values, entry.figures, is_final):
+                    unmet.setdefault(constraint, []).append(entry)
+        found = []
+        for constraint, entries in unmet.items():
+            gaps = [(constraint.expression.gap(self._names(e.values, e.figures)), e.label, e) for e in entries]
+            nearest = min(gaps, key=lambda each: each[:2])[2]
+            text = constraint.expression.text
+            found.append(Exclusion(text, len(entries), nearest, constraint.figures_text(nearest.figures)))
+        return sorted(found, key=lambda each: -each.count)
+
     def host_note(self) -> str:
         """What is left to the host by the points that are compared; nothing if nothing is."""
         nodes = {int(entry.figures["host_nodes"] or 0) for entry in self.comparable()} - {0}
@@ -182,7 +208,14 @@ class Study:
         return "".join(f"{text}whose time is in no cycles." for text in texts)
 
     def _nothing(self) -> str:
-        return f"{self.folder}: no point is measured yet"
+        found = [
+            f"`{each.constraint}` excludes {each.count:,}, and what comes nearest has {each.figures}: "
+            f"{self.difference(each.nearest)}"
+            for each in self.exclusions()
+        ]
+        if not found:
+            return f"{self.folder}: no point is measured yet"
+        return "\n".join([f"{self.folder}: no measured point meets the constraints", *found])
 
     def _require_figure(self, name: str) -> None:
         if name not in FIGURES:
@@ -215,8 +248,8 @@ class Study:
         networks: dict[str, NetworkFigures] = {}
         figures: Figures = machine_figures(machine)
         state, reason = OPEN, ""
-        if not self._is_met(values, figures, is_final=False):
-            return Entry(label, values, EXCLUDED, "", figures, networks)
+        if unmet := self._reasons(values, figures, is_final=False):
+            return Entry(label, values, EXCLUDED, unmet, figures, networks)
         for network in self._space["networks"]:
             line = self._find("point", key, network["hash"], self._space["effort"], self._version)
             if line is None:
@@ -228,14 +261,24 @@ class Study:
                 state, reason = FAILED, f"{network['name']}: {_reason(line['outcome'])}"
         if len(networks) == len(self.networks):
             figures = all_figures(machine, [(weight, networks[name]) for name, weight in self.networks.items()])
-            state = DONE if self._is_met(values, figures, is_final=True) else EXCLUDED
+            reason = self._reasons(values, figures, is_final=True)
+            state = EXCLUDED if reason else DONE
         elif state == OPEN and (dropped := self._find("dropped", label, self._version)) is not None:
             state, reason = DROPPED, f"{dropped['by']} is no worse even at {dropped['least_cycles']:,.0f} cycles"
         return Entry(label, values, state, reason, figures, networks)
 
-    def _is_met(self, values: tuple[Scalar, ...], figures: Figures, is_final: bool) -> bool:
-        names = {**self._space["constants"], **dict(zip(self.axes, values, strict=True)), **figures}
-        return all(each.is_met(names) for each in self._constraints if is_final or not each.needs_networks)
+    def _reasons(self, values: tuple[Scalar, ...], figures: Figures, is_final: bool) -> str:
+        """The constraints that a point does not meet, with its figures; nothing if it meets all that can be told."""
+        unmet = self._unmet(values, figures, is_final)
+        return "; ".join(f"not {each.expression.text}: {each.figures_text(figures)}" for each in unmet)
+
+    def _unmet(self, values: tuple[Scalar, ...], figures: Figures, is_final: bool) -> list[Constraint]:
+        names = self._names(values, figures)
+        told = (each for each in self._constraints if is_final or not each.needs_networks)
+        return [each for each in told if not each.is_met(names)]
+
+    def _names(self, values: tuple[Scalar, ...], figures: Figures) -> Mapping[str, object]:
+        return {**self._space["constants"], **dict(zip(self.axes, values, strict=True)), **figures}
 
 
 def _order(entry: Entry) -> tuple[tuple[bool, float, str], ...]:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.codesign.explore.fake_worker import serve
 from tests.tilewright.command_line import Command
+from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore import run as running
+from tilewright.codesign.explore.study import Study
 
 
 @pytest.fixture
@@ -48,11 +50,45 @@ def test_joins_shards(tilewright: Command, space: Path) -> None:
     assert (ended.code, ended.out) == (0, f"{space.parent}/all: 10 lines of 2 studies\n")
 
 
+EXCLUDED = """s: no point is on the front.
+Of 3 points: 3 outside the constraints.
+
+Why no point is left
+points  do not meet               nearest               which is
+2       area_mm2 < 3              area_mm2 3.04         memories.act.kib 64 → 16
+1       cycles < 5000 or kge > 2  cycles 12,496, kge 1  memories.act.kib 64 → 8
+        * 1
+"""
+
+
+def test_says_which_constraint_leaves_nothing_and_what_comes_nearest(tilewright: Command, space: Path) -> None:
+    with space.open("a") as file:
+        file.write("constraints: [area_mm2 < 3, cycles < 5000 or kge > 2 * 1]\n")
+    ended = tilewright("explore", space, "-o", space.parent / "s")
+    assert (ended.code, ended.out) == (0, EXCLUDED)
+    assert tilewright("explore", "show", space.parent / "s").out == EXCLUDED
+    found = json.loads(tilewright("explore", "show", space.parent / "s", "--json", "-").out)
+    nearest = {"constraint": "area_mm2 < 3", "points": 2, "nearest": "memories.act.kib=16 engines.vec.queue=4"}
+    assert found["excluded"][0] == {**nearest, "has": "area_mm2 3.04"}
+    assert [point["reason"] for point in found["points"]] == [
+        "not cycles < 5000 or kge > 2 * 1: cycles 12,496, kge 1",
+        "not area_mm2 < 3: area_mm2 3.04",
+        "not area_mm2 < 3: area_mm2 5.04",
+    ]
+    with pytest.raises(StudyError) as raised:
+        Study(space.parent / "s").best("cycles")
+    assert str(raised.value).splitlines()[1:] == [
+        "`area_mm2 < 3` excludes 2, and what comes nearest has area_mm2 3.04: memories.act.kib 64 → 16",
+        "`cycles < 5000 or kge > 2 * 1` excludes 1, and what comes nearest has cycles 12,496, kge 1: "
+        "memories.act.kib 64 → 8",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (("--shard", "3/2"), 2, "'3/2' is no part of a whole; expected such as 2/8"),
-        (("--search", "best"), 1, "error: no search 'best'; there are: all, spread, local"),
+        (("--search", "best"), 1, "error: no search 'best'; there are: all, spread, local, tpe, nsga"),
         (("--reuse", "nowhere"), 1, "error: nowhere: is no study: it has no points.jsonl"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -40,3 +41,19 @@ def test_digits_are_mirrored_at_the_point() -> None:
 def test_constraints_are_python_arithmetic(text: str, value: object) -> None:
     names = {"memories.act.kib": 64, "lanes": 8, "rounding": "even"}
     assert Expression(text).value(names) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "gap"),
+    [
+        ("area_mm2 <= 2", 0.0),
+        ("area_mm2 <= 1", 0.5),
+        ("1 < area_mm2 < 1.25", 0.25),
+        ("area_mm2 <= 1 and lanes == 5", 3.5),
+        ("area_mm2 <= 1 or lanes == 9", 0.5),
+        ("not area_mm2 > 1", math.inf),
+        ("rounding == 'up'", math.inf),
+    ],
+)
+def test_a_gap_is_what_the_sides_differ_by(text: str, gap: float) -> None:
+    assert Expression(text).gap({"area_mm2": 1.5, "lanes": 8, "rounding": "even"}) == gap

@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
-from bokeh.plotting import figure
 
+from tilewright.html.document import INK, empty_chart
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, parts
 from tilewright.profiles.layers import distinct_names, moved_bytes
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
 from tilewright.simulator.profile import layers_of
-
-INK = "#7b8494"
-"""Text and axes: in the middle between both papers."""
 
 COLOURS = {
     PRODUCTS: "#3f9b5b",
@@ -188,14 +185,7 @@ def _time_chart(name: str, height: int, cycles: Range1d) -> Any:
 
 
 def _chart(name: str, height: int, **options: Any) -> Any:
-    chart = figure(name=name, height=height, sizing_mode="stretch_width", **options)
-    chart.background_fill_alpha = chart.border_fill_alpha = 0
-    chart.outline_line_color = None
-    chart.grid.grid_line_color, chart.grid.grid_line_alpha = INK, 0.25
-    chart.axis.axis_label_text_color = chart.axis.major_label_text_color = INK
-    chart.axis.axis_line_color = chart.axis.major_tick_line_color = INK
-    chart.axis.minor_tick_line_color = None
-    chart.toolbar.logo = None
+    made = empty_chart(name, height, **options)
     if options.get("x_axis_type") != "log":
-        chart.xaxis.formatter = NumeralTickFormatter(format="0,0")
-    return chart
+        made.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    return made

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import components
-from bokeh.resources import INLINE
-from bokeh.settings import settings
-
+from tilewright.html.document import document, drawn
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.show import Table, tables
 from tilewright.pictures.machine import machine_picture
@@ -33,9 +28,6 @@ Cell = str | int | float
 
 NUMBER = ' class="number"'
 
-IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
-"""What Bokeh draws by chance for each chart."""
-
 
 def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], view: View = View()) -> str:  # noqa: B008
     """One HTML file with everything in it. The same profile gives the same text."""
@@ -44,37 +36,18 @@ def page(title: str, profile: Mapping[str, Any], runs: Sequence[ProgramRun], vie
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in lines), _figures(profile)]
     script = ""
     if machine is not None and profile["cycles"]:
-        with _unique_identifiers():
-            starts = _first_cycles(runs)
-            time = time_line(runs, starts, profile["cycles"])
-            charts = [causes(profile), roofline(profile, machine), time, *memory_maps(runs, starts, time)]
-            script, drawn = _components(charts)
-        parts += _sections(profile, runs, drawn)
+        script, places = drawn(lambda: _charts(profile, machine, runs))
+        parts += _sections(profile, runs, places)
     if machine is not None:
         parts += ['<h2 id="machine">The machine</h2>', _machine_picture(machine)]
         parts += [_machine_table(table) for table in tables(machine)]
-    return _document(title, "\n".join(parts), script)
+    return document(title, "\n".join(parts), script, FOLDER)
 
 
-@contextmanager
-def _unique_identifiers() -> Iterator[None]:
-    """Bokeh counts the parts of all charts of a process otherwise, and `p1003` may be the name of a layer, too."""
-    settings.simple_ids = False
-    try:
-        yield
-    finally:
-        settings.simple_ids.unset_value()
-
-
-def _components(charts: Sequence[Any]) -> tuple[str, Sequence[str]]:
-    """Bokeh's script and its places; the identifiers that it draws by chance are counted instead."""
-    script, places = components(charts, wrap_script=False)
-    numbers: dict[str, str] = {}
-
-    def counted(text: str) -> str:
-        return IDENTIFIER.sub(lambda found: numbers.setdefault(found[0], f"chart-{len(numbers)}"), text)
-
-    return counted(script), [counted(place) for place in places]
+def _charts(profile: Mapping[str, Any], machine: Machine, runs: Sequence[ProgramRun]) -> Sequence[Any]:
+    starts = _first_cycles(runs)
+    time = time_line(runs, starts, profile["cycles"])
+    return [causes(profile), roofline(profile, machine), time, *memory_maps(runs, starts, time)]
 
 
 def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
@@ -84,8 +57,8 @@ def _first_cycles(runs: Sequence[ProgramRun]) -> list[int]:
     return starts[:-1]
 
 
-def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], drawn: Sequence[str]) -> Iterator[str]:
-    bars, roof, time, *memories = drawn
+def _sections(profile: Mapping[str, Any], runs: Sequence[ProgramRun], places: Sequence[str]) -> Iterator[str]:
+    bars, roof, time, *memories = places
     spans = _spans(runs)
     yield '<nav><a href="#causes">Causes</a><a href="#layers">Layers</a><a href="#network">Network</a>'
     yield '<a href="#time">Time line</a>'
@@ -175,24 +148,3 @@ def _table(kind: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     head = f"<thead><tr>{''.join(heads)}</tr></thead>"
     return f'<div class="wide"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
-
-
-def _document(title: str, body: str, script: str) -> str:
-    style, own = ((FOLDER / name).read_text() for name in ("style.css", "page.js"))
-    library = "\n".join(f"<script>{text}</script>" for text in INLINE.js_raw[:1]) if script else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{style}</style>
-{library}
-</head>
-<body>
-{body}
-<script>{script}</script>
-<script>{own}</script>
-</body>
-</html>
-"""

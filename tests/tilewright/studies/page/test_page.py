@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.codesign.explore.fake_worker import serve
+from tests.codesign.explore.fake_worker import FakePool
 from tilewright.codesign.errors import StudyError
-from tilewright.codesign.explore.page.page import study_page
 from tilewright.codesign.explore.run import run
 from tilewright.codesign.explore.space_file import read_space
 from tilewright.codesign.explore.study import Study
 from tilewright.codesign.explore.table import study_csv
+from tilewright.studies.page.page import study_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -67,7 +67,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         "networks: {<b>one: one.onnx}\nconstraints: [memories.act.kib < 64 or area_mm2 < 9.03]\n"
         "objectives: [cycles, area_mm2]\n"
     )
-    run(read_space(folder / "space.yaml"), folder / "s", serve=serve)
+    run(read_space(folder / "space.yaml"), folder / "s", make_pool=FakePool)
     return Study(folder / "s")
 
 

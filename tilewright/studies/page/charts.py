@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from bokeh.models import BasicTickFormatter, ColumnDataSource, HoverTool, TapTool
-from bokeh.plotting import figure
 
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.study import Entry, Study
+from tilewright.html.document import INK, empty_chart
 from tilewright.isa.files.yaml_tree import Scalar
-
-INK = "#7b8494"
-"""Text and axes: in the middle between light paper and dark."""
 
 BEST, OTHER, CHOSEN = "#c8553d", "#3c7dc4", "#d9a521"
 """Points that are on the front of the chosen figures, others, and the one that is chosen."""
@@ -100,13 +97,6 @@ def _parallel(source: ColumnDataSource, axes: Sequence[Axis]) -> Any:
 
 
 def _chart(name: str, height: int, **options: Any) -> Any:
-    chart = figure(name=name, height=height, sizing_mode="stretch_width", **options)
-    chart.background_fill_alpha = chart.border_fill_alpha = 0
-    chart.outline_line_color = None
-    chart.grid.grid_line_color, chart.grid.grid_line_alpha = INK, 0.25
-    chart.axis.axis_label_text_color = chart.axis.major_label_text_color = INK
-    chart.axis.axis_line_color = chart.axis.major_tick_line_color = INK
-    chart.axis.minor_tick_line_color = None
-    chart.axis.formatter = BasicTickFormatter(use_scientific=False)
-    chart.toolbar.logo = None
-    return chart
+    made = empty_chart(name, height, **options)
+    made.axis.formatter = BasicTickFormatter(use_scientific=False)
+    return made

@@ -1,4 +1,4 @@
-// The figures to draw, the point that is chosen, and the table's order.
+// The figures to draw, and the point that is chosen.
 (function () {
   "use strict";
   const BEST = "#c8553d", OTHER = "#3c7dc4";
@@ -72,22 +72,6 @@
     document.querySelector(`a[data-point="${at}"]`).closest("tr").classList.add("chosen");
   }
 
-  function sort(table, column, button) {
-    const upwards = button.dataset.upwards !== "yes";
-    button.dataset.upwards = upwards ? "yes" : "no";
-    const value = (row) => {
-      const own = row.cells[column];
-      return own.dataset.value === undefined ? own.textContent : Number(own.dataset.value);
-    };
-    const rows = Array.from(table.tBodies[0].rows);
-    rows.sort((a, b) => {
-      const one = value(a), two = value(b);
-      const order = typeof one === "number" ? one - two : one.localeCompare(two);
-      return upwards ? order : -order;
-    });
-    table.tBodies[0].append(...rows);
-  }
-
   function begin() {
     const source = model("points");
     draw();
@@ -96,10 +80,6 @@
     source.selected.properties.indices.change.connect(() => show(source.selected.indices[0]));
     document.querySelectorAll("a[data-point]").forEach((link) => {
       link.addEventListener("click", () => { source.selected.indices = [Number(link.dataset.point)]; });
-    });
-    document.querySelectorAll("table.sortable th").forEach((heading, column) => {
-      const button = heading.querySelector("button");
-      button.addEventListener("click", () => sort(heading.closest("table"), column, button));
     });
   }
 

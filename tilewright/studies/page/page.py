@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import Any
-
-from bokeh.embed import components
-from bokeh.resources import INLINE
-from bokeh.settings import settings
 
 from tilewright.codesign.explore.figures import FIGURES
-from tilewright.codesign.explore.page.charts import charts, known_figures
 from tilewright.codesign.explore.study import DONE, MEANINGS, Entry, Study
+from tilewright.html.document import document, drawn
+from tilewright.studies.page.charts import charts, known_figures
 
 FOLDER = Path(__file__).parent
-
-IDENTIFIER = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
-"""What Bokeh draws by chance for each chart."""
 
 BY_NETWORK = ("cycles", "utilisation", "dram_bytes", "on_chip_mj", "dram_mj", "host_nodes", "instructions")
 
@@ -34,38 +25,17 @@ def study_page(study: Study) -> str:
     parts += [f"<p>{escape(each)}</p>" for each in (study.host_note(),) if each]
     script = ""
     if study.measured:
-        with _unique_identifiers():
-            script, drawn = _components(charts(study))
-        parts += _sections(study, drawn)
+        script, places = drawn(lambda: charts(study))
+        parts += _sections(study, places)
     else:
         parts.append("<p>No point is measured yet.</p>")
     parts += _others(study)
-    return _document(title, "\n".join(parts), script, _data(study))
+    return document(title, "\n".join(parts), script, FOLDER, _data(study))
 
 
-@contextmanager
-def _unique_identifiers() -> Iterator[None]:
-    settings.simple_ids = False
-    try:
-        yield
-    finally:
-        settings.simple_ids.unset_value()
-
-
-def _components(drawn: Sequence[Any]) -> tuple[str, Sequence[str]]:
-    """Bokeh's script and its places; the identifiers that it draws by chance are counted instead."""
-    script, places = components(drawn, wrap_script=False)
-    numbers: dict[str, str] = {}
-
-    def counted(text: str) -> str:
-        return IDENTIFIER.sub(lambda found: numbers.setdefault(found[0], f"chart-{len(numbers)}"), text)
-
-    return counted(script), [counted(place) for place in places]
-
-
-def _sections(study: Study, drawn: Sequence[str]) -> Iterator[str]:
+def _sections(study: Study, places: Sequence[str]) -> Iterator[str]:
     names = known_figures(study)
-    scatter, parallel = drawn
+    scatter, parallel = places
     yield '<nav><a href="#front">Front</a><a href="#parallel">Keys and figures</a><a href="#points">Table</a></nav>'
     yield '<h2 id="front">What is worth choosing between</h2>'
     yield '<p class="quiet">Red points are beaten by none in both figures. A point shows its networks.</p>'
@@ -94,9 +64,8 @@ def _points_table(study: Study, names: Sequence[str]) -> str:
         mark = f"<td>{'yes' if entry.label in best else ''}</td>"
         rows.append(f"<tr>{name}{mark}{''.join(_cell(entry.figures[figure]) for figure in names)}</tr>")
     body = "\n".join(rows)
-    return (
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="wide"><table class="sortable" data-first="up">{table}</table></div>'
 
 
 def _cell(value: float | None) -> str:
@@ -136,25 +105,3 @@ def _data(study: Study) -> str:
     ]
     more = [name for name, figure in FIGURES.items() if figure.is_more_better]
     return json.dumps({"points": points, "moreIsBetter": more}).replace("<", "\\u003c")
-
-
-def _document(title: str, body: str, script: str, data: str) -> str:
-    style, own = ((FOLDER / name).read_text() for name in ("style.css", "page.js"))
-    library = "\n".join(f"<script>{text}</script>" for text in INLINE.js_raw[:1]) if script else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{style}</style>
-{library}
-</head>
-<body>
-{body}
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-<script>{own}</script>
-</body>
-</html>
-"""

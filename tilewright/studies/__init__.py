@@ -1,0 +1,1 @@
+"""Studies of spaces of machines as people see them: the page, and the profiles of their points."""

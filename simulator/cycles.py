@@ -15,6 +15,7 @@ from tilewright.isa.program.faults import Fault, FaultCode
 from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import STALLS, EngineCounters, RunCounters
 from tilewright.simulator.errors import SimulatorError
+from tilewright.simulator.ideal import Ideal
 from tilewright.simulator.instruction_table import (
     bank_of_words,
     instruction_columns,
@@ -42,19 +43,20 @@ from tilewright.simulator.kernel.layout import (
 STALL_COLUMNS = {"port": STALL_PORT, "dram": STALL_DRAM, "weights": STALL_WEIGHTS}
 
 
-def simulate_cycles(program: Program, bases: Mapping[str, int]) -> RunCounters:
+def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | None = None) -> RunCounters:
     """Counters and the trace of one run with the reference memory; they do not depend on data.
 
     A WAIT fault ends the run in its cycle. Other faults are not looked for (see `simulator.values`): the figures of a
-    program that has one mean nothing. Raises SimulatorError when a program waits for itself (no valid one can).
+    program that has one mean nothing. With `ideal`, of a machine with ideal parts: its cycles and
+    times; the counters mean nothing. Raises SimulatorError when a program waits for itself (no valid one can).
     """
     from tilewright.simulator.kernel.run import run_cycles  # loads Numba, which a compilation may never need
 
     machine = program.machine
     code = instruction_table(program, bases)
-    parameters, queues, places = _reset(program, code)
+    parameters, queues, places = _reset(program, code, ideal)
     state = np.zeros(1, STATE)[0]
-    state["program_beats"] = len(program.instructions) * machine.instruction_bytes // machine.dram.bus_bytes
+    state["program_beats"] = len(program.instructions) * int(parameters["instruction_beats"])
     end, cycles = run_cycles(parameters, state, code, queues)
     if end not in (DONE, WAIT_FAULT):
         raise SimulatorError(f"no engine can go on in cycle {cycles}: the program waits for itself; check it")
@@ -83,7 +85,9 @@ def _engine_counters(row: NDArray[np.int64]) -> EngineCounters:
     )
 
 
-def _reset(program: Program, code: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64], dict[str, slice]]:
+def _reset(
+    program: Program, code: NDArray[np.int64], ideal: Ideal | None
+) -> tuple[Any, NDArray[np.int64], dict[str, slice]]:
     """The kernel's parameters, its queues as they are after reset, and where each of them is."""
     machine = program.machine
     sizes = _ring_sizes(machine)
@@ -96,6 +100,7 @@ def _reset(program: Program, code: NDArray[np.int64]) -> tuple[Any, NDArray[np.i
     columns.pop("width")
     values = {
         **_figures(machine),
+        **({"is_apart": 0, "ideal_engines": 0} if ideal is None else ideal.figures()),
         **sizes,
         **columns,
         "instructions": len(program.instructions),

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.options import ON_TERMINAL, Json, report, write_output
+from tilewright.verify_command import print_verified, require_sound, verified_json, verify_command, verify_points
 
 if TYPE_CHECKING:
     from tilewright.codesign.explore.run import MakePool, Report
@@ -80,6 +81,9 @@ def run_command(
     retry: Annotated[
         bool, typer.Option("--retry", help="Compute again what an earlier run stopped for time or memory.")
     ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then test the front as `explore verify` does: values, hardware, area.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Measure every point of a space: compiled, checked, cycle for cycle, priced. Interrupt and repeat it at will."""
@@ -101,9 +105,14 @@ def run_command(
         notes = run(found, output, choices, reuse or (), shown, made)
     for note in notes:
         typer.echo(note, err=True)
+    findings = verify_points(output, found) if verify else ()
     study = Study(output)
     if report(_as_json(study), json):
         _print(study, study.objectives)
+    require_sound(findings)
+
+
+explore_app.command("verify")(verify_command)
 
 
 @explore_app.command("show")
@@ -246,6 +255,7 @@ def _as_json(study: Study) -> Mapping[str, Any]:
                 "on_front": entry.label in best,
                 "keys": dict(zip(study.axes, entry.values, strict=True)),
                 "figures": entry.figures,
+                "verified": verified_json(study, entry),
                 "networks": {name: figures.as_json() for name, figures in entry.networks.items()},
             }
             for entry in study.entries
@@ -270,6 +280,7 @@ def _print(study: Study, objectives: Sequence[str], every: bool = False) -> None
     if study.host_note():
         print_text(study.host_note())
     _print_exclusions(study)
+    print_verified(study, rows)
     _print_searches(study)
     _print_importance(study)
     if every:

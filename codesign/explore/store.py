@@ -31,8 +31,12 @@ KEYS = {
     "point": ("machine", "network", "effort", "version"),
     "dropped": ("label", "version"),
     "search": ("name", "shard", "version"),
+    "verified": ("machine", "degree", "networks", "effort", "version"),
 }
 """The kinds of lines, and what each is known by."""
+
+ROOMS_WITHOUT_RESULTS = frozenset({"explore", "verify", "compare", "advise"})
+"""Folders of code that no result of a study depends on."""
 
 SHARED = ("price", "point")
 """Kinds that say the same in every study."""
@@ -48,7 +52,7 @@ def version() -> str:
     for package in (codesign, compiler, isa, rtl, simulator):
         folder = Path(str(package.__file__)).parent
         for path in sorted({*folder.rglob("*.py"), *folder.glob("processes/*/*.*")}):
-            if "explore" not in path.relative_to(folder).parts:
+            if ROOMS_WITHOUT_RESULTS.isdisjoint(path.relative_to(folder).parts):
                 digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return f"{tool_version()}+{digest.hexdigest()[:16]}"
 

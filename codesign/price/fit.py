@@ -20,14 +20,17 @@ def counted(bills: Mapping[str, Bill[Sketch]]) -> dict[str, Count]:
 
 
 def fitted(counts: Mapping[str, Count], known: Logic) -> dict[str, Cost]:
-    """A cost for each count, from what that of the same name cost; a new one costs as much as all on average."""
+    """A cost for each count, from what that of the same name cost; a new one costs as much as all on average.
+
+    A module with nothing in it, such as counters that count nothing, has a count but is in no netlist.
+    """
     all_known, all_counted = sum(known.costs.values(), Cost()), sum(each.gates for each in known.counts.values())
     usual = all_known.area_um2 / all_counted
     costs = {}
     for name, count in counts.items():
         then = known.counts.get(name)
         if then == count:
-            costs[name] = known.costs[name]
+            costs[name] = known.costs.get(name, Cost())
         elif then is not None and then.gates:
             costs[name] = _scaled(known.costs[name], then, count)
         else:

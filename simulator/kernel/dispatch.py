@@ -20,6 +20,21 @@ def fetch_burst(p, s):
 
 
 @part_of_cycle
+def fetch_apart(p, s, t):
+    """Fetch with a bus of its own: a beat a cycle, as soon as DRAM can answer, while there is room."""
+    if s.beats_asked == s.program_beats:
+        return
+    if t < 1 + p.latency:
+        s.has_progress = 1
+    elif s.fetch_held < p.fetch_buffer:
+        s.has_progress = 1
+        s.beats_asked += 1
+        s.beats_read += 1
+        s.fetch_reserved += 1
+        s.fetch_held += 1
+
+
+@part_of_cycle
 def step_dispatch(p, s, code, q):
     """Assemble and dispatch: the engine that an instruction is pushed to, -1, or REFUSED.
 

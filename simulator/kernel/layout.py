@@ -97,10 +97,16 @@ PARAMETERS = record(
     *("store_read", "dma_window"),
     *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
     *("pipeline_slots", "result_slots", "read_slots", "response_slots"),
+    *("is_apart", "ideal_engines"),
     *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
     *(f"at_{name}" for name in QUEUES),
 )
-"""Sizes and latencies of a machine, sizes of rings, and where things are in `code` and `q`."""
+"""Sizes and latencies of a machine, sizes of rings, and where things are in `code` and `q`.
+
+Of a machine that could be (see `simulator.ideal`): with `is_apart`, the engines and fetch never wait for each other's
+use of ports and bus; `ideal_engines` has a bit for each engine whose instructions take one cycle. Both are 0 for a
+machine that is.
+"""
 
 STATE = record(
     # fetch, dispatch and the memory behind the bus

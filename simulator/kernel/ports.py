@@ -5,20 +5,21 @@
 from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.simulator.kernel.layout import MMA_ASKS
 
 
 @part_of_cycle
 def arbitrate_reads(p, q, c_port, w_port):
-    """The array's c and w win; the others take turns on each port."""
+    """The array's c and w win; the others take turns on each port. Apart, only those of one engine do."""
     count = p.requesters
     for k in range(count):
         port = q[p.at_ask + k]
         q[p.at_grant + k] = 0
-        if port < 0 or port in (c_port, w_port):
+        if port < 0 or (port in (c_port, w_port) and (k == MMA_ASKS or not p.is_apart)):
             continue
         wins = 1
         for j in range(count):
-            if j != k and q[p.at_ask + j] == port:
+            if j != k and q[p.at_ask + j] == port and (not p.is_apart or engine_of(p, j) == engine_of(p, k)):
                 turn = q[p.at_read_turn + port]
                 if (j - turn - 1) % count < (k - turn - 1) % count:
                     wins = 0
@@ -29,8 +30,16 @@ def arbitrate_reads(p, q, c_port, w_port):
 
 
 @part_of_cycle
-def arbitrate_writes(c_port, vec_port, load_port):
+def engine_of(p, requester):
+    """Equal for read requesters of the same engine."""
+    if requester == MMA_ASKS:
+        return 0
+    return 1 if requester < p.requesters - 1 else 2
+
+
+@part_of_cycle
+def arbitrate_writes(p, c_port, vec_port, load_port):
     """The array's c wins, then vec. Whether vec and load are written."""
-    vec_written = vec_port >= 0 and vec_port != c_port
-    load_written = load_port >= 0 and load_port != c_port and load_port != vec_port
+    vec_written = vec_port >= 0 and (vec_port != c_port or p.is_apart)
+    load_written = load_port >= 0 and ((load_port != c_port and load_port != vec_port) or p.is_apart)
     return vec_written, load_written

@@ -5,7 +5,14 @@
 from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import kept_on_disk, part_of_cycle
-from tilewright.simulator.kernel.dispatch import REFUSED, fetch_burst, request_read, step_dispatch, step_memory
+from tilewright.simulator.kernel.dispatch import (
+    REFUSED,
+    fetch_apart,
+    fetch_burst,
+    request_read,
+    step_dispatch,
+    step_memory,
+)
 from tilewright.simulator.kernel.layout import (
     BUSY,
     COUNTERS,
@@ -49,11 +56,11 @@ def step_engines(p, s, code, q, t):
 
     vec_port = result_port(p, s, q, t)
     load_port = s.writer_port if s.writer_held else -1
-    vec_written, load_written = arbitrate_writes(c_write_port, vec_port, load_port)
+    vec_written, load_written = arbitrate_writes(p, c_write_port, vec_port, load_port)
 
     step_mma(p, s, code, q, t, w_port, c_write_port)
     step_vec(p, s, code, q, t, vec_written)
-    fetched = fetch_burst(p, s)
+    fetched = 0 if p.is_apart else fetch_burst(p, s)
     s.load_is_full = s.load_buffer >= p.load_beats
     loaded = step_load(p, s, code, q, fetched > 0, load_written)
     step_store(p, s, code, q, t)
@@ -97,7 +104,10 @@ def start_instructions(p, s, code, q, t):
         s.has_progress = 1
         q[p.at_started_at + i] = t
         q[p.at_started + e] += 1
-        if e == LOAD:
+        if (p.ideal_engines >> e) & 1:
+            q[p.at_retiring + e] = 1
+            s.packed += e == LOAD  # nothing of it is left for the packer
+        elif e == LOAD:
             start_load(p, s, code, q, i)
         elif e == MMA:
             start_mma(p, s, code, q, i)
@@ -145,6 +155,8 @@ def run_cycles(p, s, code, q):
         if pushed == REFUSED:
             return WAIT_FAULT, t
         step_memory(p, s, q, t)
+        if p.is_apart:
+            fetch_apart(p, s, t)
         start_instructions(p, s, code, q, t)
         if pushed >= 0:
             q[p.at_dispatched_at + s.dispatched_all] = t

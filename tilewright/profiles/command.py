@@ -25,6 +25,8 @@ from tilewright.price_command import print_energy, program_energy
 from tilewright.profiles.report import ORDERS, Order, View, layer_named, print_profile
 
 if TYPE_CHECKING:
+    from tilewright.api import Program
+    from tilewright.profiles.what_if import Choice, WhatIf
     from tilewright.segments import ProgramRun
 
 
@@ -52,6 +54,14 @@ Trace = Annotated[
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
 ]
+Ideals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what-if",
+        metavar="PART=IDEAL",
+        help="The most that work on a part could bring: bus=inf, latency=0, array=inf, …; all is each by itself.",
+    ),
+]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a line a layer; - is standard output.")]
 
 
@@ -67,6 +77,7 @@ def profile_command(
     trace: Trace = None,
     html: Html = None,
     csv: Csv = None,
+    what_if: Ideals = None,
     isa: OptionalIsa = None,
     set: Set = None,  # noqa: A002
     unchecked: Unchecked = False,
@@ -79,11 +90,16 @@ def profile_command(
             "only one of --csv, --html, --json and --trace can be standard output: give the others files"
         )
     view = View(_order(sort), top, _clock(clock))
+    _require_alone(what_if, against, layer)
     with running(program, on, isa, set, budget) as loaded:
+        choices = _choices(loaded, what_if or ())
         runs = loaded.runs(on, unchecked)
     found = loaded.profile_of(runs)
     if energy:
         found = {**found, "energy": program_energy(loaded, program.name)}
+    bounds = _bounds(runs, found["cycles"], choices)
+    if bounds is not None:
+        found = {**found, "what_if": bounds.as_json()}
     position = None if layer is None else list(found["layers"]).index(layer_named(found, layer))
     if trace is not None:
         _write_trace(trace, runs, position)
@@ -100,10 +116,40 @@ def profile_command(
         _print_against(found, compared, program, against)
     elif position is not None:
         _print_layer(found, runs, position, top)
+    elif bounds is not None:
+        _print_bounds(bounds, program, found["isa"])
     else:
         _print_profile(found, view)
     if energy:
         print_energy(found["energy"])
+
+
+def _require_alone(what_if: list[str] | None, against: Path | None, layer: str | None) -> None:
+    if what_if and (against is not None or layer is not None):
+        raise typer.BadParameter("--what-if is about one whole program: leave out --against and --layer")
+
+
+def _choices(program: Program, questions: Sequence[str]) -> list[Choice]:
+    """The ideal parts that are asked for; without any, what they are is not loaded."""
+    if not questions:
+        return []
+    from tilewright.profiles.what_if import choices_of
+
+    return choices_of(program.machine, questions)
+
+
+def _bounds(runs: Sequence[ProgramRun], cycles: int, choices: Sequence[Choice]) -> WhatIf | None:
+    if not choices:
+        return None
+    from tilewright.profiles.what_if import what_if
+
+    return what_if([run.program for run in runs], cycles, choices)
+
+
+def _print_bounds(bounds: WhatIf, program: Path, isa: str) -> None:
+    from tilewright.profiles.what_if import print_what_if
+
+    print_what_if(bounds, program.name, isa)
 
 
 def _order(sort: str) -> Order:

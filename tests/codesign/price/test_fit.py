@@ -35,6 +35,11 @@ def test_what_was_not_there_costs_what_all_do_on_average() -> None:
     assert fitted({"new": Count(100.0, 7, 4)}, KNOWN) == {"new": Cost(pytest.approx(100 * 3310 / 3000), 7)}
 
 
+def test_a_module_with_nothing_in_it_costs_nothing() -> None:
+    empty = Logic((), (), {"queue": Cost(3300.0, 200)}, {"queue": Count(3000.0, 200, 1), "counters": Count(0.0, 0, 0)})
+    assert fitted(empty.counts, empty) == {"queue": Cost(3300.0, 200), "counters": Cost()}
+
+
 @pytest.mark.parametrize("key", ["array.rows", "memories.act.kib", "engines.vec.queue", "engines.load.beats"])
 def test_sizes_are_fitted_to_the_machine_without_them(key: str) -> None:
     like = of_other_sizes("tiny8", [f"{key}=16"])

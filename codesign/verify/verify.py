@@ -1,0 +1,113 @@
+"""Verifies points of a study, each to some degrees, and keeps what was found in the study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.space import Point, Space
+from tilewright.codesign.explore.store import Store, version
+from tilewright.codesign.explore.study import DONE, Entry, Study
+from tilewright.codesign.points.machine import machine_key
+from tilewright.codesign.points.network import Network, read_network
+from tilewright.codesign.verify.area import verify_area
+from tilewright.codesign.verify.hardware import verify_datapath, verify_hardware
+from tilewright.codesign.verify.kept import machine_of, verdicts, verified_line
+from tilewright.codesign.verify.verdict import AREA, BITS, DEGREES, PROOF, RTL, Outcome, Verdict, fails, holds, not_done
+from tilewright.isa.errors import did_you_mean
+from tilewright.isa.machine.machine import Machine
+
+CompareBits = Callable[[Network, Machine, int], Verdict]
+"""Compares a network's tensors on a machine, compiled with an effort, with ONNX Runtime's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on a point at a degree."""
+
+    label: str
+    degree: str
+    verdict: Verdict
+
+
+def verify(
+    folder: Path, space: Space, labels: Sequence[str], degrees: Sequence[str], compare_bits: CompareBits
+) -> Iterator[Finding]:
+    """Verify points of a study, or its front if none is named; what is known already is not tested again.
+
+    A test that could not be done is not kept. Raises StudyError for an unknown point or degree, for a study of
+    another version, and where the space's files have changed since.
+    """
+    study = Study(folder)
+    if study.space_facts["version"] != version():
+        raise StudyError(f"{folder}: is of another version of this program; give the command that made it again, first")
+    entries = chosen(study, labels)
+    for degree in degrees:
+        if degree not in DEGREES:
+            meant = did_you_mean(degree, list(DEGREES))
+            raise StudyError(f"no degree {degree!r}{meant}; there are: {', '.join(DEGREES)}")
+    networks = [read_network(each.path, name=each.name) for each in space.networks]
+    with Store(folder) as store:
+        for entry in entries:
+            subject = _Subject(space, study, entry, networks, compare_bits)
+            for degree in (name for name in DEGREES if name in degrees):
+                verdict = verdicts(study, entry).get(degree)
+                if verdict is None:
+                    verdict = subject.verdict(degree)
+                    if verdict.outcome is not Outcome.NOT_DONE:
+                        store.add(verified_line(study, entry, degree, verdict))
+                yield Finding(entry.label, degree, verdict)
+
+
+def chosen(study: Study, labels: Sequence[str]) -> list[Entry]:
+    """The entries of points by label, or of the front. Raises StudyError."""
+    if not labels:
+        if not study.front:
+            raise StudyError(f"{study.folder}: no point is measured yet")
+        return study.front
+    entries = {entry.label: entry for entry in study.entries}
+    for label in labels:
+        if label not in entries:
+            raise StudyError(
+                f"{study.folder}: no point {label!r}{did_you_mean(label, list(entries))}; "
+                "`tilewright explore show --all --json -` lists them"
+            )
+        if entries[label].state != DONE:
+            raise StudyError(f"{study.folder}: {label} has no figures to verify: it is {entries[label].state}")
+    return [entries[label] for label in labels]
+
+
+class _Subject:
+    """A point under test."""
+
+    def __init__(
+        self, space: Space, study: Study, entry: Entry, networks: Sequence[Network], compare_bits: CompareBits
+    ) -> None:
+        self._space = space
+        self._entry = entry
+        self._point: Point = entry.values
+        self._machine = space.machine(self._point)
+        self._networks = networks
+        self._compare_bits = compare_bits
+        if machine_key(self._machine) != machine_of(study, entry):
+            raise StudyError(f"{study.folder}: the machine of {entry.label} has changed since; run the study again")
+
+    def verdict(self, degree: str) -> Verdict:
+        tests: Mapping[str, Callable[[], Verdict]] = {
+            BITS: self._bits,
+            RTL: lambda: verify_hardware(self._machine),
+            PROOF: lambda: verify_datapath(self._machine),
+            AREA: lambda: verify_area(self._space, self._point, self._entry, self._machine),
+        }
+        return tests[degree]()
+
+    def _bits(self) -> Verdict:
+        """All networks: the first that fails, or was not compared, stands for them."""
+        verdicts = {each.name: self._compare_bits(each, self._machine, self._space.effort) for each in self._networks}
+        for outcome, make in ((Outcome.FAILS, fails), (Outcome.NOT_DONE, not_done)):
+            for name, verdict in verdicts.items():
+                if verdict.outcome is outcome:
+                    return make(f"{name}: {verdict.text}")
+        return holds("; ".join(f"{name}: {verdict.text}" for name, verdict in verdicts.items()))

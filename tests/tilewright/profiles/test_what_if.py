@@ -1,0 +1,64 @@
+"""`profile --what-if`: what it prints is in the document, and it refuses what is no ideal part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.docs.document import blocks, with_outputs
+from tests.tilewright.command_line import Command
+
+
+@pytest.fixture
+def program(tilewright: Command, repository: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "net.npu"
+    model = repository / "programs/digits/digits_int8.onnx"
+    assert tilewright("compile", model, "--isa", "base16", "-o", path).code == 0
+    return path
+
+
+def test_prints_what_the_document_shows(
+    tilewright: Command, program: Path, repository: Path, update_golden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    document = repository / "docs/profile.md"
+    shown = next(block for block in blocks(document.read_text()) if block.language == "text")
+    ended = tilewright("profile", program, "--what-if", "all", "--what-if", "bus=inf,latency=0")
+    assert ended.code == 0, ended.err
+    if update_golden:
+        document.write_text(with_outputs(document.read_text(), {shown: ended.out}))
+    else:
+        assert ended.out == shown.text
+
+
+def test_json_has_the_bounds(tilewright: Command, program: Path) -> None:
+    found = json.loads(tilewright("profile", program, "--what-if", "bus=inf", "--json", "-").out)
+    [bound] = found["what_if"]["bounds"]
+    assert bound["parts"] == "bus=inf"
+    assert bound["cycles"] <= found["what_if"]["apart"] <= found["what_if"]["cycles"] == found["cycles"]
+    assert bound["fewer"] == 1 - bound["cycles"] / found["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (
+            ("--what-if", "buss=inf"),
+            1,
+            "error: --what-if buss=inf: base16 has no such part (did you mean 'bus'?); it has: bus=inf, latency=0, "
+            "load=inf, array=inf, vec=inf, store=inf\n",
+        ),
+        (
+            ("--what-if", "bus=16"),
+            1,
+            "error: --what-if bus=16: expected bus=inf, a part that takes no time; "
+            "compile for a machine with --set to try one that does\n",
+        ),
+        (("--what-if", "bus=inf", "--layer", "conv1"), 2, "--what-if is about one whole program"),
+    ],
+)
+def test_refuses(tilewright: Command, program: Path, words: tuple[str, ...], code: int, message: str) -> None:
+    ended = tilewright("profile", program, *words)
+    assert ended.code == code and message in ended.err

@@ -24,8 +24,8 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ): "the trace of a program of one instruction gets a second column, which nothing reads",
     (
         "rtl/store.py",
-        "super().__init__({'halt': In(1), 'word': In(stream.Signature(StoredWord(machine)…",
-        "super().__init__({'halt': In(2), 'word': In(stream.Signature(StoredWord(machine)…",
+        "super().__init__({'halt': In(1), 'part': In(stream.Signature(StoredPart(self.bus…",
+        "super().__init__({'halt': In(2), 'part': In(stream.Signature(StoredPart(self.bus…",
     ): "one wire drives the port, so its second bit is always 0, and every use of it is cut to one bit",
     (
         "tilewright/quantization/ranges.py",

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.options import Isa, Json, Set, Shape, report
+from tilewright.options import Calibration, Isa, Json, Seed, Set, Shape, report
 
 if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
 
-Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models (see `quantize`).")]
+Networks = Annotated[
+    list[Path],
+    typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models; or float ones, with --calibration."),
+]
 Overlays = Annotated[
     list[str] | None,
     typer.Option("--overlay", metavar="FILE", help="Also try this laid over the machine: a .yaml file."),
@@ -43,6 +46,8 @@ def advise_command(
     top: Top = 10,
     jobs: Jobs = None,
     shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
     json: Json = None,
 ) -> None:
     """Try every single change of a machine: which gains most, and what can go?
@@ -53,13 +58,15 @@ def advise_command(
     from tilewright.api import advise
     from tilewright.codesign.advise.tables import advice_lines, advice_tables
     from tilewright.compiler.importers.input_shapes import parse_shapes
+    from tilewright.quantize_command import print_warnings
     from tilewright.tables import print_tables, print_text
 
     shapes = parse_shapes(shape or ())
     with counting() as done:
         found: Advice = advise(
-            networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done
-        )
+            networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done,
+            calibration, seed, print_warnings,
+        )  # fmt: skip
     if report(found.as_json(), json):
         tables = advice_tables(found, top)
         print_tables(tables)

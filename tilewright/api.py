@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tilewright.codesign.advise.advice import Advice
     from tilewright.codesign.compare.comparison import Comparison
     from tilewright.codesign.price.price import Price
+    from tilewright.quantization.quantize import QuantizedModel
     from tilewright.quantization.samples import Calibration
 
 
@@ -124,18 +125,20 @@ def compare(
     price: bool = True,
     clock_mhz: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    calibration: Calibration | None = None,
 ) -> Comparison:
     """Each network on each machine: cycles, time, area, energy; with a reason where a network fails.
 
     Each machine is taken as it is; again with each of `overlays`, files that are laid over it; and again with all
     `overrides`. Without `price`, cycles and bytes alone. `clock_mhz` is one clock for all, in place of each machine's
-    own, which takes half a minute to find. Raises IsaError, CompileError for a file that cannot be read, PriceError.
+    own, which takes half a minute to find. Float models are quantised first, with `calibration` data. Raises IsaError,
+    CompileError for a file that cannot be read, PriceError, InputError for the data.
     """
     from tilewright.codesign.compare.comparison import compare_machines
     from tilewright.codesign.compare.machines import candidates
-    from tilewright.codesign.points.network import read_networks
+    from tilewright.quantized_networks import read_quantized
 
-    networks = read_networks(models, shapes)
+    networks = read_quantized(models, shapes, calibration)
     return compare_machines(networks, candidates(isas, overrides, overlays), effort, price, clock_mhz)
 
 
@@ -150,20 +153,25 @@ def advise(
     only: Sequence[str] = (),
     jobs: int | None = None,
     done: Callable[[int, int], None] = lambda finished, asked: None,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    tell: Callable[[QuantizedModel], None] = lambda quantized: None,
 ) -> Advice:
     """Which single change of a machine buys most for these networks, and what of it buys nothing: all of them tried.
 
     Each key of the machine a step up and down, shipped and given overlays on and off, instructions that no program has
     away; with `only`, just the keys that are one of these or below it, and the given overlays. `jobs` processes share
-    the work, as many as there are cores if that is None; `done` is told how many machines are tried of how many. Raises
-    IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not run
-    on the machine as it is, and for an unknown key.
+    the work, as many as there are cores if that is None; `done` is told how many machines are tried of how many. Float
+    models are quantised first, with `calibration` data (`seed` is that of random ones), and `tell` is told of each.
+    Raises IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not
+    run on the machine as it is, and for an unknown key.
     """
     from tilewright.codesign.advise.advice import advise_machine
     from tilewright.codesign.advise.trials import NoAdvice
-    from tilewright.codesign.points.network import read_networks
+    from tilewright.quantized_networks import read_quantized
 
-    machine, networks = machine_of(isa, overrides), read_networks(models, shapes)
+    machine = machine_of(isa, overrides)
+    networks = read_quantized(models, shapes, calibration, seed, tell)
     file = None if isinstance(isa, Machine) else isa
     try:
         return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import InputError
-from tilewright.options import ON_TERMINAL, Json, Shape, report, write_output
+from tilewright.options import ON_TERMINAL, Calibration, Json, Seed, Shape, report, write_output
 
 if TYPE_CHECKING:
     from tilewright.codesign.compare.comparison import Comparison, Point
 
-Networks = Annotated[list[Path], typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models (see `quantize`).")]
+Networks = Annotated[
+    list[Path],
+    typer.Argument(metavar="NET...", help="Int8 ONNX or TFLite models; or float ones, with --calibration."),
+]
 Machines = Annotated[
     list[str], typer.Option("--isa", metavar="MACHINE", help="A machine by name or .yaml file; give several.")
 ]
@@ -54,6 +57,8 @@ def compare_command(
     clock: Clock = None,
     effort: Effort = 1,
     shape: Shape = None,
+    calibration: Calibration = None,
+    seed: Seed = 0,
     csv: Csv = None,
     json: Json = None,
 ) -> None:
@@ -64,9 +69,10 @@ def compare_command(
     from tilewright.codesign.compare.comparison import compare_machines
     from tilewright.codesign.compare.machines import candidates
     from tilewright.codesign.compare.tables import comparison_csv
-    from tilewright.codesign.points.network import read_networks
     from tilewright.compiler.importers.input_shapes import parse_shapes
     from tilewright.progress import progress
+    from tilewright.quantize_command import print_warnings
+    from tilewright.quantized_networks import read_quantized
 
     if by not in (None, "layer"):
         raise typer.BadParameter(f"{by!r}; expected layer", param_hint="--by")
@@ -77,7 +83,7 @@ def compare_command(
     if clock is not None and no_price:
         raise typer.BadParameter("--no-price shows no time: leave one of the two out", param_hint="--clock")
     machines = candidates(isa, set or (), overlay or ())
-    models = read_networks(networks, parse_shapes(shape or ()))
+    models = read_quantized(networks, parse_shapes(shape or ()), calibration, seed, print_warnings)
     found = compare_machines(models, machines, effort, not no_price, clock, progress)
     if csv is not None:
         write_output(csv, comparison_csv(found))

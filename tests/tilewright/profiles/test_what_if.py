@@ -9,6 +9,9 @@ import pytest
 
 from tests.docs.document import blocks, with_outputs
 from tests.tilewright.command_line import Command
+from tilewright.errors import InputError
+from tilewright.isa.files.loader import load_machine
+from tilewright.profiles.what_if import choices_of
 
 
 @pytest.fixture
@@ -42,23 +45,27 @@ def test_json_has_the_bounds(tilewright: Command, program: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("question", "message"),
     [
         (
-            ("--what-if", "buss=inf"),
-            1,
-            "error: --what-if buss=inf: base16 has no such part (did you mean 'bus'?); it has: bus=inf, latency=0, "
-            "load=inf, array=inf, vec=inf, store=inf\n",
+            "buss=inf",
+            "--what-if buss=inf: base16 has no such part (did you mean 'bus'?); it has: bus=inf, latency=0, "
+            "load=inf, array=inf, vec=inf, store=inf",
         ),
         (
-            ("--what-if", "bus=16"),
-            1,
-            "error: --what-if bus=16: expected bus=inf, a part that takes no time; "
-            "compile for a machine with --set to try one that does\n",
+            "bus=16",
+            "--what-if bus=16: expected bus=inf, a part that takes no time; "
+            "compile for a machine with --set to try one that does",
         ),
-        (("--what-if", "bus=inf", "--layer", "conv1"), 2, "--what-if is about one whole program"),
+        ("bus", "--what-if bus: expected bus=inf"),
     ],
 )
-def test_refuses(tilewright: Command, program: Path, words: tuple[str, ...], code: int, message: str) -> None:
-    ended = tilewright("profile", program, *words)
-    assert ended.code == code and message in ended.err
+def test_refuses_what_is_no_ideal_part(question: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        choices_of(load_machine("base16"), ["all", question])
+    assert message in str(caught.value)
+
+
+def test_a_layer_by_itself_has_no_bounds(tilewright: Command) -> None:
+    ended = tilewright("profile", "net.npu", "--what-if", "bus=inf", "--layer", "conv1")
+    assert ended.code == 2 and "--what-if is about one whole program" in ended.err

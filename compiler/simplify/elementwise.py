@@ -133,13 +133,18 @@ def batch_normalization(operator: Operator, view: View) -> Replacement | None:
     if len(operator.outputs) > 1 or any(constant is None for constant in found):
         raise CompileError(operator, expected="constant scale, bias, mean and variance, and one result")
     gamma, beta, mean, variance = (constant.real for constant in found if constant is not None)
-    scale = gamma / np.sqrt(variance + epsilon)
-    return affine(operator, operator.inputs[0], scale, beta - mean * scale, view)
+    with np.errstate(all="ignore"):
+        scale = gamma / np.sqrt(variance + epsilon)
+        offset = beta - mean * scale
+    return affine(operator, operator.inputs[0], scale, offset, view)
 
 
 def affine(
     operator: Operator, x: str, scale: NDArray[np.float64], offset: NDArray[np.float64], view: View
 ) -> Replacement:
+    """x · scale + offset. Raises CompileError where one of these is not finite, as beside a negative variance."""
+    if not (np.isfinite(scale).all() and np.isfinite(offset).all()):
+        raise CompileError(operator, "its constants give a channel a factor or an offset that is not finite")
     names = [view.fresh(f"{operator.name}.{suffix}") for suffix in ("scale", "offset")]
     values = dict(zip(names, (scale, offset), strict=True))
     types = {name: TensorType("float64", value.shape) for name, value in values.items()}

@@ -128,6 +128,21 @@ def test_a_normalization_for_training_is_refused() -> None:
     assert str(caught.value) == "node 'op' (BatchNormalization): training_mode = 1 has no lowering; expected 0"
 
 
+@pytest.mark.parametrize(
+    ("op_type", "constants"),
+    [
+        ("BatchNormalization", [*NORMALIZATION[:3], [0.5, -1.5, 0.9, 2]]),
+        ("Add", [COLUMN * [[[[np.inf]]]]]),
+    ],
+)
+def test_a_factor_or_an_offset_that_is_not_finite_is_refused(op_type: str, constants: list[Any]) -> None:
+    with pytest.raises(CompileError) as caught:
+        lowered(channel_model(op_type, False, constants))
+    assert str(caught.value) == (
+        f"node 'op' ({op_type}): its constants give a channel a factor or an offset that is not finite"
+    )
+
+
 def test_a_constant_with_more_channels_than_its_operand_is_refused() -> None:
     builder = ModelBuilder(np.random.default_rng(0))
     x = builder.quantize(builder.input("x", [1, 1, 6, 6]), 0.1, name="x.q")

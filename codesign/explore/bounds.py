@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine, Template
@@ -59,6 +60,7 @@ def needs_of(content: bytes) -> Needs:
     """What a model needs; nothing is known of one that cannot be read here."""
     try:
         model = onnx.ModelProto.FromString(content)
+        require_harmless(model, "the model")
         return _Model(shape_inference.infer_shapes(model)).needs()
     except Exception:  # a bound is no place to find fault with a model: the compiler says what is wrong with it
         return NOTHING

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.load_plan import LOAD
 from tilewright.compiler.emission.waits import Waits
-from tilewright.compiler.errors import CompileError, TooLong
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.tile.length import require_countable
 from tilewright.compiler.tile.program import TileOperation, TileProgram
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, make_instruction
-from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.machine.memory import DRAM, REGIONS
 from tilewright.isa.program.program import Layer, Program
 
 
 def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mapping[str, str] | None = None) -> Program:
     """The program; deterministic. Raises CompileError for a value that its field cannot hold."""
-    _require_countable(tiles)
+    require_countable(tiles)
     instructions = tuple(
         _instruction(tiles, placement, operation, wait, index)
         for index, (operation, wait) in enumerate(zip(tiles.operations, waits, strict=True))
@@ -38,44 +37,6 @@ def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mappi
         output_bytes=tiles.output_bytes,
         metadata=dict(metadata or {}),
     )
-
-
-def _require_countable(tiles: TileProgram) -> None:
-    """Raises TooLong for a program of which an engine has more instructions than a wait can count."""
-    limit, counts = tiles.machine.max_instructions_per_engine, _instructions_by_layer(tiles)
-    total: Counter[str] = Counter()
-    for layer, added in zip(tiles.layers, counts, strict=True):
-        total.update(added)
-        engine = next((engine for engine in ENGINES if total[engine] > limit), None)
-        if engine is not None:
-            raise TooLong(
-                layer.name,
-                f"the program has more than {limit} instructions for {engine}, which wait_bits = "
-                f"{tiles.machine.wait_bits} cannot count",
-                "use a machine with wider wait counts",
-                tuple(_starts(tiles, counts)),
-            )
-
-
-def _instructions_by_layer(tiles: TileProgram) -> list[Counter[str]]:
-    """How many instructions each engine has in each layer."""
-    counts: list[Counter[str]] = [Counter() for _ in tiles.layers]
-    for operation in tiles.operations:
-        counts[operation.layer][tiles.machine.format(operation.mnemonic).engine] += 1
-    return counts
-
-
-def _starts(tiles: TileProgram, counts: Sequence[Counter[str]]) -> Iterator[tuple[str, ...]]:
-    """The nodes of each layer at which another program has to begin; none if a layer alone is too long."""
-    limit = tiles.machine.max_instructions_per_engine
-    total: Counter[str] = Counter()
-    if any(count > limit for added in counts for count in added.values()):
-        return
-    for layer, added in zip(tiles.layers, counts, strict=True):
-        total = total + added
-        if any(count > limit for count in total.values()):
-            yield tuple(str(node) for node in layer.nodes)
-            total = added
 
 
 def _instruction(

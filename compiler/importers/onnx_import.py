@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError, NodeName, first_line
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
+from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
@@ -58,6 +59,7 @@ def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple
     model, name = _read(source)
     require_few_nodes(model, name)
     _check_texts(model, name)
+    require_harmless(model, name)
     model = fix_shapes(model, shapes or {}, name)
     check_opset(model, name)
     return model, name

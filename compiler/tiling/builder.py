@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import Transfers
+from tilewright.compiler.tile.length import too_long
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
 from tilewright.compiler.tiling.pack_loops import LoopPacker, WordLoop, affine_runs
@@ -16,6 +18,9 @@ from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.timing import BURST_BEATS
 
 WEIGHTS = "weights"
+
+MOST_OF_A_LAYER = 1 << 16
+"""So many instructions of an engine are made for a layer in any case: emission says whether waits can count them."""
 
 
 @dataclass
@@ -28,8 +33,10 @@ class TileBuilder:
     weights: bytearray = field(default_factory=bytearray)
     sink: list[TileOperation] = field(default_factory=list)
     layer: int = 0
+    layer_name: str = ""
     packer: LoopPacker = field(init=False)
     _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
+    _counts: Counter[str] = field(default_factory=Counter)  # instructions of the layer, by engine
 
     def __post_init__(self) -> None:
         self.packer = LoopPacker(self.machine)
@@ -53,6 +60,10 @@ class TileBuilder:
         self.weights += content
         return fresh
 
+    def begin(self, layer: int, name: str) -> None:
+        """What follows is of this layer."""
+        self.layer, self.layer_name, self._counts = layer, name, Counter()
+
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def operation(
@@ -63,7 +74,10 @@ class TileBuilder:
         immediates: Mapping[str, int] | None = None,
         accumulates: bool = False,
     ) -> None:
-        """Append the instructions that run a nest; `accumulates`: it adds to results that are there already."""
+        """Append the instructions that run a nest; `accumulates`: it adds to results that are there already.
+
+        Raises TooLong for a layer of far too many instructions, before all of them are made.
+        """
         for packed in self.packer.pack(format, loops):
             fields = {**packed.fields, **(immediates or {})}
             adds = accumulates or packed.accumulates
@@ -76,6 +90,12 @@ class TileBuilder:
                 for operand, offset in zip(format.operands, packed.offsets, strict=True)
             }
             self.sink.append(TileOperation(format.mnemonic, fields, moved, self.layer))
+            self._count(format.engine)
+
+    def _count(self, engine: str) -> None:
+        self._counts[engine] += 1
+        if self._counts[engine] > max(MOST_OF_A_LAYER, self.machine.max_instructions_per_engine):
+            raise too_long(self.machine, self.layer_name, engine, ())
 
     def load_constant(self, memory: str, source: str, name: str, words: int, alignment: int = 1) -> str:
         """A new buffer in `memory` with the words of a constant buffer."""

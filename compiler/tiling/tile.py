@@ -74,7 +74,7 @@ class _Lowering:
 
     def _nest_stages(self, position: int) -> Iterator[Stage]:
         """The stages of a nest; the first one also brings the tensors that stay on chip."""
-        self._builder.layer = position
+        self._builder.begin(position, self._nests.nests[position].name)
         first, following = Stage(), Stage()
         self._builder.sink = first.early
         job = self._job(position, following)

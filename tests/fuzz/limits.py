@@ -12,6 +12,9 @@ from types import FrameType
 SECONDS = 10
 """The longest that one input may take of the processor. Waiting for others on a busy computer does not count."""
 
+AGAIN_SECONDS = 0.5
+"""How soon it is ended again, if the first time was lost where Python drops exceptions, as in a callback."""
+
 MEMORY_BYTES = 2**30
 """The most that one input may need beyond what the process had before it."""
 
@@ -35,7 +38,7 @@ def limits(seconds: float | None = None) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + MEMORY_BYTES, before[1]))
     previous = signal.signal(signal.SIGPROF, _ring)
     started = process_time()
-    signal.setitimer(signal.ITIMER_PROF, most)
+    signal.setitimer(signal.ITIMER_PROF, most, AGAIN_SECONDS)
     try:
         yield
     except _Alarm as alarm:

@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, dimensions
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import read_source
@@ -73,6 +74,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
     source = read_source(content, shapes).model
     _require_float(source, name)
+    require_harmless(source, name)
     plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
     return FloatModel(name, plain, _inferred(own_weights(plain_gemm(fold(plain, name))), name))
 

@@ -27,8 +27,17 @@ def gelu(node: Node) -> None:
     node.require_one_of("approximate", "none", "tanh")
 
 
+def matmul(node: Node) -> None:
+    """Both operands have elements."""
+    for position in (0, 1):
+        shape = node.shape(position)
+        node.require(shape is None or 0 not in shape, f"an operand of shape {list(shape or ())}", "sizes above 0")
+
+
 def gemm(node: Node) -> None:
-    """A [M, K] · B [K, N] + C, which broadcasts to [M, N]."""
+    """A [M, K] · B [K, N] + C, which broadcasts to [M, N]; A and B as they are, or transposed."""
+    node.require_one_of("transA", 0, 1)
+    node.require_one_of("transB", 0, 1)
     c, result = node.shape(2), node.shapes.get(node.outputs[0])
     if c is not None and result is not None:
         fits = _broadcasts(c, result)
@@ -37,6 +46,7 @@ def gemm(node: Node) -> None:
 
 def reduce(node: Node) -> None:
     node.require_one_of("keepdims", 0, 1)
+    node.require_one_of("noop_with_empty_axes", 0, 1)
 
 
 def clip(node: Node) -> None:

@@ -38,6 +38,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     "Gather": moves.gather,
     "SpaceToDepth": moves.space_to_depth,
     "DepthToSpace": moves.depth_to_space,
+    "MatMul": elements.matmul,
     "Gemm": elements.gemm,
     **dict.fromkeys((*(f"Reduce{name}" for name in REDUCTIONS), "ArgMax", "ArgMin"), elements.reduce),
     "Clip": elements.clip,

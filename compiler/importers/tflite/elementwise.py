@@ -46,14 +46,14 @@ def _limit(activation: str) -> Row:
     return Row(translate)
 
 
-def unary(op_type: str, options: str = "NONE") -> Row:
+def unary(op_type: str, options: str = "NONE", scale: float | None = None) -> Row:
     """An operator that ONNX has too, without attributes."""
 
     def translate(operation: Operation) -> None:
         layout = operation.writer.layout_of(operation.input(0))
         operation.write(operation.writer.node(op_type, operation.writer.real(operation.input(0), layout)), layout)
 
-    return Row(translate, options)
+    return Row(translate, options, scale=scale)
 
 
 def leaky_relu(operation: Operation) -> None:
@@ -107,7 +107,7 @@ ELEMENTWISE = {
     "ELU": unary("Elu"),
     "EXP": unary("Exp", "ExpOptions"),
     "HARD_SWISH": unary("HardSwish", "HardSwishOptions"),
-    "LOGISTIC": unary("Sigmoid"),
+    "LOGISTIC": unary("Sigmoid", scale=1 / 256),
     "TANH": unary("Tanh"),
     "GELU": Row(gelu, "GeluOptions"),
     "LEAKY_RELU": Row(leaky_relu, "LeakyReluOptions"),

@@ -37,7 +37,8 @@ class Row:
     """How operators of one kind are translated: the table of their options, how many inputs they may have.
 
     `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
-    `changes_type`: the computed operands and results may have different element types.
+    `changes_type`: the computed operands and results may have different element types. `scale`: that of a quantised
+    result, where TFLite's specification of quantisation allows one only.
     """
 
     translate: Callable[[Operation], None]
@@ -45,6 +46,7 @@ class Row:
     inputs: tuple[int, int] = (1, 1)
     keeps_scale: bool = False
     changes_type: bool = False
+    scale: float | None = None
 
 
 class Operation:
@@ -65,6 +67,8 @@ class Operation:
             self._check_types()
         if row.keeps_scale:
             self._check_scales()
+        if row.scale is not None:
+            self._check_result(row.scale)
 
     def error(self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "") -> CompileError:
         return self.writer.error(fact, index, expected=expected, remedy=remedy)
@@ -185,6 +189,11 @@ class Operation:
             first = self.tensor(quantized[0])
             if not _is_same(first.quantized, self.tensor(index).quantized):
                 raise self.error(f"has another scale or zero point than {first}", index)
+
+    def _check_result(self, scale: float) -> None:
+        quantized = self.tensor(self.output).quantized
+        if quantized is not None and quantized.scale != scale:
+            raise self.error(f"has the scale {quantized.scale:.6g}", self.output, expected=f"{scale:.6g}")
 
     def _read(self, name: str, default: Kind) -> Kind:
         value = self._left.pop(name, default)

@@ -175,6 +175,7 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
             index,
             remedy="quantise the activations too",
         )
+    _check_weights(operation, source, index)
     name = writer.constant(info.name, values)
     if writer.is_real(index):
         return _Weights(name, None)
@@ -186,6 +187,17 @@ def _weights(operation: Operation, source: int, index: int, order: tuple[int, ..
     along = None if info.quantized.axis is None else order.index(axis)
     real = writer.dequantize(name, info.quantized, info.dtype, along, info.name)
     return _Weights(real, np.array(info.quantized.scales, np.float32))
+
+
+def _check_weights(operation: Operation, source: int, index: int) -> None:
+    """Of 8 bits, weights and input are of one type; a convolution's weights of int8 are symmetric."""
+    info, given = operation.tensor(index), operation.tensor(source).dtype
+    if given.itemsize == 1 and info.dtype.itemsize == 1 and info.dtype != given:
+        raise operation.error(f"is {info.dtype.name}", index, expected=f"{given.name}, as the input")
+    is_convolution = len(info.shape) == 4
+    if is_convolution and info.dtype == np.int8 and info.quantized is not None and any(info.quantized.zero_points):
+        zero = next(zero for zero in info.quantized.zero_points if zero)
+        raise operation.error(f"has weights with the zero point {zero}", index, expected="0, as all int8 weights have")
 
 
 def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
@@ -200,8 +212,8 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
         return ()
     writer, info = operation.writer, operation.tensor(index)
     values = writer.value_of(index, "a bias")
-    if values.size != outputs:
-        raise operation.error(f"is {list(info.shape)}", index, expected=f"{outputs} numbers")
+    if values.shape != (outputs,):
+        raise operation.error(f"is {list(info.shape)}", index, expected=f"a list of {outputs} numbers")
     is_float = weights.scales is None
     if values.dtype != (np.float32 if is_float else np.int32):
         raise operation.error(

@@ -11,4 +11,16 @@ EXAMPLES: tuple[File, ...] = (
     File(dtype="int8", layers=(("add", 0),), end="mean", changes=(("rank", 4, 0, -3),)),
     # An average pool of integers that gives floats: LiteRT refuses it.
     File(dtype="int8", layers=(("add", 0), ("average pool", 0)), changes=(("type", 2, 0, 4),)),
+    # A bias of two dimensions: LiteRT refuses it.
+    File(dtype="uint8", layers=(("depthwise", 0),), changes=(("rank", 3, 0, -3),)),
+    # A sigmoid whose result has another scale than 1/256: LiteRT refuses it.
+    File(dtype="int8", layers=(("logistic", 0),), changes=(("scale", 1, 0, -3),)),
+    # A convolution whose int8 weights have a zero point: LiteRT refuses it.
+    File(dtype="int8", layers=(("conv", 0),), changes=(("zero", 2, 0, -3),)),
+    # Weights of int8 beside inputs of uint8: LiteRT reads both as if they were of one type.
+    File(dtype="uint8", layers=(), end="mean", changes=(("type", 4, 0, 0),)),
+    # A convolution without a bias: LiteRT's kernel wants one, though the schema does not.
+    File(dtype="int8", layers=(("conv", 0),), changes=(("leave out", 0, 0, -3),)),
+    # A sum of tensors with steps far larger than its own: LiteRT ends the process.
+    File(dtype="int8", layers=(("conv", 0), ("add", 0)), changes=(("scale", 1, 0, -3),)),
 )

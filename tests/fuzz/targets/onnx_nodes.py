@@ -23,6 +23,7 @@ from tests.compiler.pipelines import simulated
 from tests.fuzz.compiling import effort_of, prepare_compiler, shipped
 from tests.fuzz.harness import Outcome, Target, WrongAnswer
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.probe_model import (
@@ -208,8 +209,9 @@ def model_of(probe: Probe) -> onnx.ModelProto:
 def _declared(model: onnx.ModelProto, output: str) -> onnx.ValueInfoProto:
     """An output with the type that the onnx package infers; of a model that it refuses, with any."""
     try:
+        require_harmless(model, "the model")
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+    except (CompileError, onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         inferred = model
     types = {value.name: value for value in inferred.graph.value_info}
     return types.get(output, helper.make_tensor_value_info(output, onnx.TensorProto.INT8, [1]))

@@ -65,6 +65,12 @@ ENDS: Mapping[str, Layer] = {
     "flatten": lambda net, x, n: net.dense(net.flatten(x), 5),
 }
 
+NOT_JUDGED = ("has_bias was not true",)
+"""What LiteRT says of a file that is right by TFLite's schema, and that its kernel does not take."""
+
+STEEPEST = 1e6
+"""LiteRT ends the process where an input of a sum has a step that is so many times the result's, or more."""
+
 VALUES = (-3, -1, 0, 1, 2, 3, 4, 5, 7, 127, 128, 255)
 SCALES = (0.0, -0.1, 1e-30, 0.001, 0.05, 0.5, 2.0, 1e30, float("nan"), float("inf"))
 TYPES = (np.int8, np.uint8, np.int16, np.int32, np.float32, np.float16, np.int64, np.bool_)
@@ -169,11 +175,20 @@ def attempt(file: File) -> Outcome:
     inputs = random_inputs(net.file, np.random.default_rng(0))
     with accepted("TFLite"):
         computed = program.run(inputs).outputs
-    _compare(computed[y.name], _expected(content, inputs), 1 + len(net.file.operators))
+    expected = None if _ends_the_process(net) else _expected(content, inputs)
+    if expected is None:
+        return Outcome.UNJUDGED
+    _compare(computed[y.name], expected, 1 + len(net.file.operators))
     return Outcome.RIGHT
 
 
-def _expected(content: bytes, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def _ends_the_process(net: NetworkBuilder) -> bool:
+    scales = [scale for tensor in net.file.tensors for scale in tensor.scales]
+    return any(kind == "ADD" for kind, *_ in net.file.operators) and max(scales) >= STEEPEST * min(scales)
+
+
+def _expected(content: bytes, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+    """What LiteRT computes; None for what it has no kernel for."""
     try:
         interpreter = Interpreter(
             model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
@@ -185,6 +200,8 @@ def _expected(content: bytes, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any
         (output,) = interpreter.get_output_details()
         values: NDArray[Any] = interpreter.get_tensor(output["index"])
     except (ValueError, RuntimeError, KeyError) as error:
+        if any(words in str(error) for words in NOT_JUDGED):
+            return None
         kind = re.sub(r"-?\d+(\.\d+)?", "#", str(error))[:80]
         raise WrongAnswer(f"what LiteRT refuses is accepted: {error}", f"LiteRT refuses: {kind}") from error
     return values

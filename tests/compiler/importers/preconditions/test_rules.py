@@ -131,6 +131,7 @@ WRONG = [
     ),
     (model("Concat", IMAGE, IMAGE, axis=2**40), f"axis = {2**40}; expected -4 to 3"),
     (model("Flatten", IMAGE, axis=-(2**62)), f"axis = {-(2**62)}; expected -4 to 4"),
+    (model("Gemm", (4, 8), weights(8, 5), transA=-(2**62)), f"transA = {-(2**62)}; expected 0 or 1"),
     (model("Gelu", IMAGE, approximate="erf"), "approximate = 'erf'; expected 'none' or 'tanh'"),
     (model("Gather", IMAGE, ints(8), axis=1), "indices 8 to 8; expected -8 to 7"),
     (
@@ -165,8 +166,18 @@ WRONG = [
     (integers("MatMulInteger", (3, 4), (4, 6), (0,), ()), "zero points [0]; expected at least one"),
 ]
 
+OF_NO_USE = [
+    (model("MatMul", weights(0, 8), (8, 5)), "an operand of shape [0, 8]; expected sizes above 0"),
+    (model("Gemm", (4, 8), weights(5, 8), transB=2**32 + 1), f"transB = {2**32 + 1}; expected 0 or 1"),
+    (
+        model("ReduceMax", IMAGE, ints(), noop_with_empty_axes=-(2**62)),
+        f"noop_with_empty_axes = {-(2**62)}; expected 0 or 1",
+    ),
+]
+"""What ONNX Runtime takes: results without elements, and flags of which it looks at some bits."""
 
-@pytest.mark.parametrize(("wrong", "message"), WRONG, ids=lambda value: value if isinstance(value, str) else "")
+
+@pytest.mark.parametrize(("wrong", "message"), [*WRONG, *OF_NO_USE], ids=lambda value: value if isinstance(value, str) else "")
 def test_refuses_what_onnx_forbids(wrong: onnx.ModelProto, message: str) -> None:
     operator = wrong.graph.node[0].op_type
     with pytest.raises(DamagedModel) as caught:

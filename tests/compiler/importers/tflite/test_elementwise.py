@@ -140,6 +140,7 @@ def test_changes_of_type(source: str, result: str) -> None:
             "SOFTMAX", 1, "SoftmaxOptions", {"Beta": -1.0},
             "of 2 dimensions with beta = -1.0 has no lowering; expected beta > 0",
         ),
+        ("LOGISTIC", 1, None, {}, "tensor 1 'y': has the scale 0.05; expected 0.00390625"),
         ("SVDF", 1, None, {}, None),
     ],
 )  # fmt: skip

@@ -271,7 +271,14 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
             {"scales": [0.5, 0.5, 0.25], "axis": 3},
             "net: operator 0 (CONV_2D): tensor 1 'w': has scales along dimension 3; expected 0, the results'",
         ),
-        ({"biases": 3}, "net: operator 0 (CONV_2D): tensor 2 'b': is [3]; expected 2 numbers"),
+        ({"biases": 3}, "net: operator 0 (CONV_2D): tensor 2 'b': is [3]; expected a list of 2 numbers"),
+        ({"biases": (1, 2)}, "net: operator 0 (CONV_2D): tensor 2 'b': is [1, 2]; expected a list of 2 numbers"),
+        ({"dtype": np.uint8}, "net: operator 0 (CONV_2D): tensor 1 'w': is uint8; expected int8, as the input"),
+        (
+            {"zeros": [-3]},
+            "net: operator 0 (CONV_2D): tensor 1 'w': has weights with the zero point -3; expected 0, as all int8 "
+            "weights have",
+        ),
         (
             {"bias_scales": [0.5]},
             "net: operator 0 (CONV_2D): tensor 2 'b': is a bias with the scale 0.5; expected input scale times weight "

@@ -1,0 +1,53 @@
+"""How long a program may be: its waits count the instructions of each engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tilewright.compiler.errors import TooLong
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.isa.machine.machine import ENGINES, Machine
+
+
+def require_countable(tiles: TileProgram) -> None:
+    """Raises TooLong for a program of which an engine has more instructions than a wait can count."""
+    limit, counts = tiles.machine.max_instructions_per_engine, _instructions_by_layer(tiles)
+    total: Counter[str] = Counter()
+    for layer, added in zip(tiles.layers, counts, strict=True):
+        total.update(added)
+        engine = next((engine for engine in ENGINES if total[engine] > limit), None)
+        if engine is not None:
+            raise too_long(tiles.machine, layer.name, engine, tuple(_starts(tiles, counts)))
+
+
+def too_long(machine: Machine, layer: str, engine: str, starts: Sequence[tuple[str, ...]]) -> TooLong:
+    """The error for a program that becomes too long in a layer, by the instructions of an engine."""
+    return TooLong(
+        layer,
+        f"the program has more than {machine.max_instructions_per_engine} instructions for {engine}, which "
+        f"wait_bits = {machine.wait_bits} cannot count",
+        "use a machine with wider wait counts",
+        starts,
+    )
+
+
+def _instructions_by_layer(tiles: TileProgram) -> list[Counter[str]]:
+    """How many instructions each engine has in each layer."""
+    counts: list[Counter[str]] = [Counter() for _ in tiles.layers]
+    for operation in tiles.operations:
+        counts[operation.layer][tiles.machine.format(operation.mnemonic).engine] += 1
+    return counts
+
+
+def _starts(tiles: TileProgram, counts: Sequence[Counter[str]]) -> Iterator[tuple[str, ...]]:
+    """The nodes of each layer at which another program has to begin; none if a layer alone is too long."""
+    limit = tiles.machine.max_instructions_per_engine
+    total: Counter[str] = Counter()
+    if any(count > limit for added in counts for count in added.values()):
+        return
+    for layer, added in zip(tiles.layers, counts, strict=True):
+        total = total + added
+        if any(count > limit for count in total.values()):
+            yield tuple(str(node) for node in layer.nodes)
+            total = added

@@ -87,6 +87,7 @@ class Space:
     effort: int
     text: str = field(repr=False)  # of the file
     constants: Mapping[str, Scalar] = field(default_factory=dict)
+    beside: Path = Path()  # where the files are that it names
 
     @property
     def size(self) -> int:

@@ -55,6 +55,14 @@ def read_space(path: str | Path) -> Space:
         raise StudyError(str(error)) from error
 
 
+def read_space_text(text: str, beside: Path) -> Space:
+    """The same of a text whose files are in the folder `beside`."""
+    try:
+        return SpaceReader(str(beside / "space.yaml"), beside).read(text)
+    except IsaError as error:
+        raise StudyError(str(error)) from error
+
+
 class SpaceReader:
     """Walks a file once, noting complaints."""
 
@@ -90,7 +98,7 @@ class SpaceReader:
         constants = self._constants(constraints, axes, machine)
         if self._reader.complaint_count == 0:
             self._check_met(constraints, axes, constants)
-        return Space(base, machine, axes, constraints, networks, objectives, effort, text, constants)
+        return Space(base, machine, axes, constraints, networks, objectives, effort, text, constants, self._beside)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ def space_line(space: Space, networks: Mapping[str, str]) -> Line:
         "constants": dict(space.constants),
         "effort": space.effort,
         "clock": space.needs_clock,
+        "beside": str(space.beside.absolute()),
     }
 
 
@@ -242,6 +243,15 @@ class Study:
     def _find(self, *key: Any) -> Line | None:
         found: Key = key
         return self._lines.get(found)
+
+    def line(self, *key: Any) -> Line | None:
+        """A line of the study's file, by its kind and what it is known by."""
+        return self._find(*key)
+
+    @property
+    def space_facts(self) -> Line:
+        """What the study knows of its space."""
+        return self._space
 
     def _measured(self, label: str, values: tuple[Scalar, ...], key: str, machine: MachineFigures) -> Entry:
         """A point whose machine has a price: what its networks came to."""

@@ -36,7 +36,7 @@ def study_page(study: Study, profiles: Profiles = MappingProxyType({})) -> str:
         script, places = drawn(lambda: charts(study))
         parts += _sections(study, places)
     else:
-        parts.append("<p>No point is measured yet.</p>")
+        parts += _why_none(study)
     parts += _others(study)
     return document(title, "\n".join(parts), script, FOLDER, _data(study, profiles))
 
@@ -56,6 +56,15 @@ def _sections(study: Study, places: Sequence[str]) -> Iterator[str]:
     yield '<p class="quiet">A heading sorts; a name shows its point above.</p>'
     yield _points_table(study, names)
     yield '<p class="quiet">' + "; ".join(f"<b>{name}</b>: {escape(FIGURES[name].about)}" for name in names) + ".</p>"
+
+
+def _why_none(study: Study) -> Iterator[str]:
+    """What each constraint excludes, and what comes nearest; if none does, nothing was measured yet."""
+    found = study.exclusions()
+    yield f"<p>{'No measured point meets the constraints.' if found else 'No point is measured yet.'}</p>"
+    for each in found:
+        facts = f"excludes {each.count:,}; nearest is {each.figures}, of {study.difference(each.nearest)}"
+        yield f"<p><code>{escape(each.constraint)}</code> {escape(facts)}.</p>"
 
 
 def _options(names: Sequence[str], chosen: int) -> str:

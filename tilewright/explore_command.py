@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +13,13 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.options import ON_TERMINAL, Json, report, write_output
+from tilewright.studies.command import SpaceFile, profile_command, space_of, write_profiles
+from tilewright.studies.progress import study_progress
 from tilewright.verify_command import print_verified, require_sound, verified_json, verify_command, verify_points
 
 if TYPE_CHECKING:
-    from tilewright.codesign.explore.run import MakePool, Report
+    from tilewright.codesign.explore.run import MakePool
+    from tilewright.codesign.explore.space import Space
     from tilewright.codesign.explore.study import Study
 
 RUN = "run"
@@ -42,9 +42,6 @@ explore_app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")]
-SECONDS_BETWEEN_LINES = 30.0
-"""How often progress is said where there is no terminal to draw a bar on."""
-
 LEAST_FOR_IMPORTANCE = 8
 """Fewer points say little about which key mattered."""
 
@@ -101,7 +98,7 @@ def run_command(
         raise typer.BadParameter("--workers is of this machine; a cluster has its own", param_hint="--dask")
     choices = Choices(search, budget, _shard(shard), workers or cores, Limits(seconds, memory), retry)
     made = _cluster(dask) if dask else processes
-    with _progress() as shown:
+    with study_progress() as shown:
         notes = run(found, output, choices, reuse or (), shown, made)
     for note in notes:
         typer.echo(note, err=True)
@@ -129,6 +126,10 @@ def show_command(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, one file for any browser.")
     ] = None,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="With --html: also the front's profiles, which the page links.")
+    ] = False,
+    space: SpaceFile = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the front in the first two figures.")
     ] = None,
@@ -143,6 +144,8 @@ def show_command(
         raise typer.BadParameter(
             "only one of --csv, --html, --json, --png and --svg can be standard output: give the others files"
         )
+    if profiles and html in (None, ON_TERMINAL):
+        raise typer.BadParameter("the profiles lie beside a page: name its file with --html", param_hint="--profiles")
     found = Study(study)
     for note in found.notes:
         typer.echo(note, err=True)
@@ -151,14 +154,15 @@ def show_command(
     if csv is not None:
         write_output(csv, study_csv(found))
     if html is not None:
-        from tilewright.studies.page.page import study_page
-
-        write_output(html, study_page(found))
+        _write_page(found, html, space_of(found, space) if profiles else None)
     for kind, file in (("svg", svg), ("png", png)):
         if file is not None:
             write_output(file, _picture(found, objectives, kind))
     if report(_as_json(found), json) and ON_TERMINAL not in (csv, html, svg, png):
         _print(found, objectives, every)
+
+
+explore_app.command("profile")(profile_command)
 
 
 @explore_app.command("merge")
@@ -171,6 +175,16 @@ def merge_command(
 
     lines = merged(studies, output)
     typer.echo(f"{output}: {lines:,} lines of {len(studies)} stud{'y' if len(studies) == 1 else 'ies'}")
+
+
+def _write_page(study: Study, html: Path, space: Space | None) -> None:
+    """The page, with links to the profiles that lie beside it; first those of the front, if a space is given."""
+    from tilewright.studies.page.page import study_page
+    from tilewright.studies.profiles import files_beside
+
+    if space is not None:
+        write_profiles(study, space, html)
+    write_output(html, study_page(study, {} if html == ON_TERMINAL else files_beside(html, study)))
 
 
 def _picture(study: Study, objectives: Sequence[str], kind: str) -> bytes:
@@ -197,42 +211,6 @@ def _shard(text: str) -> tuple[int, int]:
     if not 1 <= part <= parts:
         raise typer.BadParameter(f"{text!r} is no part of a whole; expected such as 2/8", param_hint="--shard")
     return part, parts
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """Points that are done and an estimate of what is left: a bar on a terminal, a line now and then elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _lines_of_progress()
-        return
-    left = TimeRemainingColumn(elapsed_when_finished=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left)
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
-        task = bar.add_task("points", total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total)
-
-
-def _lines_of_progress() -> Report:
-    start = last = time.monotonic()
-
-    def shown(done: int, total: int, text: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LINES and done < total:
-            last = now
-            left = (now - start) / done * (total - done)
-            print(f"{done} of {total} points, about {_time(left)} left", file=sys.stderr, flush=True)
-
-    return shown
-
-
-def _time(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{max(1, minutes)} min"
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------------

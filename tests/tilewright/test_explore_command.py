@@ -75,6 +75,8 @@ def test_says_which_constraint_leaves_nothing_and_what_comes_nearest(tilewright:
         "not area_mm2 < 3: area_mm2 3.04",
         "not area_mm2 < 3: area_mm2 5.04",
     ]
+    page = tilewright("explore", "show", space.parent / "s", "--html", "-").out
+    assert "<code>area_mm2 &lt; 3</code> excludes 2; nearest is area_mm2 3.04, of memories.act.kib 64 → 16.</p>" in page
     with pytest.raises(StudyError) as raised:
         Study(space.parent / "s").best("cycles")
     assert str(raised.value).splitlines()[1:] == [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.test_documents import follow
 from tests.tilewright.command_line import make_command
-from tilewright import explore_command
+from tilewright.studies import progress
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_what_the_document_shows_is_what_happens(
     update_golden: bool,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(explore_command, "SECONDS_BETWEEN_LINES", float("inf"))
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", float("inf"))
     (tmp_path / "programs").symlink_to(repository / "programs")
     monkeypatch.chdir(tmp_path)
     follow(repository / "docs/explore.md", make_command(capsys, monkeypatch), update_golden, is_fast=False)

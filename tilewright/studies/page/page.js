@@ -52,6 +52,21 @@
       ? value.toLocaleString("en", { maximumFractionDigits: 0 }) : Number(value).toPrecision(4);
   }
 
+  // A command with a button that copies it; where the browser lets no page copy, it marks it.
+  function command(text) {
+    const row = place.appendChild(document.createElement("p"));
+    row.className = "command";
+    const code = row.appendChild(document.createElement("code"));
+    code.textContent = text;
+    const button = row.appendChild(document.createElement("button"));
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", () => {
+      getSelection().selectAllChildren(code);
+      button.textContent = document.execCommand("copy") ? "Copied" : "Marked";
+    });
+  }
+
   function show(at) {
     const point = data.points[at];
     place.replaceChildren();
@@ -65,8 +80,18 @@
     const body = table.createTBody();
     networks.forEach((network) => {
       const row = body.insertRow();
-      cell(row, "td", network);
+      const name = cell(row, "td", point.profiles[network] ? "" : network);
+      if (point.profiles[network]) {
+        const link = name.appendChild(document.createElement("a"));
+        link.href = point.profiles[network];
+        link.textContent = network;
+        link.title = "Where its cycles go";
+      }
       names.forEach((name) => { cell(row, "td", number(point.networks[network][name])).className = "number"; });
+    });
+    networks.filter((network) => !point.profiles[network]).forEach((network) => {
+      place.appendChild(document.createElement("p")).textContent = `Where the cycles of ${network} go:`;
+      command(point.commands[network]);
     });
     document.querySelectorAll("tr.chosen").forEach((row) => row.classList.remove("chosen"));
     document.querySelector(`a[data-point="${at}"]`).closest("tr").classList.add("chosen");

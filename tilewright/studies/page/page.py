@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.study import DONE, MEANINGS, Entry, Study
 from tilewright.html.document import document, drawn
 from tilewright.studies.page.charts import charts, known_figures
+from tilewright.studies.profiles import command_of
 
 FOLDER = Path(__file__).parent
+
+Profiles = Mapping[tuple[str, str], str]
+"""Addresses of pages, by a point's label and a network."""
 
 BY_NETWORK = ("cycles", "utilisation", "dram_bytes", "on_chip_mj", "dram_mj", "host_nodes", "instructions")
 
 
-def study_page(study: Study) -> str:
-    """One HTML file with everything in it. The same study gives the same text."""
+def study_page(study: Study, profiles: Profiles = MappingProxyType({})) -> str:
+    """One HTML file with everything in it. The same study gives the same text.
+
+    A point that is chosen shows the way to its profiles: a link to those in `profiles`, a command for others.
+    """
     title = f"Machines like {Path(study.base).stem}"
     states = "; ".join(f"{count:,} {MEANINGS[state]}" for state, count in study.counts().items())
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{len(study.entries):,} points: {escape(states)}.</p>"]
@@ -28,9 +36,9 @@ def study_page(study: Study) -> str:
         script, places = drawn(lambda: charts(study))
         parts += _sections(study, places)
     else:
-        parts.append("<p>No point is measured yet.</p>")
+        parts += _why_none(study)
     parts += _others(study)
-    return document(title, "\n".join(parts), script, FOLDER, _data(study))
+    return document(title, "\n".join(parts), script, FOLDER, _data(study, profiles))
 
 
 def _sections(study: Study, places: Sequence[str]) -> Iterator[str]:
@@ -38,7 +46,7 @@ def _sections(study: Study, places: Sequence[str]) -> Iterator[str]:
     scatter, parallel = places
     yield '<nav><a href="#front">Front</a><a href="#parallel">Keys and figures</a><a href="#points">Table</a></nav>'
     yield '<h2 id="front">What is worth choosing between</h2>'
-    yield '<p class="quiet">Red points are beaten by none in both figures. A point shows its networks.</p>'
+    yield '<p class="quiet">Red points are beaten by none in both figures. A point shows its networks and profiles.</p>'
     yield f'<p><label>Across <select id="x">{_options(names, 0)}</select></label> '
     yield f'<label>Up <select id="y">{_options(names, 1)}</select></label></p>{scatter}'
     yield '<div id="chosen" aria-live="polite"><p class="quiet">Choose a point in a chart or in the table.</p></div>'
@@ -48,6 +56,15 @@ def _sections(study: Study, places: Sequence[str]) -> Iterator[str]:
     yield '<p class="quiet">A heading sorts; a name shows its point above.</p>'
     yield _points_table(study, names)
     yield '<p class="quiet">' + "; ".join(f"<b>{name}</b>: {escape(FIGURES[name].about)}" for name in names) + ".</p>"
+
+
+def _why_none(study: Study) -> Iterator[str]:
+    """What each constraint excludes, and what comes nearest; if none does, nothing was measured yet."""
+    found = study.exclusions()
+    yield f"<p>{'No measured point meets the constraints.' if found else 'No point is measured yet.'}</p>"
+    for each in found:
+        facts = f"excludes {each.count:,}; nearest is {each.figures}, of {study.difference(each.nearest)}"
+        yield f"<p><code>{escape(each.constraint)}</code> {escape(facts)}.</p>"
 
 
 def _options(names: Sequence[str], chosen: int) -> str:
@@ -89,7 +106,7 @@ def _other(study: Study, entry: Entry) -> str:
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _data(study: Study) -> str:
+def _data(study: Study, profiles: Profiles) -> str:
     """What the page's own script needs, as JSON that cannot end its element."""
     comparable = {entry.label for entry in study.comparable()}
     points = [
@@ -100,6 +117,8 @@ def _data(study: Study) -> str:
             "networks": {
                 name: {figure: each.as_json()[figure] for figure in BY_NETWORK} for name, each in entry.networks.items()
             },
+            "profiles": {name: profiles.get((entry.label, name)) for name in entry.networks},
+            "commands": {name: command_of(study, entry, name) for name in entry.networks},
         }
         for entry in study.measured
     ]

@@ -177,7 +177,9 @@ OF_NO_USE = [
 """What ONNX Runtime takes: results without elements, and flags of which it looks at some bits."""
 
 
-@pytest.mark.parametrize(("wrong", "message"), [*WRONG, *OF_NO_USE], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("wrong", "message"), [*WRONG, *OF_NO_USE], ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_refuses_what_onnx_forbids(wrong: onnx.ModelProto, message: str) -> None:
     operator = wrong.graph.node[0].op_type
     with pytest.raises(DamagedModel) as caught:

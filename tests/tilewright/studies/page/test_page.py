@@ -38,13 +38,20 @@ function answer() {
   link.focus();
   const isFocused = document.activeElement === link;
   link.click();
+  const copy = document.querySelector(".command button");
+  copy.focus();
+  copy.click();
+  const copied = [document.activeElement === copy, copy.textContent, String(getSelection())];
+  document.querySelector("a[data-point='3']").click();
+  const links = Array.from(document.querySelectorAll("#chosen a"), (each) => each.getAttribute("href"));
+  link.click();
   const table = document.querySelector("table.sortable");
   table.querySelectorAll("th button")[2].click();
   const cells = Array.from(table.tBodies[0].rows, (row) => Number(row.cells[2].dataset.value));
   const answers = {
     faults, before, after: best(), label: model("front").left[0].axis_label, cells,
     field: model("front").renderers[0].glyph.y.field, selected: Array.from(model("points").selected.indices),
-    chosen: document.getElementById("chosen").innerText, isFocused,
+    chosen: document.getElementById("chosen").innerText, isFocused, copied, links,
     charts: document.querySelectorAll("[data-root-id]").length,
     fits: document.documentElement.scrollWidth <= window.innerWidth,
   };
@@ -110,7 +117,8 @@ def test_the_best_is_within_its_limits(study: Study) -> None:
 @pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 def test_works_in_a_browser(study: Study, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(study_page(study).replace("<head>", f"<head>{QUESTIONS}", 1))
+    profiles = {(study.measured[3].label, "<b>one"): "page-profiles/<3>.html"}
+    file.write_text(study_page(study, profiles).replace("<head>", f"<head>{QUESTIONS}", 1))
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--dump-dom")
     command = [str(BROWSER), *flags, f"--user-data-dir={tmp_path}/c", file.as_uri()]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
@@ -125,4 +133,7 @@ def test_works_in_a_browser(study: Study, tmp_path: Path) -> None:
     assert answers["label"] == answers["field"] == "flip_flops"
     assert answers["selected"] == [2] and answers["isFocused"]
     assert study.difference(measured[2]) in answers["chosen"] and "<b>one" in answers["chosen"]
+    command = f"tilewright explore profile {study.folder} '{study.measured[2].label}' --html profile.html"
+    assert answers["copied"] in ([True, "Copied", command], [True, "Marked", command])
+    assert answers["links"] == ["page-profiles/<3>.html"]
     assert answers["cells"] == sorted(answers["cells"])

@@ -139,6 +139,21 @@ def test_refuses(tilewright: Command, study: Path, asked: list[str], words: tupl
     assert (ended.code, asked) == (1, []) and message in ended.err
 
 
+def test_a_study_of_another_version_is_refused(
+    tilewright: Command, study: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "version", lambda: "newer")
+    ended = tilewright("explore", "verify", study)
+    assert (ended.code, asked) == (1, []) and "is of another version of this program" in ended.err
+
+
+def test_a_study_whose_machines_have_changed_is_refused(tilewright: Command, study: Path, asked: list[str]) -> None:
+    space = study.parent / "space.yaml"
+    space.write_text(space.read_text().replace("base: tiny8", "base: base16"))
+    ended = tilewright("explore", "verify", study, "--space", space)
+    assert (ended.code, asked) == (1, []) and "has changed since; run the study again" in ended.err
+
+
 def test_a_study_whose_files_have_moved_asks_for_its_space(tilewright: Command, study: Path, asked: list[str]) -> None:
     moved = study.parent / "elsewhere"
     moved.mkdir()

@@ -126,6 +126,11 @@ class InstructionFormat:
         """The position in `fields` of each field, by its name."""
         return {field.name: position for position, field in enumerate(self.fields)}
 
+    @cached_property
+    def held(self) -> tuple[tuple[str, int, int, int], ...]:
+        """The name of each field, the least and the largest value that it holds, and its default."""
+        return tuple((field.name, field.low, field.high, field.default) for field in self.fields)
+
     def operand(self, name: str) -> Operand:
         for operand in self.operands:
             if operand.name == name:
@@ -238,12 +243,12 @@ def make_instruction(format: InstructionFormat, values: Mapping[str, int]) -> In
                 f"{format.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in format.fields[1:])}"
             )
     full = []
-    for field in format.fields:
-        value = format.opcode if field.kind is FieldKind.OPCODE else int(values.get(field.name, field.default))
-        if not field.low <= value <= field.high:
+    for name, low, high, default in format.held:
+        value = format.opcode if name == OPCODE else int(values.get(name, default))
+        if not low <= value <= high:
             raise IsaError(
-                f"{format.mnemonic}: {field.name} = {value} does not fit its {field.type.bits} bits; "
-                f"expected {field.low} to {field.high}"
+                f"{format.mnemonic}: {name} = {value} does not fit its {format.field(name).type.bits} bits; "
+                f"expected {low} to {high}"
             )
         full.append(value)
     return Instruction(format, tuple(full))

@@ -27,6 +27,16 @@ def split(node: Node) -> None:
         node.require(fits, f"{size} elements in {results} equal parts", "at most as many parts as fit")
 
 
+def slice_(node: Node) -> None:
+    """Starts, ends, axes and steps are lists, all of one length."""
+    starts = node.shape(1)
+    for position, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")):
+        shape = node.shape(position)
+        if shape is not None and starts is not None:
+            fact = f"{name} of shape {list(shape)} beside starts of {list(starts)}"
+            node.require(len(shape) == 1 and shape == starts, fact, "lists of one length")
+
+
 def pad(node: Node) -> None:
     """What is cut off is there; and what is reflected."""
     node.require_one_of("mode", "constant", "reflect", "edge", "wrap")

@@ -32,6 +32,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), windows.global_pool),
     "Transpose": moves.transpose,
     "Split": moves.split,
+    "Slice": moves.slice_,
     "Pad": moves.pad,
     "Reshape": moves.reshape,
     "Flatten": elements.flatten,

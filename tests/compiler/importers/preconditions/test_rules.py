@@ -99,6 +99,14 @@ WRONG = [
     (model("Pad", IMAGE, ints(0, 0, 1, 1, 0, 0, 1, 1), weights(0)), "0 values to pad with; expected one"),
     (model("Pad", IMAGE, ints(0, 0, 6, 0, 0, 0, 0, 0), mode="reflect"), "reflects 6 of 6 elements; expected fewer"),
     (model("Reshape", IMAGE, ints(1, 7, 6, 6)), "[1, 8, 6, 6] as [1, 7, 6, 6]; expected as many elements"),
+    (
+        model("Slice", IMAGE, ints(1), ints(3), ints(2), np.array([[1]])),
+        "steps of shape [1, 1] beside starts of [1]; expected lists of one length",
+    ),
+    (
+        model("Slice", IMAGE, ints(1), np.array(3), ints(2)),
+        "ends of shape [] beside starts of [1]; expected lists of one length",
+    ),
     (model("Clip", IMAGE, weights(2)), "min of shape [2]; expected a single number"),
     (
         model("Gemm", (3, 4), weights(4, 6), weights(5)),

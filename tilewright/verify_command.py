@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.options import Json, report
+from tilewright.studies.command import SpaceFile, space_of
 
 if TYPE_CHECKING:
     from tilewright.codesign.explore.space import Space
@@ -29,9 +30,7 @@ def verify_command(
         list[str] | None,
         typer.Option("--degree", metavar="DEGREE", help="bits, rtl, proof or area; all if none is given."),
     ] = None,
-    space: Annotated[
-        Path | None, typer.Option("--space", metavar="FILE", help="The space's file, if it is not where it was.")
-    ] = None,
+    space: SpaceFile = None,
     json: Json = None,
 ) -> None:
     """Test machines of a study: values, hardware, datapath, area. Exit code 1 when a test fails.
@@ -39,18 +38,9 @@ def verify_command(
     bits: all tensors of each network against ONNX Runtime. rtl: the hardware against the simulator, every byte and
     cycle. proof: the vector datapath, for all inputs. area: all logic synthesised. What is found is kept in the study.
     """
-    from tilewright.codesign.errors import StudyError
-    from tilewright.codesign.explore.space_file import read_space, read_space_text
-    from tilewright.codesign.explore.store import SPACE
     from tilewright.codesign.explore.study import Study
 
-    found = Study(study)
-    beside = Path(found.space_facts.get("beside", study))
-    try:
-        its = read_space(space) if space is not None else read_space_text((study / SPACE).read_text(), beside)
-    except StudyError as error:
-        raise StudyError(f"{error}\nIf the files of this space are elsewhere now, --space FILE says where.") from error
-    findings = verify_points(study, its, points or (), degree or ())
+    findings = verify_points(study, space_of(Study(study), space), points or (), degree or ())
     if report([_as_json(finding) for finding in findings], json):
         _print_findings(findings)
     require_sound(findings)

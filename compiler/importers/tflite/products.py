@@ -224,7 +224,10 @@ def _bias(operation: Operation, source: int, weights: _Weights, position: int, o
         return (name,)
     scale = operation.tensor(source).quantized
     assert scale is not None
-    scales = np.float32(scale.scale) * weights.scales
+    with np.errstate(over="ignore"):
+        scales = np.float32(scale.scale) * weights.scales
+    if not np.isfinite(scales).all():
+        raise operation.error("is a bias whose scale, input scale times weight scale, is beyond float32", index)
     _check_bias(operation, index, scales)
     quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
     return (writer.dequantize(name, quantized, info.dtype, 0 if len(scales) > 1 else None, info.name),)

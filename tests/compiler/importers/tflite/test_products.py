@@ -242,7 +242,7 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
     """A convolution with one thing changed: `options`, or arguments of a tensor."""
     rng = np.random.default_rng(1)
     file = TfliteFile()
-    x = file.input("x", (1, 4, 4, 3), SCALE)
+    x = file.input("x", (1, 4, 4, 3), changes.get("input_scale", SCALE))
     kernel = rng.integers(-127, 128, changes.get("kernel", (2, 1, 1, 3))).astype(changes.get("dtype", np.int8))
     w = file.constant("w", kernel, changes.get("scales", [0.5]), changes.get("zeros", ()), changes.get("axis", 0))
     b = file.constant("b", np.zeros(changes.get("biases", 2), np.int32), changes.get("bias_scales", [0.5 * SCALE]))
@@ -273,6 +273,11 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
         ),
         ({"biases": 3}, "net: operator 0 (CONV_2D): tensor 2 'b': is [3]; expected a list of 2 numbers"),
         ({"biases": (1, 2)}, "net: operator 0 (CONV_2D): tensor 2 'b': is [1, 2]; expected a list of 2 numbers"),
+        (
+            {"scales": [3e38], "input_scale": 3e38},
+            "net: operator 0 (CONV_2D): tensor 2 'b': is a bias whose scale, input scale times weight scale, is beyond "
+            "float32",
+        ),
         ({"dtype": np.uint8}, "net: operator 0 (CONV_2D): tensor 1 'w': is uint8; expected int8, as the input"),
         (
             {"zeros": [-3]},

@@ -12,11 +12,12 @@ from tilewright.compiler.errors import DamagedModel, NodeName, describe
 def require_harmless(model: onnx.ModelProto, name: str) -> None:
     """Raises DamagedModel for a node, in a subgraph or a function too, that the onnx package does not survive.
 
-    Split with fewer `num_outputs` than results: its shape inference writes beyond a list (seen in onnx 1.23).
+    Split with another number of `num_outputs` than of results: its shape inference writes beyond a list, or fills the
+    memory with sizes (seen in onnx 1.23).
     """
     for node in _nodes((*model.graph.node, *(node for function in model.functions for node in function.node))):
         wanted = [attribute.i for attribute in node.attribute if attribute.name == "num_outputs"]
-        if node.op_type == "Split" and any(count < len(node.output) for count in wanted):
+        if node.op_type == "Split" and any(count != len(node.output) for count in wanted):
             fact = f"num_outputs = {wanted[0]} for {len(node.output)} results"
             place = describe(NodeName(node.name, node.op_type)) if node.name else f"{name}: a Split"
             error = DamagedModel(place, fact, expected="as many of both")

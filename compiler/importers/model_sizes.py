@@ -21,6 +21,9 @@ MOST_NESTED = 30
 MOST_ELEMENTS = 1 << 34
 """Elements of all tensors together; a large network on images of 1024 by 2048 pixels has a third of that."""
 
+MOST_COMPUTED = 1 << 26
+"""Elements of one tensor that follows from the inputs; an image of 4096 by 4096 pixels in three channels has less."""
+
 MOST_FOLDED = 1 << 26
 """Elements of all tensors that follow from constants, beside four times the model's own constants."""
 
@@ -71,7 +74,10 @@ def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def require_small_tensors(model: onnx.ModelProto, name: str) -> None:
-    """Raise CompileError for a model, its shapes inferred, whose tensors or folded constants are too large together."""
+    """Raise CompileError for a model, its shapes inferred, that asks for too much.
+
+    For tensors or folded constants that are too large together, and for one tensor that is too large by itself.
+    """
     constants = {tensor.name: prod(tensor.dims) for tensor in model.graph.initializer}
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     elements = constants | {value.name: _elements(value) for value in values}
@@ -93,6 +99,7 @@ def _require_little_folding(model: onnx.ModelProto, elements: Mapping[str, int],
     total = 0
     for node in model.graph.node:
         if node.op_type not in WITHOUT_DATA and not all(tensor in constant for tensor in node.input if tensor):
+            _require_small_results(node, elements)
             continue
         constant.update(node.output)
         size = sum(elements.get(tensor, 0) for tensor in node.output)
@@ -103,6 +110,18 @@ def _require_little_folding(model: onnx.ModelProto, elements: Mapping[str, int],
                 f"computes {size:,} elements from constants, {total:,} with those before it",
                 expected=f"at most {most:,}",
                 remedy="Make it an input, or let it be broadcast where it is read",
+            )
+
+
+def _require_small_results(node: onnx.NodeProto, elements: Mapping[str, int]) -> None:
+    for tensor in node.output:
+        size = elements.get(tensor, 0)
+        if size > MOST_COMPUTED:
+            raise CompileError(
+                NodeName(node.name or tensor, node.op_type),
+                f"computes {size:,} elements",
+                expected=f"at most {MOST_COMPUTED:,} in a tensor",
+                remedy="Give the model's inputs smaller sizes",
             )
 
 

@@ -90,7 +90,7 @@ class _ProductChain:
 
     def matmul(self, factor: float, is_a_turned: bool = False, is_b_turned: bool = False) -> Replacement:
         """The product on [N, K, 1, M] and [N, L, 1, K], and the moves around it."""
-        a, b = self._operator.inputs
+        a, b = self._operator.inputs[:2]
         a_shape, b_shape = self._shape(a), self._shape(b)
         rank = len(self._shape(self._operator.outputs[0]))
         *batch, m, n = self._shape(self._operator.outputs[0])

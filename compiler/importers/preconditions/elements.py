@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tilewright.compiler.importers.preconditions.node import Node, Shape
@@ -23,6 +25,13 @@ def flatten(node: Node) -> None:
         node.require(-rank <= value <= rank, f"axis = {value}", f"{-rank} to {rank}")
 
 
+def numbers(node: Node) -> None:
+    """Numbers in attributes are finite, but limits and what pads may be infinite."""
+    for name, value in node.attributes.items():
+        if isinstance(value, float) and name not in ("min", "max", "value", "value_float", "extrapolation_value"):
+            node.require(math.isfinite(value), f"{name} = {value}", "a finite number")
+
+
 def gelu(node: Node) -> None:
     node.require_one_of("approximate", "none", "tanh")
 
@@ -36,6 +45,7 @@ def matmul(node: Node) -> None:
 
 def gemm(node: Node) -> None:
     """A [M, K] · B [K, N] + C, which broadcasts to [M, N]; A and B as they are, or transposed."""
+    matmul(node)
     node.require_one_of("transA", 0, 1)
     node.require_one_of("transB", 0, 1)
     c, result = node.shape(2), node.shapes.get(node.outputs[0])

@@ -68,8 +68,10 @@ def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]
 def _rules(node: onnx.NodeProto) -> list[Callable[[Node], None]]:
     if node.domain not in ("", "ai.onnx"):
         return []
-    of_axis = [elements.axis] if node.op_type in OF_AN_AXIS else []
-    return of_axis + ([RULES[node.op_type]] if node.op_type in RULES else [])
+    has_numbers = any(attribute.type == onnx.AttributeProto.FLOAT for attribute in node.attribute)
+    general = [elements.numbers] if has_numbers else []
+    general += [elements.axis] if node.op_type in OF_AN_AXIS else []
+    return general + ([RULES[node.op_type]] if node.op_type in RULES else [])
 
 
 def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Shape]]:

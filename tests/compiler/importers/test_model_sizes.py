@@ -92,6 +92,13 @@ HUGE: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: model([helper.make_node("Relu", ["x"], ["y"])], (1 << 62, 1 << 62, 1, 1)),
         "expected at most 17,179,869,184. Give its inputs smaller sizes, or compile it in parts",
     ),
+    "a sum that repeats both operands": (
+        lambda: model(
+            [helper.make_node("Add", ["x", "c"], ["y"])], (1 << 20, 8, 1, 1), c=np.ones((1, 8, 6, 6), np.float32)
+        ),
+        "node 'y' (Add): computes 301,989,888 elements; expected at most 67,108,864 in a tensor. Give the model's "
+        "inputs smaller sizes",
+    ),
     "ConstantOfShape": (
         lambda: model(
             [helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("Add", ["x", "c"], ["y"])],

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.fuzz.kept import assembly, onnx_graphs, partitioned, tflite_files
+from tests.fuzz.kept import assembly, onnx_graphs, onnx_nodes, partitioned, tflite_files
 
 KEPT: Mapping[str, Sequence[Any]] = {
     "assembly": assembly.EXAMPLES,
     "networks in parts": partitioned.EXAMPLES,
     "ONNX networks": onnx_graphs.EXAMPLES,
+    "ONNX nodes": onnx_nodes.EXAMPLES,
     "TFLite files": tflite_files.EXAMPLES,
 }

@@ -43,6 +43,9 @@ from tilewright.isa.errors import IsaError
 MACHINES = ("base16", "vector16")
 FORMS = [probe for probe in PROBES if not probe.domain]
 ZERO = 3
+MOST_ELEMENTS = 2**21
+"""Of a tensor that is changed: compiling takes time in proportion to the instructions, of more than that over 10 s."""
+
 NOT_JUDGED = (
     "NOT_IMPLEMENTED",
     "Could not find an implementation",
@@ -137,7 +140,7 @@ def _shapes(draw: DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
         sizes.pop()
     else:
         sizes.insert(0, draw(strategies.sampled_from([1, 2])))
-    return tuple(sizes) if np.prod(sizes, dtype=float) < 2**24 else shape
+    return tuple(sizes) if np.prod(sizes, dtype=float) < MOST_ELEMENTS else shape
 
 
 @strategies.composite

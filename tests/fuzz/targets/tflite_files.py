@@ -65,8 +65,9 @@ ENDS: Mapping[str, Layer] = {
     "flatten": lambda net, x, n: net.dense(net.flatten(x), 5),
 }
 
-NOT_JUDGED = ("has_bias was not true",)
-"""What LiteRT says of a file that is right by TFLite's schema, and that its kernel does not take."""
+NOT_JUDGED = ("has_bias was not true", "scale_diff / output_scale", "output_multiplier_exponent")
+"""What LiteRT says of a file that is right by TFLite's schema, and that its kernels do not take: a convolution without
+a bias, and scales so far apart that a multiplier does not hold what is between them."""
 
 STEEPEST = 1e6
 """LiteRT ends the process where an input of a sum has a step that is so many times the result's, or more."""

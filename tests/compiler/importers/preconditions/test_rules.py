@@ -176,13 +176,15 @@ WRONG = [
 
 OF_NO_USE = [
     (model("MatMul", weights(0, 8), (8, 5)), "an operand of shape [0, 8]; expected sizes above 0"),
+    (model("Gemm", (4, 8), weights(8, 0)), "an operand of shape [8, 0]; expected sizes above 0"),
+    (model("LeakyRelu", IMAGE, alpha=float("inf")), "alpha = inf; expected a finite number"),
     (model("Gemm", (4, 8), weights(5, 8), transB=2**32 + 1), f"transB = {2**32 + 1}; expected 0 or 1"),
     (
         model("ReduceMax", IMAGE, ints(), noop_with_empty_axes=-(2**62)),
         f"noop_with_empty_axes = {-(2**62)}; expected 0 or 1",
     ),
 ]
-"""What ONNX Runtime takes: results without elements, and flags of which it looks at some bits."""
+"""What ONNX Runtime takes: no elements, factors that are not finite, flags of which it looks at some bits."""
 
 
 @pytest.mark.parametrize(

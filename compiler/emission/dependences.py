@@ -99,6 +99,10 @@ class _Masks:
         return self._have_common[key]
 
 
+FEW = 32
+"""So many accesses are gone through one by one."""
+
+
 class _Accesses:
     """The reads or the writes of one space so far, as (operation, access)."""
 
@@ -109,9 +113,15 @@ class _Accesses:
 
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access."""
+        return [operation for operation, other in self._near(access) if self._masks.have_common(other, access)]
+
+    def _near(self, access: _Access) -> list[tuple[int, _Access]]:
+        """Those whose bounds overlap with a new access's; among few, numpy would take longer to begin than to end."""
+        if len(self._found) <= FEW:
+            return [each for each in self._found if each[1].first < access.stop and each[1].stop > access.first]
         bounds = self._bounds[: len(self._found)]
-        near = np.flatnonzero((bounds[:, 0] < access.stop) & (bounds[:, 1] > access.first)).tolist()
-        return [self._found[at][0] for at in near if self._masks.have_common(self._found[at][1], access)]
+        near = np.flatnonzero((bounds[:, 0] < access.stop) & (bounds[:, 1] > access.first))
+        return [self._found[at] for at in near.tolist()]
 
     def add(self, operation: int, access: _Access) -> None:
         count = len(self._found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import lcm, prod
 from typing import assert_never
 
 import numpy as np
@@ -33,20 +33,29 @@ class Duration:
 
 def durations(program: TileProgram) -> list[Duration]:
     """The duration of every operation, in program order."""
-    return [_duration(program, operation) for operation in program.operations]
+    machine, known = program.machine, dict[tuple[str, tuple[int, ...]], Duration]()
+    found = []
+    for operation in program.operations:
+        format = machine.format(operation.mnemonic)
+        trips = tuple(operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops)
+        if machine.engines[format.engine].template is Template.DMA:
+            found.append(_transfer(program, format, operation, trips))
+            continue
+        if (format.mnemonic, trips) not in known:
+            known[format.mnemonic, trips] = _computation(machine, format, trips)
+        found.append(known[format.mnemonic, trips])
+    return found
 
 
-def _duration(program: TileProgram, operation: TileOperation) -> Duration:
-    machine = program.machine
-    format = machine.format(operation.mnemonic)
-    trips = tuple(operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops)
+def _computation(machine: Machine, format: InstructionFormat, trips: Sequence[int]) -> Duration:
+    """It depends on nothing but the trip counts."""
     match machine.engines[format.engine].template:
-        case Template.DMA:
-            return _transfer(program, format, operation, trips)
         case Template.SYSTOLIC:
             return _product(machine, format, trips)
         case Template.VECTOR:
             return Duration(prod(trips), prod(trips) + timing.vec_write(format))
+        case Template.DMA:
+            raise AssertionError(f"{format.mnemonic} moves")
         case unknown:
             assert_never(unknown)
 
@@ -68,8 +77,9 @@ def _transfer(
     base = operation.bases[outside.name]
     offset = base.offset + (program.buffers[base.buffer].offset or 0)
     strides = tuple(operation.fields.get(f"{outside.name}.{loop.name}", 0) for loop in format.loops)
+    place = offset % lcm(machine.dram.bus_bytes, timing.BURST_BOUNDARY_BYTES)  # beyond that, all is as from 0 on
     beats, bursts = _beats(
-        machine.dram.bus_bytes, dma_word_bytes(machine, format), offset, tuple(zip(trips, strides, strict=True))
+        machine.dram.bus_bytes, dma_word_bytes(machine, format), place, tuple(zip(trips, strides, strict=True))
     )
     there = timing.dma_round_trip(machine)
     transfer = max(beats, prod(trips))

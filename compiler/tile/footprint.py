@@ -81,9 +81,7 @@ def operand_bounds(
 def _operand_loops(operand: Operand, operation: TileOperation) -> tuple[tuple[int, int], ...]:
     """(trip, stride) of each loop over which the operand moves, innermost first."""
     fields = operation.fields
-    return tuple(
-        (fields.get(f"trip.{loop}", 1), fields.get(f"{operand.name}.{loop}", 0)) for loop in reversed(operand.loops)
-    )
+    return tuple((fields.get(trip, 1), fields.get(stride, 0)) for trip, stride in reversed(operand.loop_fields))
 
 
 def block_words(machine: Machine, format: InstructionFormat, operand: Operand) -> int:

@@ -75,7 +75,8 @@ def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tupl
 
 def operand_steps(instruction: Instruction, operand: Operand) -> tuple[tuple[int, int], ...]:
     """(stride, trip count) of each loop that the operand strides over, outermost first."""
-    return tuple((instruction[f"{operand.name}.{loop}"], instruction[f"trip.{loop}"]) for loop in operand.loops)
+    values, positions = instruction.values, instruction.format.positions
+    return tuple((values[positions[stride]], values[positions[trip]]) for trip, stride in operand.loop_fields)
 
 
 def unit_words(instruction: Instruction, operand: Operand, machine: Machine) -> int:

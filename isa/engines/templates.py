@@ -39,7 +39,8 @@ def is_transposing(format: InstructionFormat) -> bool:
 
 
 def _dot_arguments(format: InstructionFormat) -> tuple[str, str]:
-    dot = next(node for node in walk(format.statement.expr) if node.op is Op.DOT)
+    dot = format.statement.dot
+    assert dot is not None, format.mnemonic
     return dot.args[0].name, _matrix(dot).name
 
 

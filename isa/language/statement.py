@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.isa.errors import IsaError, did_you_mean, listed, short
 from tilewright.isa.language.expressions import Expr, Scope, const, lookup, make, of_word, walk
@@ -22,7 +23,7 @@ MAX_DEPTH = 60
 """Bounds of a statement: far above any sensible one, far below what exhausts Python's stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """`destination = expr`; `text` is the statement as the machine file has it."""
 
@@ -30,17 +31,17 @@ class Statement:
     expr: Expr
     text: str
 
-    @property
+    @cached_property
     def reduction(self) -> Expr | None:
         """The one reduction over the reduce loops, or None."""
         return next((node for node in walk(self.expr) if node.op in REDUCTIONS), None)
 
-    @property
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """The operands that are looked up in, each once."""
         return tuple(dict.fromkeys(node.name for node in walk(self.expr) if node.op is Op.LUT))
 
-    @property
+    @cached_property
     def blocks(self) -> frozenset[str]:
         """The operands of which the statement takes every word of a block, and takes them nowhere else."""
         inside = [leaf for node in walk(self.expr) if node.op in OVER_WORDS for leaf in walk(node)]
@@ -48,6 +49,11 @@ class Statement:
         everywhere = [node.name for node in walk(self.expr) if node.op is Op.SOURCE]
         within = [leaf.name for leaf in inside if leaf.op is Op.SOURCE]
         return frozenset(name for name in taken if everywhere.count(name) == within.count(name))
+
+    @cached_property
+    def dot(self) -> Expr | None:
+        """The dot product of two vectors, or None."""
+        return next((node for node in walk(self.expr) if node.op is Op.DOT), None)
 
 
 def parse_statement(text: str, scope: Scope) -> Statement:

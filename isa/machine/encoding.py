@@ -66,7 +66,7 @@ class Loop:
     is_reduce: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operand:
     """A source or destination of the statement: per iteration, `block` consecutive words of a memory.
 
@@ -79,6 +79,11 @@ class Operand:
     loops: tuple[str, ...]  # in nest order
     block: int
     element: Element  # of a word; for DRAM, that of the on-chip operand
+
+    @cached_property
+    def loop_fields(self) -> tuple[tuple[str, str], ...]:
+        """The fields of trip count and stride for each of its loops."""
+        return tuple((f"trip.{loop}", f"{self.name}.{loop}") for loop in self.loops)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class InstructionFormat:
     statement: Statement
     fields: tuple[InstructionField, ...]
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """Sources in file order, then the destination."""
         return (*self.sources, self.destination)

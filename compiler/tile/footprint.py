@@ -9,7 +9,6 @@ The checker finds footprints in a way of its own (`isa.check.footprint`), and so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,12 +96,44 @@ def dma_word_bytes(machine: Machine, format: InstructionFormat) -> int:
     return machine.memories[on_chip.memory].word_bytes
 
 
-@lru_cache(maxsize=4096)
-def affine_mask(block: int, loops: tuple[tuple[int, int], ...]) -> tuple[int, NDArray[np.bool_]]:
-    """The words of `block` consecutive ones at every `Σ index·stride`; `loops` are (trip, stride), innermost first.
+Loops = tuple[tuple[int, int], ...]
+"""(trip, stride) of each loop, innermost first."""
 
-    Each loop dilates the mask; a trip count of t takes log2 t steps, because the mask of 2n iterations is that of n,
-    or that of n moved by n strides.
+MOST_KEPT_BYTES = 1 << 27
+
+
+class _KeptMasks:
+    """Masks that were asked for; when they take too much memory, all are forgotten."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, Loops], tuple[int, NDArray[np.bool_]]] = {}
+        self._bytes = 0
+
+    def mask(self, block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
+        found = self._found.get((block, loops))
+        if found is None:
+            found = _new_mask(block, loops)
+            if self._bytes + found[1].nbytes > MOST_KEPT_BYTES:
+                self._found.clear()
+                self._bytes = 0
+            self._found[block, loops] = found
+            self._bytes += found[1].nbytes
+        return found
+
+
+_KEPT = _KeptMasks()
+
+
+def affine_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
+    """(first word, mask) of `block` consecutive words at every `Σ index·stride`; equal ones are mostly one object."""
+    return _KEPT.mask(block, loops)
+
+
+def _new_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
+    """Each loop dilates the mask.
+
+    A trip count of t takes log2 t steps, because the mask of 2n iterations is that of n, or that of n moved by n
+    strides.
     """
     first, mask = 0, np.ones(block, np.bool_)
     for trip, stride in loops:

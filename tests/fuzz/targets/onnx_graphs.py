@@ -29,6 +29,11 @@ STEPS = {kind.__name__: kind for kind in TRANSPOSING_KINDS}
 MACHINES = ("base16", "tiny8", "vector16")
 NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 16, 2**40)
 
+UNEVEN = 1.0137
+"""Constants that change become multiples of it: with even scales, many values lie in the middle of two steps, each may
+go either way, and a product of many such values goes far.
+"""
+
 CHANGES = ("rewire", "attribute", "constant", "constant", "dimension", "retype", "order", "leave out")
 
 
@@ -103,7 +108,7 @@ def _changed_tensor(tensor: onnx.TensorProto, what: str, which: int, value: int)
             case "constant":
                 flat = array.astype(array.dtype).ravel().copy()
                 if flat.size:
-                    flat[which % flat.size] = np.array(value).astype(array.dtype)
+                    flat[which % flat.size] = np.array(value * UNEVEN).astype(array.dtype)
                 array = flat.reshape(array.shape)
             case "dimension":
                 array = array[:-1] if array.ndim and which % 2 else np.expand_dims(array, 0)

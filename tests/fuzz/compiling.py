@@ -12,6 +12,8 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import place_regions
+from tilewright.simulator.cycles import simulate_cycles
 
 SEARCHED = 4
 """Of so many inputs one is compiled with a search, which takes longer than all else and may not change a result."""
@@ -30,5 +32,6 @@ def effort_of(value: object) -> int:
 
 @cache
 def prepare_compiler() -> None:
-    """Compile a network with a search, which also compiles the cycle model for this computer."""
-    compile_model(conv_model(np.random.default_rng(0)), shipped("tiny8"), Options(effort=1))
+    """Compile a network, and the cycle model for this computer."""
+    program = compile_model(conv_model(np.random.default_rng(0)), shipped("tiny8"), Options(effort=0))
+    simulate_cycles(program, place_regions(program.limits))

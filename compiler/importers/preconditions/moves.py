@@ -37,6 +37,11 @@ def slice_(node: Node) -> None:
             node.require(len(shape) == 1 and shape == starts, fact, "lists of one length")
 
 
+def squeeze(node: Node) -> None:
+    """A list of axes names some: ONNX's shape inference takes an empty one for none, ONNX Runtime for all."""
+    node.require(node.shape(1) != (0,), "an empty list of axes", "axes, or no second operand")
+
+
 def pad(node: Node) -> None:
     """What is cut off is there; and what is reflected."""
     node.require_one_of("mode", "constant", "reflect", "edge", "wrap")

@@ -33,6 +33,7 @@ RULES: Mapping[str, Callable[[Node], None]] = {
     "Transpose": moves.transpose,
     "Split": moves.split,
     "Slice": moves.slice_,
+    "Squeeze": moves.squeeze,
     "Pad": moves.pad,
     "Reshape": moves.reshape,
     "Flatten": elements.flatten,

@@ -102,7 +102,7 @@ def _pool(node: Node) -> None:
         f"kernel_shape = {list(kernel)} over an operand of shape {_text(image)}",
         "a number for each spatial dimension",
     )
-    _, dilations = _moves(node, len(kernel))
+    strides, dilations = _moves(node, len(kernel))
     auto_pad = node.attributes["auto_pad"]
     node.require(  # ONNX counts the gaps of a dilated window, ONNX Runtime does not
         not (auto_pad.startswith("SAME") and max(dilations) > 1),
@@ -117,6 +117,16 @@ def _pool(node: Node) -> None:
             "less than the kernel, so that every window meets the image",
         )
     _result(node)
+    if image is not None and auto_pad in ("NOTSET", "VALID"):
+        around = (0,) * 2 * len(kernel) if pads is None or auto_pad == "VALID" else pads
+        for axis, (size, taps) in enumerate(zip(image[2:], kernel, strict=True)):
+            room = size + around[axis] + around[axis + len(kernel)]
+            beyond = strides[axis] - 1 if node.attributes["ceil_mode"] else 0
+            node.require(
+                (taps - 1) * dilations[axis] < room + beyond,
+                f"kernel_shape = {list(kernel)} over an operand of shape {list(image)}",
+                "a window that fits the padded operand",
+            )
 
 
 def _ranks(node: Node, image: Shape, weights: Shape) -> None:

@@ -177,6 +177,12 @@ WRONG = [
 OF_NO_USE = [
     (model("MatMul", weights(0, 8), (8, 5)), "an operand of shape [0, 8]; expected sizes above 0"),
     (model("Gemm", (4, 8), weights(8, 0)), "an operand of shape [8, 0]; expected sizes above 0"),
+    (model("Squeeze", (1, 8, 1, 1), ints()), "an empty list of axes; expected axes, or no second operand"),
+    (
+        model("AveragePool", IMAGE, kernel_shape=[2**31, 3], strides=[2**31, 2]),
+        f"kernel_shape = [{2**31}, 3] over an operand of shape [1, 8, 6, 6]; expected a window that fits the padded "
+        "operand",
+    ),
     (model("LeakyRelu", IMAGE, alpha=float("inf")), "alpha = inf; expected a finite number"),
     (model("Gemm", (4, 8), weights(5, 8), transB=2**32 + 1), f"transB = {2**32 + 1}; expected 0 or 1"),
     (

@@ -121,7 +121,7 @@ def _pool(node: Node) -> None:
         around = (0,) * 2 * len(kernel) if pads is None or auto_pad == "VALID" else pads
         for axis, (size, taps) in enumerate(zip(image[2:], kernel, strict=True)):
             room = size + around[axis] + around[axis + len(kernel)]
-            beyond = strides[axis] - 1 if node.attributes["ceil_mode"] else 0
+            beyond = strides[axis] - 1 if node.attributes.get("ceil_mode") else 0
             node.require(
                 (taps - 1) * dilations[axis] < room + beyond,
                 f"kernel_shape = {list(kernel)} over an operand of shape {list(image)}",

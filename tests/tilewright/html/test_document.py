@@ -1,4 +1,4 @@
-"""A page in one file: text that stays text, a script only where there are charts, the same bytes for the same charts."""
+"""A page in one file: text stays text, a script only for charts, the same bytes for the same charts."""
 
 from pathlib import Path
 

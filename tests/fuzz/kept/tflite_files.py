@@ -23,4 +23,6 @@ EXAMPLES: tuple[File, ...] = (
     File(dtype="int8", layers=(("conv", 0),), changes=(("leave out", 0, 0, -3),)),
     # A sum of tensors with steps far larger than its own: LiteRT ends the process.
     File(dtype="int8", layers=(("conv", 0), ("add", 0)), changes=(("scale", 1, 0, -3),)),
+    # Each layer is at most a step from LiteRT's, and the last one adds what 17 of them are off.
+    File(dtype="int8", layers=(("relu", 0), ("conv", 5), ("conv", 5)), end="mean"),
 )

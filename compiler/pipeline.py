@@ -34,6 +34,7 @@ from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.options import Options
+from tilewright.compiler.rare_collection import rare_collection
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
@@ -153,6 +154,7 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
+@rare_collection()
 def _compile(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Program:
     """Run the passes from position `first` on.
 

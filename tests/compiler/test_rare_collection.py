@@ -1,0 +1,38 @@
+"""Python's own collection of garbage is as before when a compilation is over."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tilewright.compiler.rare_collection import OBJECTS_BETWEEN, rare_collection
+
+
+@pytest.fixture(autouse=True)
+def threshold() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+def test_collects_rarely_and_then_as_before() -> None:
+    gc.set_threshold(700, 11, 12)
+    with rare_collection():
+        assert gc.get_threshold() == (OBJECTS_BETWEEN, 11, 12)
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+def test_collects_as_before_after_an_error() -> None:
+    gc.set_threshold(700, 11, 12)
+    with pytest.raises(ValueError), rare_collection():
+        raise ValueError
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+@pytest.mark.parametrize("own", [0, 2 * OBJECTS_BETWEEN])
+def test_leaves_what_is_rarer_already(own: int) -> None:
+    gc.set_threshold(own, 10, 10)
+    with rare_collection():
+        assert gc.get_threshold()[0] == own

@@ -33,6 +33,8 @@ def test_runs_a_space_and_shows_its_front(tilewright: Command, space: Path) -> N
     assert "3 points that none beats" in ended.out and "Of 3 points: 3 measured." in ended.out
     assert tilewright("explore", "show", study).out == ended.out
     assert all(len(line) <= 80 for line in ended.out.splitlines())
+    listed = tilewright("explore", "show", study, "--all").out
+    assert all(cycles in listed.split("All points")[1] for cycles in ("12,496", "6,246", "3,121"))
 
 
 def test_writes_everything_as_json(tilewright: Command, space: Path) -> None:
@@ -40,6 +42,13 @@ def test_writes_everything_as_json(tilewright: Command, space: Path) -> None:
     found = json.loads(ended.out)
     assert [point["figures"]["cycles"] for point in found["points"]] == [12496, 6246, 3121]
     assert all(point["on_front"] for point in found["points"])
+
+
+def test_writes_a_page_of_a_study_whose_space_is_not_at_hand(tilewright: Command, space: Path) -> None:
+    study, html = space.parent / "s", space.parent / "s.html"
+    assert tilewright("explore", space, "-o", study).code == 0
+    assert tilewright("explore", "show", study, "--html", html).code == 0
+    assert "<h1>" in html.read_text()
 
 
 def test_joins_shards(tilewright: Command, space: Path) -> None:

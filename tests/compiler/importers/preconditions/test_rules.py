@@ -231,3 +231,14 @@ def test_refuses_padding_that_is_said_twice(auto_pad: str) -> None:
     assert str(caught.value) == (
         f"node 'node' (Conv): auto_pad = '{auto_pad}' and pads = [0, 0, 0, 0]; expected only one of them"
     )
+
+
+@pytest.mark.parametrize(("taps", "is_right"), [(7, True), (8, False)])
+def test_a_window_may_reach_as_far_beyond_the_end_as_it_moves(taps: int, is_right: bool) -> None:
+    """With ceil_mode, a window of 7 over 6 elements that moves by 2 gives one result, as in ONNX Runtime."""
+    pool = model("MaxPool", IMAGE, kernel_shape=[taps] * 2, strides=[2, 2], ceil_mode=1)
+    if is_right:
+        import_onnx(pool.SerializeToString())
+        return
+    with pytest.raises(DamagedModel, match="a window that fits the padded operand"):
+        import_onnx(pool.SerializeToString())

@@ -65,3 +65,16 @@ def test_draws_a_box_a_layer_and_an_edge_a_pair() -> None:
     assert len(root.findall(".//a")) == 7 and len(root.findall(".//path")) == 7
     assert "&lt;conv1&gt;" in text and "<conv1>" not in text
     assert re.findall(r'data-first="(\d+)"', text) == [str(number) for number in range(7)]
+
+
+def test_an_edge_goes_from_the_bottom_of_a_box_to_the_top_of_the_next() -> None:
+    program = tw.compile(str(MODEL), "tiny8", effort=0)
+    root = ElementTree.fromstring(network_graph(program.profile(), program.runs(), [(0, 1)] * 7))
+    boxes = [box for box in root.findall(".//rect") if box.get("class") is None]
+    tops = {float(box.attrib["y"]) for box in boxes}
+    bottoms = {float(box.attrib["y"]) + float(box.attrib["height"]) for box in boxes}
+    straight = [path.attrib["d"] for path in root.findall(".//path")]
+    ends = [re.findall(r"-?[\d.]+", way) for way in straight]
+    down = [way for way in ends if float(way[0]) == float(way[-2])]
+    assert len(down) >= 4
+    assert all(float(way[1]) in bottoms and float(way[-1]) in tops for way in down if float(way[2]) == float(way[0]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.simplify.affine import AFFINE_RULES
+from tilewright.compiler.simplify.affine import AFFINE_RULES, LONE_AFFINE_RULES
 from tilewright.compiler.simplify.arrange_products import arrange_products
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
@@ -57,6 +57,8 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     require_quantized(graph)
     graph = rewrite(merge_equal_operators(graph), NORMALIZATION_FORMS, blame)
     graph = rewrite(graph, merged(RULES), blame)
+    if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
+        graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)
     graph = arrange_products(refold(merge_equal_operators(graph)))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)

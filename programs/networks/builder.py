@@ -128,11 +128,15 @@ class Builder:
         weight = self._normal(f"{name}.weight", (features, fan_in), gain, fan_in)
         return self._node("Gemm", name, [source.name, weight, self._bias(name, features)], (1, features), transB=1)
 
-    def linear(self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN) -> Value:
+    def linear(
+        self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN, has_bias: bool = True
+    ) -> Value:
         """A fully connected layer on each of [1, tokens, features], as exporters write it: a MatMul and an Add."""
         fan_in = source.shape[-1]
         weight = self._normal(f"{name}.weight", (fan_in, features), gain, fan_in)
         shape = (*source.shape[:-1], features)
+        if not has_bias:
+            return self._node("MatMul", name, [source.name, weight], shape)
         product = self._node("MatMul", f"{name}.product", [source.name, weight], shape)
         return self._node("Add", name, [product.name, self._bias(name, features)], shape)
 

@@ -26,6 +26,7 @@ class Encoder:
     heads: int
     hidden: int
     is_normalised_first: bool = True  # or after each sum, as in the first paper
+    has_bias: bool = True  # in q, k and v
 
 
 def vit_tiny(builder: Builder) -> onnx.ModelProto:
@@ -46,14 +47,14 @@ def vit_tiny(builder: Builder) -> onnx.ModelProto:
 
 
 def kwt_1(builder: Builder) -> onnx.ModelProto:
-    """KWT-1: Berg, O'Connor and Cruz, "Keyword Transformer", 2021 (arXiv:2104.00769), 35 words.
+    """KWT-1: Berg, O'Connor and Cruz, "Keyword Transformer", 2021 (arXiv:2104.00769), 12 words.
 
     A token is a column of 40 cepstral coefficients; layers are normalised after each sum.
     """
-    sizes = Encoder(layers=12, features=64, heads=1, hidden=256, is_normalised_first=False)
+    sizes = Encoder(layers=12, features=64, heads=1, hidden=256, is_normalised_first=False, has_bias=False)
     x = builder.linear("patches", builder.input("coefficients", 98, 40), sizes.features)
     x = encoder(builder, _with_class_token(builder, x), sizes)
-    return builder.model(logits=builder.dense("head", _first_token(builder, x), 35))
+    return builder.model(logits=builder.dense("head", _first_token(builder, x), 12))
 
 
 def bert_tiny(builder: Builder) -> onnx.ModelProto:
@@ -96,7 +97,7 @@ def attention(builder: Builder, name: str, source: Value, sizes: Encoder) -> Val
     split = (1, tokens, sizes.heads, width)
     heads = []
     for letter, axes in (("q", (0, 2, 1, 3)), ("k", (0, 2, 3, 1)), ("v", (0, 2, 1, 3))):
-        made = builder.linear(f"{name}.{letter}", source, features, gain=LINEAR_GAIN)
+        made = builder.linear(f"{name}.{letter}", source, features, has_bias=sizes.has_bias)
         made = builder.reshape(f"{name}.{letter}.split", made, split)
         heads.append(builder.transpose(f"{name}.{letter}.heads", made, axes))
     q, k, v = heads

@@ -60,7 +60,7 @@ PUBLISHED = {
     "autoencoder": Published(
         2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8, 1, 269_992, BIAS_AND_STATISTICS, MLPERF_TINY + "ten matrices"
     ),
-    # Two layers and a normalisation before them: 4,385,920 parameters less 3,972,608 of embeddings and 16,512 of a pooler.
+    # 4,385,920 parameters less 3,972,608 of embeddings and 16,512 of a pooler: two layers, a normalisation before them.
     "bert-tiny": Published(
         encoder_macs(2, 128, 128, 512), 1, 4_385_920 - 3_972_608 - 16_512, UNFOLDED, "the release; work by hand"
     ),

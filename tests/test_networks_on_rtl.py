@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -10,6 +12,7 @@ from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.attention_networks import attention_network
 from tests.compiler.models import random_inputs as network_inputs
+from tests.compiler.normalizations import normalizing_model
 from tests.random_networks import random_network
 from tests.test_simulator_equals_rtl import assert_same_bytes, assert_same_counters
 from tilewright import host
@@ -19,6 +22,9 @@ from tilewright.isa.program.program import Program, place_regions
 from tilewright.rtl.run import run_rtl_many
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import simulate_values
+
+SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
+"""Hardware that is built sooner."""
 
 
 @pytest.mark.slow
@@ -77,9 +83,19 @@ def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: 
     assert selected <= mnemonics(programs)
 
 
-def require_the_simulators(name: str, models: list[onnx.ModelProto]) -> list[Program]:
+@pytest.mark.slow
+def test_normalisations_are_the_simulators() -> None:
+    """Rows that fill the lanes and rows that do not, with a mean and without, in one node and in nine."""
+    shapes = {"one node": (3, 16), "divided": (2, 5, 10), "root mean square": (1, 3, 12), "over the length": (4, 7)}
+    models = [normalizing_model(form, shape) for form, shape in shapes.items()]
+    programs = require_the_simulators("sequence16", models, SMALL)
+
+    assert {"sum_channels", "sum_deviations", "sum_squares", "leading", "deviation", "ratio"} <= mnemonics(programs)
+
+
+def require_the_simulators(name: str, models: list[onnx.ModelProto], changes: Sequence[str] = ()) -> list[Program]:
     """Every model is wholly on the machine, and leaves the simulator's bytes and counters; returns the programs."""
-    machine = load_machine(name)
+    machine = load_machine(name, changes)
     programs = [compile_model(model, machine) for model in models]
     drams = [
         host.dram_image(program, network_inputs(model, np.random.default_rng(0)))

@@ -24,6 +24,8 @@ canonical operators (see CANONICAL), with every attribute present:
     product(a, b) {is_transposed, factor}    y[n, l, 0, m] = factor · Σ a[n, k, 0, m] · b[n, l, 0, k]; b[n, k, 0, l] if
                                 is_transposed; factor is a positive number
     softmax(x)                  exp(x) over the sum of exp(x), of the channels of [N, C, H, W]
+    normalize(x) {scale, bias, epsilon, is_centred}    of the channels of [N, C, H, W]: less their mean if is_centred,
+                                over the root of their mean square and epsilon; then by channel times scale, plus bias
     channel_max(x)              the largest of the channels of [N, C, H, W]
     permute(x) {shape, axes}    x seen as `shape`, of any rank, its elements in order; transposed by `axes`; then seen
                                 as the result's shape
@@ -80,6 +82,7 @@ CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "product": ((2,), ("is_transposed", "factor")),
     "permute": ((1,), ("shape", "axes")),
     "softmax": ((1,), ()),
+    "normalize": ((1,), ("scale", "bias", "epsilon", "is_centred")),
     "channel_max": ((1,), ()),
 }
 """Canonical operator → how many inputs it may have, and the attributes that it always has."""

@@ -88,6 +88,14 @@ def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType)
     return np.asarray(exponentials / exponentials.sum(axis=CHANNEL, keepdims=True))
 
 
+def _normalize(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
+    image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
+    scale, bias = (operator.attributes[name].reshape(1, -1, 1, 1) for name in ("scale", "bias"))
+    centred = image - image.mean(axis=CHANNEL, keepdims=True) if operator.attributes["is_centred"] else image
+    variance = np.square(centred).mean(axis=CHANNEL, keepdims=True)
+    return np.asarray(centred / np.sqrt(variance + operator.attributes["epsilon"]) * scale + bias)
+
+
 def _channel_max(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     return np.asarray(operands[0].reshape(stored_shape(operands[0].shape)).max(axis=CHANNEL, keepdims=True))
 
@@ -195,6 +203,7 @@ MEANINGS: Mapping[str, Callable[[Operator, Sequence[Values], TensorType], Values
     "max_pool": _max_pool,
     "average_pool": _average_pool,
     "softmax": _softmax,
+    "normalize": _normalize,
     "channel_max": _channel_max,
     "pad": _pad,
     "transpose": _transpose,

@@ -24,6 +24,7 @@ from tilewright.compiler.lower.moves import (
     lower_take,
 )
 from tilewright.compiler.lower.network import Network
+from tilewright.compiler.lower.normalize import lower_normalize
 from tilewright.compiler.lower.permute import lower_permute
 from tilewright.compiler.lower.products import lower_average_pool, lower_conv
 from tilewright.compiler.lower.softmax import lower_channel_max, lower_softmax
@@ -51,6 +52,7 @@ LOWERINGS: Mapping[str, Callable[[Operator, Network], list[Nest]]] = {
     "pad": lower_pad,
     "product": lower_product,
     "softmax": lower_softmax,
+    "normalize": lower_normalize,
     "channel_max": lower_channel_max,
     "permute": lower_permute,
 }

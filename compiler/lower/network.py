@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
+from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat, softmax_format
 from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
@@ -49,6 +50,7 @@ class Network:
     group: int  # words of a pixel that lie together on chip
     adds_to_sums: bool  # whether several products can make one sum
     softmax: SoftmaxFormat
+    normalize: NormalizeFormat
     nests: list[Nest] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     buffer_of: dict[str, str] = field(default_factory=dict)  # tensor → buffer
@@ -114,14 +116,22 @@ class Network:
 
 def network_of(graph: Graph, machine: Machine) -> Network:
     """A graph of which nothing is lowered yet, and what lowering has to know of the machine."""
+    number, softmax = number_format(machine), softmax_format(machine)
     return Network(
         graph,
-        number_format(machine),
+        number,
         machine.lanes,
         vector_blocks(machine),
         adds_to_sums(machine),
-        softmax_format(machine),
+        softmax,
+        normalize_format(machine, softmax, number),
     )
+
+
+def padded_channels(channels: int, network: Network) -> int:
+    """The channels of whole vectors."""
+    vector = network.lanes * network.group
+    return -(-channels // vector) * vector
 
 
 def result_scales(tensor_type: TensorType) -> NDArray[np.float64]:

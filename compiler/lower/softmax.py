@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, Named
 from tilewright.compiler.graph.graph import CHANNEL, Operator
-from tilewright.compiler.lower.network import Network, activation, affine, identity_index, result_loops, target_of
+from tilewright.compiler.lower.network import (
+    Network,
+    activation,
+    affine,
+    identity_index,
+    padded_channels,
+    result_loops,
+    target_of,
+)
 from tilewright.compiler.lower.softmax_format import SoftmaxFormat
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import across_lanes, clamp, scope_of_rounding, source
@@ -61,7 +69,7 @@ def lower_channel_max(operator: Operator, network: Network) -> list[Nest]:
     target = target_of(operator, network)
     if (target.low, target.high) != (ACTIVATION.interval.low, ACTIVATION.interval.high):
         largest = clamp(largest, target.low, target.high)
-    loops = result_loops(network.shape(y), i=_padded(network.shape(x)[CHANNEL], network))
+    loops = result_loops(network.shape(y), i=padded_channels(network.shape(x)[CHANNEL], network))
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), largest, 0)]
 
 
@@ -82,8 +90,8 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
         reads[name] = Access(constant, (affine(),))
     entries, index = network.values(reads["e"].tensor), widths.exponentials.index
     term = _exponential(entries, largest, activation("a"), index)
-    if _padded(channels, network) > channels:
-        mask = np.where(np.arange(_padded(channels, network)) < channels, widths.unit, 0)
+    if padded_channels(channels, network) > channels:
+        mask = np.where(np.arange(padded_channels(channels, network)) < channels, widths.unit, 0)
         constant = network.add_constant(f"{operator.name}.weight", mask, widths.mask)
         reads["weight"] = Access(constant, (affine(("i", 1)),))
         term = make(Op.MIN, term, source("weight", Interval(0, widths.unit)))
@@ -95,23 +103,18 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     scope = scope_of_rounding(network.number.rounding)
     rounded = make(Op.ROUND_SHIFT, product, const(reciprocal.shift), scope=scope)
     expr = clamp(make(Op.ADD, rounded, const(target.zero)), target.low, target.high)
-    loops = result_loops(network.shape(y), i=_padded(channels, network))
+    loops = result_loops(network.shape(y), i=padded_channels(channels, network))
     return [Nest(operator.name, operator.nodes, loops, reads, _result(operator, network), expr, 0)]
 
 
 # -- pieces of the expressions -----------------------------------------------------------------------------------------
 
 
-def _padded(channels: int, network: Network) -> int:
-    vector = network.lanes * network.group
-    return -(-channels // vector) * vector
-
-
 def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], Expr]:
     """The largest of a pixel's channels, and what it reads."""
     x = operator.inputs[0]
     channels = network.shape(x)[CHANNEL]
-    padded = _padded(channels, network)
+    padded = padded_channels(channels, network)
     low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
     reads = {"a": Access(network.buffer_of[x], index, low if padded > channels else None)}

@@ -108,37 +108,37 @@ def softmax_format(machine: Machine) -> SoftmaxFormat:
     expression, and says so.
     """
     nodes = [node for format in machine.formats_of("vec") for node in walk(format.statement.expr)]
-    guesses, guess_shift = _first(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
+    guesses, guess_shift = first_found(_guesses, nodes, (Table(HALF, INDEX), INDEX.bits))
     return SoftmaxFormat(
-        exponentials=_first(_exponentials, nodes, Table(HALF, INDEX)),
-        mask=_first(_mask, nodes, HALF),
-        sums=_first(_sums, nodes, ACCUMULATOR),
+        exponentials=first_found(_exponentials, nodes, Table(HALF, INDEX)),
+        mask=first_found(_mask, nodes, HALF),
+        sums=first_found(_sums, nodes, ACCUMULATOR),
         guesses=guesses,
         guess_shift=guess_shift,
-        leading=_first(_leading, nodes, Kept(INDEX.bits, HALF)),
-        minuend=_first(_minuend, nodes, IntegerType(HALF.bits + INDEX.bits + 2, False)),
-        error=_first(_error, nodes, ACCUMULATOR),
-        corrected=_first(_corrected, nodes, ACCUMULATOR),
-        reciprocal=_first(_reciprocal, nodes, IntegerType(HALF.bits + INDEX.bits, False)),
-        shift=_first(_shift, nodes, IntegerType(6, False)),
+        leading=first_found(_leading, nodes, Kept(INDEX.bits, HALF)),
+        minuend=first_found(_minuend, nodes, IntegerType(HALF.bits + INDEX.bits + 2, False)),
+        error=first_found(_error, nodes, ACCUMULATOR),
+        corrected=first_found(_corrected, nodes, ACCUMULATOR),
+        reciprocal=first_found(_reciprocal, nodes, IntegerType(HALF.bits + INDEX.bits, False)),
+        shift=first_found(_shift, nodes, IntegerType(6, False)),
     )
 
 
-def _first(read: Callable[[Expr], Width | None], nodes: Sequence[Expr], missing: Width) -> Width:
+def first_found(read: Callable[[Expr], Width | None], nodes: Sequence[Expr], missing: Width) -> Width:
     return next((found for node in nodes if (found := read(node)) is not None), missing)
 
 
 def _exponentials(node: Expr) -> Table | None:
     match node:
         case Expr(op=Op.LUT, range=values, args=(Expr(op=Op.WRAP, type=IntegerType() as index, args=(distance,)),)):
-            return Table(_type_of(values), index) if distance.op is Op.SUB else None
+            return Table(type_of(values), index) if distance.op is Op.SUB else None
     return None
 
 
 def _mask(node: Expr) -> IntegerType | None:
     if node.op is not Op.MIN or not any(_exponentials(arg) for arg in node.args):
         return None
-    return next((_type_of(arg.range) for arg in node.args if arg.op is Op.SOURCE), None)
+    return next((type_of(arg.range) for arg in node.args if arg.op is Op.SOURCE), None)
 
 
 def _sums(node: Expr) -> IntegerType | None:
@@ -159,7 +159,7 @@ def _guesses(node: Expr) -> tuple[Table, int] | None:
                 Expr(op=Op.CONST, value=shift),
             ),
         ):
-            return Table(_type_of(values), index), shift
+            return Table(type_of(values), index), shift
     return None
 
 
@@ -178,7 +178,7 @@ def _leading(node: Expr) -> Kept | None:
 def _minuend(node: Expr) -> IntegerType | None:
     match node:
         case Expr(op=Op.SUB, args=(Expr(op=Op.IMMEDIATE, range=values), rounded)) if _is_step(rounded):
-            return _type_of(values)
+            return type_of(values)
     return None
 
 
@@ -205,7 +205,7 @@ def _reciprocal(node: Expr) -> IntegerType | None:
 
 def _shift(node: Expr) -> IntegerType | None:
     is_result = node.op is Op.ROUND_SHIFT and _reciprocal(node.args[0]) is not None
-    return _type_of(node.args[1].range) if is_result else None
+    return type_of(node.args[1].range) if is_result else None
 
 
 def _factors(node: Expr) -> Iterator[Expr]:
@@ -213,6 +213,6 @@ def _factors(node: Expr) -> Iterator[Expr]:
         yield from node.args
 
 
-def _type_of(values: Interval) -> IntegerType:
+def type_of(values: Interval) -> IntegerType:
     """The type whose values these are."""
     return IntegerType(values.bits, values.is_signed)

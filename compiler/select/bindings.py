@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.compiler.nest.nest import Access
+
 
 @dataclass(frozen=True, slots=True)
 class TensorRead:
@@ -54,6 +56,11 @@ class Parameters:
         if any(own != fields[name] and name not in other.free for name, own in other.fields.items()):
             return None
         return Parameters(fields, self.free & other.free)
+
+    def is_the_same_for_all(self, reads: Mapping[str, Access]) -> bool:
+        """Whether all channels have the same, so that one word is enough."""
+        named = (value for name, value in self.fields.items() if name not in self.free and isinstance(value, str))
+        return not any(index.terms for name in named for index in reads[name].index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.compiler.errors import RAISING, Blame
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.simplify.affine import AFFINE_RULES
+from tilewright.compiler.simplify.affine import AFFINE_RULES, LONE_AFFINE_RULES
 from tilewright.compiler.simplify.arrange_products import arrange_products
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
@@ -18,6 +18,7 @@ from tilewright.compiler.simplify.fold import FOLD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
 from tilewright.compiler.simplify.moves import MOVE_RULES
+from tilewright.compiler.simplify.normalization_forms import NORMALIZATION_FORMS
 from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
 from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
@@ -54,8 +55,10 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = merge_equal_operators(graph)
+    graph = rewrite(merge_equal_operators(graph), NORMALIZATION_FORMS, blame)
     graph = rewrite(graph, merged(RULES), blame)
+    if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
+        graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)
     graph = arrange_products(refold(merge_equal_operators(graph)))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)

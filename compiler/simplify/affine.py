@@ -39,7 +39,8 @@ def fold_affine_into_conv(operator: Operator, view: View) -> Replacement | None:
 def affine_to_conv(operator: Operator, view: View) -> Replacement | None:
     """affine(dequantize(q)) → a convolution of each channel with one weight that means 1, times the factor.
 
-    Only where the result is quantised. Otherwise the affine belongs to a longer function, which may become a table.
+    Only where the result is quantised. Otherwise the affine belongs to a longer function, which may become a table; so
+    this comes after all other rules.
     """
     users = view.users(operator.outputs[0])
     dequantize = view.producer(operator.inputs[0], "dequantize")
@@ -107,4 +108,5 @@ def _conv(made: Operator, weights: Weights, bias: NDArray[np.float64], view: Vie
     )
 
 
-AFFINE_RULES = {"affine": (fold_affine_into_conv, affine_to_conv)}
+AFFINE_RULES = {"affine": (fold_affine_into_conv,)}
+LONE_AFFINE_RULES = {"affine": (affine_to_conv,)}

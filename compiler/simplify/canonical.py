@@ -24,6 +24,11 @@ from tilewright.compiler.simplify.elementwise import (
 )
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
 from tilewright.compiler.simplify.moves import expand, gather, slice_, split
+from tilewright.compiler.simplify.normalization import (
+    layer_normalization,
+    lp_normalization,
+    rms_normalization,
+)
 from tilewright.compiler.simplify.padding import pad
 from tilewright.compiler.simplify.pools import global_pool, pool
 from tilewright.compiler.simplify.products import conv, gemm, matmul
@@ -85,6 +90,9 @@ CANONICALIZE = {
     "onnx.ReduceSum": (reduction,),
     "onnx.ReduceMax": (reduction,),
     "onnx.Softmax": (softmax,),
+    "onnx.LayerNormalization": (layer_normalization,),
+    "onnx.RMSNormalization": (rms_normalization,),
+    "onnx.LpNormalization": (lp_normalization,),
     "onnx.Pad": (pad,),
     "onnx.ConvTranspose": (conv_transpose,),
     # only moved

@@ -20,7 +20,7 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 MONOTONE = ("reshape", "max_pool", "channel_max", "transpose", "take", "space_to_depth", "depth_to_space")
 """Operators that pick some of their input's elements, in an order that does not depend on the scale."""
 
-SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "softmax")
+SUMS = ("conv", "conv_transpose", "product", "average_pool", "interpolate", "softmax", "normalize")
 
 LIMITS = ("low", "high")
 

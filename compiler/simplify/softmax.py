@@ -1,18 +1,16 @@
 """Softmax along any dimension: `softmax`, which is over channels, with the moves of elements around it.
 
 Source: https://onnx.ai/onnx/operators/onnx__Softmax.html. From opset 13 on it is along `axis`; before, along `axis` and
-all dimensions after it. The moves around it are the same as those around matrix products
-(compiler/simplify/computed_products.py), so that the scores of an attention stay where they are.
+all dimensions after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.over_channels import over_channels
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 ALONG_ONE = 13
@@ -21,7 +19,7 @@ ALONG_ONE = 13
 
 def softmax(operator: Operator, view: View) -> Replacement | None:
     """The softmax over channels; a last dimension becomes the channels by a transposition, any other by a reshape."""
-    source, result = operator.inputs[0], operator.outputs[0]
+    source = operator.inputs[0]
     shape = view.type(source).shape
     if view.constant(source) is not None:
         return None
@@ -31,52 +29,4 @@ def softmax(operator: Operator, view: View) -> Replacement | None:
     if view.opset < ALONG_ONE:
         shape = (prod(shape[:axis]), prod(shape[axis:]))
         axis = 1
-    if axis == 1 and len(shape) <= 4 and shape == view.type(source).shape:
-        return Replacement((replace(operator, kind="softmax", attributes={}),))
-    outer, along, inner = prod(shape[:axis]), prod(shape[axis : axis + 1]), prod(shape[axis + 1 :])
-    if axis < 2 or axis < len(shape) - 1:
-        return _Chain(operator, view).through((outer, along, 1, inner), None, result)
-    turned = (*range(axis - 1), axis, axis - 1)
-    rows = shape[axis - 1]
-    return _Chain(operator, view).through((outer // max(1, rows), along, 1, rows), turned, result)
-
-
-class _Chain:
-    """The operators, one after the other, that take the place of one Softmax."""
-
-    def __init__(self, operator: Operator, view: View) -> None:
-        self._operator = operator
-        self._view = view
-        self._change = Replacement()
-
-    def through(self, stored: Sequence[int], axes: tuple[int, ...] | None, result: str) -> Replacement:
-        """A transposition by `axes`, if any, a reshape to [N, C, H, W], the softmax, and both back."""
-        shape = self._view.type(self._operator.inputs[0]).shape
-        name = self._operator.inputs[0]
-        if axes is not None:
-            name = self._add("turned", "transpose", name, [shape[axis] for axis in axes], axes=axes)
-        moved = self._shape(name)
-        name = self._add("stored", "reshape", name, stored)
-        name = self._add("", "softmax", name, stored)
-        if axes is None:
-            return self._ended("reshape", name, result)
-        name = self._add("unstored", "reshape", name, moved)
-        return self._ended("transpose", name, result, axes=axes)  # an exchange of two undoes itself
-
-    def _shape(self, name: str) -> Sequence[int]:
-        return (self._change.tensors.get(name) or self._view.type(name)).shape
-
-    def _add(self, suffix: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
-        made = self._view.fresh(f"{self._operator.name}.{suffix or kind}")
-        tensor_type = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
-        operator = self._made(suffix, kind, source, made, attributes)
-        self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: tensor_type})
-        return made
-
-    def _ended(self, kind: str, source: str, result: str, **attributes: object) -> Replacement:
-        last = self._made("back", kind, source, result, attributes)
-        return replace(self._change, operators=(*self._change.operators, last))
-
-    def _made(self, suffix: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
-        name = f"{self._operator.name}.{suffix}" if suffix else self._operator.name
-        return Operator(name, kind, (source,), (made,), attributes, self._operator.nodes)
+    return over_channels(operator, view, "softmax", {}, shape, axis)

@@ -50,13 +50,22 @@ def function_of_one(operator: Operator, view: View) -> Replacement | None:
     computing = [o for o in region.operators if o.kind != "dequantize"]
     is_small = len(view.type(leaf).shape) <= MOST_DIMENSIONS  # otherwise no product could compute it
     if len(computing) < 2 and is_small and not any(o.kind in FUNCTIONS for o in computing):
-        return None
+        if not _meets_a_function(leaf, operator.outputs[0], view):
+            return None
     source, result = view.type(leaf), view.type(operator.outputs[0])
     if any(q is None or q.axis is not None for q in (source.quantization, result.quantization)):
         return None
     if source.shape != view.type(operator.outputs[0]).shape:
         return None
     return _lookup((*region.operators, operator), leaf, region.constants, view)
+
+
+def _meets_a_function(leaf: str, result: str, view: View) -> bool:
+    """Whether a table makes a quantised tensor, or a function reads what is computed from it: both become one table."""
+    if view.producer(leaf, "lookup") is not None:
+        return True
+    readers = [user for reader in view.users(result) for user in (reader, *view.users(reader.outputs[0]))]
+    return any(reader.kind in FUNCTIONS for reader in readers)
 
 
 def function_of_lookups(operator: Operator, view: View) -> Replacement | None:

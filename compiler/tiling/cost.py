@@ -150,6 +150,8 @@ def _operand_load(
         case Table(read):
             entries = operand.block * tables(shape, read, count.extent[space.lane] * shape.unit)
             return _Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * entries * word_bytes / bus)
+        case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
+            return _Load(np.where(points_outer, count.points, 1) * word_bytes / bus)
         case Parameters():
             blocks = count.extent[space.across if operand.name in step.across else space.lane]
             return _Load(np.where(points_outer, count.points, 1) * blocks * word_bytes / bus)

@@ -216,21 +216,23 @@ class NestLowering:
         return self._result_view(*buffers[index], tile)
 
     def _parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
-        """Words of a tile's lane blocks, or of all blocks that a reduction runs over."""
-        blocks, channels = self._blocks(tile), self._space.trips[self._space.lane]
-        is_across, across = operand.name in step.across, self._space.across
-        if is_across:
+        """Words of a tile's lane blocks, or of all blocks that a reduction runs over; one word if all are the same."""
+        blocks, channels, strides = self._blocks(tile), self._space.trips[self._space.lane], {}
+        across = self._space.across if operand.name in step.across else NO_LOOP
+        if across != NO_LOOP:
             blocks, channels = tile[across], self._space.trips[across]
+            strides = {across: self._job.shape.group, IN_GROUP: 1}
         elif step.is_uniform:
             blocks, channels = blocks[:1], self._lanes
+        offsets = (0,) if across != NO_LOOP else tuple(range(len(blocks)))
+        if parameters.is_the_same_for_all(self._nest.reads):
+            blocks, channels, offsets, strides = range(1), self._lanes, (0,) * len(offsets), {}
         slot = f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"
         buffer = self._chip.constant(
             slot, (blocks, channels), operand.memory, operand.name, len(blocks),
             lambda: self._parameter_words(operand.memory, parameters, blocks, channels), self._stage.late,
         )  # fmt: skip
-        if is_across:
-            return _View(buffer, (0,), {across: self._job.shape.group, IN_GROUP: 1})
-        return _View(buffer, tuple(range(len(blocks))), {})
+        return _View(buffer, offsets, strides)
 
     def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
         """The tables of a tile's lane blocks: one for all, or one for each."""

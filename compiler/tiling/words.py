@@ -60,6 +60,8 @@ def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mappin
     match step.inputs[operand.name]:
         case Parameters() | Table() | TensorRead() if is_brought_already(shape, index, operand):
             return 0
+        case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
+            return 1
         case Parameters():
             return sizes[shape.cover.space.across] if operand.name in step.across else blocks
         case Table(read):

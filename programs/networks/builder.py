@@ -28,7 +28,9 @@ BIAS_DEVIATION = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor between layers: its name and shape, which is [1, channels, height, width] or [1, features]."""
+    """A tensor between layers: its name and shape, which is [1, channels, height, width], [1, tokens, features] or
+    [1, features].
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -126,6 +128,18 @@ class Builder:
         weight = self._normal(f"{name}.weight", (features, fan_in), gain, fan_in)
         return self._node("Gemm", name, [source.name, weight, self._bias(name, features)], (1, features), transB=1)
 
+    def linear(
+        self, name: str, source: Value, features: int, *, gain: float = LINEAR_GAIN, has_bias: bool = True
+    ) -> Value:
+        """A fully connected layer on each of [1, tokens, features], as exporters write it: a MatMul and an Add."""
+        fan_in = source.shape[-1]
+        weight = self._normal(f"{name}.weight", (fan_in, features), gain, fan_in)
+        shape = (*source.shape[:-1], features)
+        if not has_bias:
+            return self._node("MatMul", name, [source.name, weight], shape)
+        product = self._node("MatMul", f"{name}.product", [source.name, weight], shape)
+        return self._node("Add", name, [product.name, self._bias(name, features)], shape)
+
     def matmul(self, name: str, left: Value, right: Value) -> Value:
         """Products of the matrices in the last two dimensions, [.., M, K] · [.., K, N]."""
         return self._node("MatMul", name, [left.name, right.name], (*left.shape[:-1], right.shape[-1]))
@@ -168,6 +182,22 @@ class Builder:
 
     def scaled(self, name: str, source: Value, factor: float) -> Value:
         return self._node("Mul", name, [source.name, self._scalar(f"{name}.factor", factor)], source.shape)
+
+    def gelu(self, source: Value) -> Value:
+        """x · Φ(x), as exporters write it before opset 20: x · (1 + erf(x / √2)) / 2."""
+        name = source.name
+        over = self._node("Div", f"{name}.over", [name, self._scalar("gelu.root", float(np.sqrt(2)))], source.shape)
+        error = self._unary("Erf", "erf", over)
+        more = self._node("Add", f"{name}.more", [error.name, self._scalar("gelu.one", 1.0)], source.shape)
+        product = self._node("Mul", f"{name}.gated", [name, more.name], source.shape)
+        return self._node("Mul", f"{name}.gelu", [product.name, self._scalar("gelu.half", 0.5)], source.shape)
+
+    def layer_norm(self, name: str, source: Value) -> Value:
+        """Each token's features to a mean of 0 and a variance of 1, then with learned scales near 1 and biases."""
+        random, features = self._random(name), source.shape[-1]
+        scale = self._keep(f"{name}.scale", 1.0 + 0.1 * random.standard_normal(features))
+        bias = self._keep(f"{name}.bias", 0.1 * random.standard_normal(features))
+        return self._node("LayerNormalization", name, [source.name, scale, bias], source.shape, axis=-1)
 
     def batch_norm(self, name: str, source: Value) -> Value:
         """A batch normalisation that stays a node, with statistics near those of a trained one."""
@@ -216,8 +246,13 @@ class Builder:
         shape = tuple(source.shape[axis] for axis in axes)
         return self._node("Transpose", name, [source.name], shape, perm=list(axes))
 
+    def first(self, name: str, source: Value) -> Value:
+        """The first token of [1, tokens, features]."""
+        ends = [self._keep_integers(f"{name}.{part}", (at,)) for part, at in (("start", 0), ("end", 1), ("axis", 1))]
+        return self._node("Slice", name, [source.name, *ends], (1, 1, *source.shape[2:]))
+
     def concat(self, name: str, *sources: Value) -> Value:
-        """Channels one after another."""
+        """Channels, or tokens, one after another."""
         channels = sum(source.channels for source in sources)
         shape = (1, channels, *sources[0].shape[2:])
         return self._node("Concat", name, [source.name for source in sources], shape, axis=1)

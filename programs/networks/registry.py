@@ -17,14 +17,17 @@ from programs.networks.quantise import quantise
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
 from programs.networks.squeezenet import squeezenet_1_0, squeezenet_1_1
+from programs.networks.transformer import bert_tiny, kwt_1, vit_tiny
 from programs.networks.unet import unet
 from programs.networks.yolo import yolov3_tiny
 
 NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "autoencoder": autoencoder,
+    "bert-tiny": bert_tiny,
     "botnet50": botnet50,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
+    "kwt-1": kwt_1,
     "mobilenetv1": mobilenet_v1,
     "mobilenetv1-0.25": mobilenet_v1_025,
     "mobilenetv2": mobilenet_v2,
@@ -38,6 +41,7 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "squeezenet1.0": squeezenet_1_0,
     "squeezenet1.1": squeezenet_1_1,
     "unet": unet,
+    "vit-tiny": vit_tiny,
     "yolov3-tiny": yolov3_tiny,
 }
 """Name on the command line → its builder."""

@@ -49,9 +49,20 @@ class Published:
 TORCHVISION = "torchvision's table of weights: `_ops` (1e9 multiply-accumulates) and `num_params`"
 MLPERF_TINY = "Keras's summary of the MLPerf Tiny reference model; work by hand: "
 
+
+
+def encoder_macs(layers: int, tokens: int, features: int, hidden: int) -> int:
+    """Four linear layers and two products of tokens with tokens, then two linear layers."""
+    return layers * (4 * tokens * features**2 + 2 * tokens**2 * features + 2 * tokens * features * hidden)
+
+
 PUBLISHED = {
     "autoencoder": Published(
         2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8, 1, 269_992, BIAS_AND_STATISTICS, MLPERF_TINY + "ten matrices"
+    ),
+    # 4,385,920 parameters less 3,972,608 of embeddings and 16,512 of a pooler: two layers, a normalisation before them.
+    "bert-tiny": Published(
+        encoder_macs(2, 128, 128, 512), 1, 4_385_920 - 3_972_608 - 16_512, UNFOLDED, "the release; work by hand"
     ),
     # ResNet-50 v1.5 with q, k, v in place of three 3x3 convolutions of 512 channels, at 14x14 and twice 7x7 positions
     # (where the first strided one ran at 7x7, and the layer before it at 14x14), and the products with scores.
@@ -68,6 +79,14 @@ PUBLISHED = {
     ),
     # The release says 407e6 for B0 without its squeeze-and-excite, which its paper gives as 0.39e9.
     "efficientnet-lite0": Published(0.39e9, 0.01e9, 4_652_008, UNFOLDED, "EfficientNet, table 2, B0; timm's model"),
+    # 98 columns of 40 coefficients and a class token; q, k and v without biases.
+    "kwt-1": Published(
+        98 * 40 * 64 + encoder_macs(12, 99, 64, 256) + 64 * 12,
+        1,
+        40 * 64 + 64 + 64 + 99 * 64 + 12 * (4 * 64**2 + 64 + 2 * 64 * 256 + 256 + 64 + 4 * 64) + 64 * 12 + 12,
+        UNFOLDED,
+        "Keyword Transformer, table 1: 607 thousand parameters; exactly by hand",
+    ),
     "mobilenetv1": Published(569e6, 1e6, 4_253_864, UNFOLDED_WITH_STATISTICS, "MobileNets, table 4; Keras's summary"),
     "mobilenetv1-0.25": Published(7.49e6, 0.01e6, 221_794, BIAS_AND_STATISTICS, MLPERF_TINY + "7.49e6"),
     "mobilenetv2": Published(0.301e9, 0.001e9, 3_504_872, UNFOLDED, TORCHVISION),
@@ -107,6 +126,13 @@ PUBLISHED = {
         + 9 * (128 * 256 + 256 * 256) + 2 * 256 + 16 * 2 + 2,
         UNFOLDED,
         "by hand from figure 1, a quarter as wide",
+    ),
+    "vit-tiny": Published(
+        196 * 192 * 768 + encoder_macs(12, 197, 192, 768) + 192 * 1000,
+        1,
+        5_717_416,
+        UNFOLDED,
+        "timm's model; work by hand, 1.3e9 in DeiT's table 5",
     ),
     "yolov3-tiny": Published(
         2.78e9, 0.01e9, 8_858_734, UNFOLDED_WITH_STATISTICS, "the authors' site: 5.56e9 operations; size of the weights"
@@ -199,11 +225,12 @@ def test_measures_a_network_and_reports_one_that_is_not_there() -> None:
 
 def stored_parameters(model: onnx.ModelProto) -> int:
     """Weights, biases and normalisations, without the constants of operators."""
-    constants = ("relu6.low", "relu6.high", "upsample.scales")
+    constants = ("relu6.low", "relu6.high", "upsample.scales", "gelu.root", "gelu.one", "gelu.half")
+    not_trained = (".factor", ".shape", ".start", ".end", ".axis")
     return sum(
         prod(tensor.dims)
         for tensor in model.graph.initializer
-        if tensor.name not in constants and not tensor.name.endswith((".factor", ".shape"))
+        if tensor.name not in constants and not tensor.name.endswith(not_trained)
     )
 
 

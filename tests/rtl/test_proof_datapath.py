@@ -26,9 +26,12 @@ from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("base16")
 WITH_SOFTMAX = load_machine("vector16")
+WITH_NORMALISATION = load_machine("sequence16")
 WITH_BLOCKS = with_blocks()
 WITH_CLZ = load_machine_text(NORMALIZING, "normalizing")
 OF_SOFTMAX = [of.mnemonic for of in WITH_SOFTMAX.formats_of("vec") if of.mnemonic not in MACHINE.formats]
+
+OF_NORMALISATION = [f.mnemonic for f in WITH_NORMALISATION.formats_of("vec") if f.mnemonic not in WITH_SOFTMAX.formats]
 
 
 def proof_of(mnemonic: str, machine: Machine = MACHINE) -> Proof:
@@ -81,6 +84,12 @@ def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("mnemonic", OF_SOFTMAX)
 def test_an_instruction_across_lanes_or_of_softmax_equals_its_statement(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_SOFTMAX).counterexample == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mnemonic", OF_NORMALISATION)
+def test_an_instruction_of_normalisation_equals_its_statement(mnemonic: str) -> None:
+    assert proof_of(mnemonic, WITH_NORMALISATION).counterexample == ""
 
 
 @pytest.mark.parametrize(

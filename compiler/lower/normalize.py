@@ -1,0 +1,212 @@
+"""Normalisation over channels as a nest whose reductions go on across lanes.
+
+    m = round(sum(a) / C · 2**7)                        the mean, in a finer unit than a
+    v = sum(round((2**7 · a - m)**2 / 2**n)) + epsilon  C times the variance, in another unit
+    s = (clz(v) - 33) >> 1                              so v · 4**s has a 1 in one of its first two bits
+    r = lut(t, v · 4**s >> 23) << 8                     about K / √(v · 4**s), then Newton steps
+    d = (2**7 · a - m) · (r >> 8) / 2**(15 - s)         the normalised value, in a unit that is the same for all pixels
+    y = clamp(round_shift((d + bias) · scale, shift) + zero, low, high)
+
+All widths and constant shifts are the machine's (`compiler.lower.normalize_format`); those above are sequence16's.
+
+It is all one nest: values that all channels of a pixel share stand in it wherever they are used, and are computed once.
+A limit for each channel takes the lanes beyond the last channel out of both sums. Scales may be negative, where the
+machine's are. Without a mean (RMSNormalization) a's zero point stands for m, before the shift.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import CHANNEL, Operator
+from tilewright.compiler.lower.network import (
+    Integers,
+    Network,
+    activation,
+    affine,
+    identity_index,
+    padded_channels,
+    result_loops,
+    target_of,
+)
+from tilewright.compiler.lower.normalize_format import NormalizeFormat
+from tilewright.compiler.lower.reciprocal_root import reciprocal_root
+from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.nest.expressions import across_lanes, requantized, scope_of_rounding, source
+from tilewright.compiler.nest.nest import Access, Nest
+from tilewright.isa.language.expressions import Expr, Scope, const, make
+from tilewright.isa.language.numeric import IntegerType, Interval
+from tilewright.isa.language.operations import Op
+
+LEAST_FACTOR = 2.0**-22
+"""Scales below this add less than a hundredth of a step; with it, a bias beside a scale of 0 still fits its field."""
+
+
+def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
+    """Each channel less the mean, times the reciprocal root of the variance, requantised channel by channel."""
+    x, y = operator.inputs[0], operator.outputs[0]
+    channels, widths = network.shape(x)[CHANNEL], network.normalize
+    units = _units_of(operator, channels, network)
+    padded = padded_channels(channels, network)
+    scope = scope_of_rounding(network.number.rounding)
+    root = reciprocal_root(widths)
+    guesses = network.add_constant(f"{operator.name}.guess", root.guesses[None], widths.guesses.element)
+    index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
+    reads = {
+        "a": Access(network.buffer_of[x], index, 0 if padded > channels else None),
+        "there": _there(operator, channels, network),
+        "guess": Access(guesses, (affine(),)),
+        "x": Access(network.buffer_of[x], identity_index()),
+    }
+    nest = _Expressions(widths, units, network.quantization(x)[1], scope)
+    mean = nest.mean(channels) if operator.attributes["is_centred"] else None
+    variance = nest.variance(mean, channels)
+    divided = nest.deviation(mean, root.expression(nest.leading(variance), network.values(guesses), scope), variance)
+    parameters = _parameters(operator, operator.attributes["scale"] * units.result, network)
+    for name, (values, element_type) in parameters.items():
+        constant = network.add_constant(f"{operator.name}.{name}", values, element_type)
+        reads[name] = Access(constant, (affine(("o", 1)),))
+    bias, scale, shift = (source(name, network.values(reads[name].tensor)) for name in parameters)
+    expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.number)
+    loops = result_loops(network.shape(y), i=padded)
+    result = Access(network.buffer_of[y], identity_index())
+    return [Nest(operator.name, operator.nodes, loops, reads, result, expr, 0)]
+
+
+def _there(operator: Operator, channels: int, network: Network) -> Access:
+    """A read of 1 for each channel and 0 for the lanes beyond; of one number where there are no such lanes."""
+    padded = padded_channels(channels, network)
+    values = np.arange(padded) < channels if padded > channels else np.array([True])
+    constant = network.add_constant(f"{operator.name}.there", values, IntegerType(network.number.scale_bits, False))
+    return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
+
+
+def _parameters(
+    operator: Operator, factors: NDArray[np.float64], network: Network
+) -> dict[str, tuple[Integers, IntegerType]]:
+    """Bias, scale and shift of each channel; raises CompileError for a bias beyond its field."""
+    y_scale, _ = network.quantization(operator.outputs[0])
+    factors = np.where(np.abs(factors) < LEAST_FACTOR, LEAST_FACTOR, factors)
+    scales, shifts = network.multipliers(np.abs(factors), operator)
+    bias = np.rint(operator.attributes["bias"] / y_scale / factors)
+    field = IntegerType(network.number.bias_bits, True)
+    if np.abs(bias).max(initial=0) > field.interval.high:
+        worst = int(np.argmax(np.abs(bias)))
+        raise CompileError(
+            operator,
+            f"its bias of {operator.attributes['bias'][worst]:g} beside a scale of "
+            f"{operator.attributes['scale'][worst]:g} does not fit {field}",
+            expected="a smaller bias",
+        )
+    return {
+        "bias": (bias.astype(np.int64), field),
+        "scale": (np.where(factors < 0, -scales, scales), IntegerType(network.number.scale_bits + 1, True)),
+        "shift": (shifts, IntegerType(network.number.shift_bits, False)),
+    }
+
+
+# -- units -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How real values and the integers of an operator's expressions go together."""
+
+    square_shift: int  # squares are divided by two to the power of this
+    epsilon: int  # in the unit of the sum of squares
+    mean_scale: int  # a sum times this, over 2**mean_shift, is the mean in the unit of deviations
+    mean_shift: int
+    result: float  # one of a normalised value is so many steps of the result, before the operator's own scale
+
+
+def _units_of(operator: Operator, channels: int, network: Network) -> Units:
+    """Squares keep as many bits as their sum has room for, with epsilon in it."""
+    widths = network.normalize
+    (x_scale, _), (y_scale, _) = network.quantization(operator.inputs[0]), network.quantization(operator.outputs[0])
+    step = x_scale / (1 << widths.fraction)
+    half = (ACTIVATION.interval.high - ACTIVATION.interval.low) / 2
+    epsilon = operator.attributes["epsilon"] / step**2
+    most = channels * ((half * (1 << widths.fraction)) ** 2 + epsilon) + channels
+    square_shift = max(0, math.ceil(math.log2(most / widths.magnitude.interval.high)))
+    if not np.isfinite(most) or square_shift > widths.square_shift.interval.high:
+        raise CompileError(
+            operator,
+            f"epsilon = {operator.attributes['epsilon']:g} beside steps of {x_scale:g}, for {channels} channels",
+            expected=f"sums of squares below 2**{widths.magnitude.bits + widths.square_shift.interval.high}",
+        )
+    factor = (1 << widths.fraction) / channels
+    mean_shift = widths.mean_scale.bits - math.frexp(factor)[1]
+    mean_scale = round(math.ldexp(factor, mean_shift))
+    if mean_scale > widths.mean_scale.interval.high:
+        mean_scale, mean_shift = round(math.ldexp(factor, mean_shift - 1)), mean_shift - 1
+    root = reciprocal_root(widths)
+    # d = (2**7 a - m) · K / √(v · 4**s) / 2**(15 - s), with v = C · variance / 2**square_shift
+    unit = root.unit * 2.0**-widths.exponent
+    result = math.sqrt(channels * 2.0**-square_shift) / unit / y_scale
+    return Units(square_shift, round(channels * epsilon * 2.0**-square_shift), mean_scale, mean_shift, result)
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Expressions:
+    """The pieces of the nest's expression, in the form of the instructions for them."""
+
+    widths: NormalizeFormat
+    units: Units
+    zero: int  # of the operand
+    scope: Scope
+
+    def mean(self, channels: int) -> Expr:
+        there = make(Op.WHERE, source("there", Interval(0, 1)), activation("a"), const(0))
+        bound = Interval(channels * there.range.low, channels * there.range.high)
+        total = make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+        scaled = make(Op.MUL, total, const(self.units.mean_scale))
+        rounded = make(Op.ROUND_SHIFT, scaled, const(self.units.mean_shift), scope=self.scope)
+        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+
+    def variance(self, mean: Expr | None, channels: int) -> Expr:
+        """The sum of squares, without epsilon."""
+        distance = self._distance(activation("a"), mean)
+        square = make(Op.MUL, distance, distance)
+        rounded = make(Op.ROUND_SHIFT, square, const(self.units.square_shift), scope=self.scope)
+        there = make(Op.WHERE, source("there", Interval(0, 1)), rounded, const(0))
+        bound = Interval(0, self.widths.magnitude.interval.high - self.units.epsilon)
+        return make(Op.WRAP, across_lanes(Op.LANES_SUM, Expr(Op.SUM, bound, (there,))), type=ACCUMULATOR)
+
+    def leading(self, variance: Expr) -> Expr:
+        magnitude, half = self._magnitude(variance), self._half_zeros(variance)
+        moved = make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
+        return make(Op.WRAP, moved, type=ACCUMULATOR)
+
+    def deviation(self, mean: Expr | None, root: Expr, variance: Expr) -> Expr:
+        """The normalised value."""
+        value, widths = activation("x"), self.widths
+        leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, root, const(widths.leading.below)), type=widths.leading.type)
+        product = make(Op.MUL, self._distance(value, mean), leading)
+        count = make(Op.SUB, const(widths.exponent), self._half_zeros(variance))
+        rounded = make(Op.ROUND_SHIFT, product, make(Op.WRAP, count, type=widths.count), scope=self.scope)
+        return make(Op.WRAP, rounded, type=ACCUMULATOR)
+
+    def _distance(self, value: Expr, mean: Expr | None) -> Expr:
+        """How far a value is from the mean, or from the zero point, in the finer unit."""
+        if mean is None:
+            return self._fine(make(Op.SUB, value, const(self.zero)))
+        return make(Op.WRAP, make(Op.SUB, self._fine(value), mean), type=self.widths.deviation)
+
+    def _fine(self, value: Expr) -> Expr:
+        return make(Op.SHIFT_LEFT, value, const(self.widths.fraction))
+
+    def _magnitude(self, variance: Expr) -> Expr:
+        return make(Op.WRAP, make(Op.ADD, variance, const(self.units.epsilon)), type=self.widths.magnitude)
+
+    def _half_zeros(self, variance: Expr) -> Expr:
+        """Half as many bits as are free above a magnitude."""
+        zeros = make(Op.SUB, make(Op.CLZ, self._magnitude(variance)), const(64 - self.widths.magnitude.bits))
+        return make(Op.SHIFT_RIGHT, zeros, const(1))

@@ -1,0 +1,133 @@
+"""The widths with which a machine normalises rows, from its statements.
+
+Each is in one form of expression, wherever a vector instruction has it:
+
+    wrap((a << fraction) - m, …)                 how far a value is from the mean, squared
+    round_shift(wrap(…) * wrap(…), n)            that square
+    wrap(round_shift(a * scale, n), …)           a sum times a constant: its mean
+    wrap(a + epsilon, …)                         the sum of squares
+    constant - ((clz(…) - n) >> 1)               by how much a product is shifted
+    round_shift(…, wrap(e, …))                   that shift
+
+The table of guesses, the leading bits of a root and the errors of Newton steps are as in a softmax
+(`compiler.lower.softmax_format`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.compiler.lower.softmax_format import Kept, SoftmaxFormat, Table, first_found, type_of
+from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
+from tilewright.compiler.number_format import NumberFormat
+from tilewright.isa.language.expressions import Expr, walk
+from tilewright.isa.language.numeric import IntegerType, Rounding
+from tilewright.isa.language.operations import Op
+from tilewright.isa.machine.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizeFormat:
+    """What the instructions for normalisation can hold."""
+
+    fraction: int  # bits that deviations have after the point of an activation
+    deviation: IntegerType
+    square_shift: IntegerType
+    mean_scale: IntegerType
+    magnitude: IntegerType  # of a sum of squares
+    exponent: int  # the shift of a product with the root of a magnitude that has no zeros before it
+    count: IntegerType
+    guesses: Table
+    guess_shift: int
+    leading: Kept
+    minuend: IntegerType
+    rounding: Rounding
+
+
+def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFormat) -> NormalizeFormat:
+    """The widths that the machine's statements have.
+
+    One that no statement has is such as activations and accumulators suggest: selection finds no instruction for the
+    expression, and says so.
+    """
+    nodes = [node for format in machine.formats_of("vec") for node in walk(format.statement.expr)]
+    fraction, deviation = first_found(
+        _deviation, nodes, (ACTIVATION.bits - 1, IntegerType(ACCUMULATOR.bits // 2, True))
+    )
+    magnitude = first_found(_magnitude, nodes, IntegerType(ACCUMULATOR.bits - 1, False))
+    return NormalizeFormat(
+        fraction=fraction,
+        deviation=deviation,
+        square_shift=first_found(_square_shift, nodes, IntegerType(5, False)),
+        mean_scale=first_found(_mean_scale, nodes, IntegerType(ACCUMULATOR.bits // 2, False)),
+        magnitude=magnitude,
+        exponent=first_found(_exponent, nodes, magnitude.bits // 2),
+        count=first_found(_count, nodes, IntegerType(6, False)),
+        guesses=softmax.guesses,
+        guess_shift=softmax.guess_shift,
+        leading=softmax.leading,
+        minuend=softmax.minuend,
+        rounding=number.rounding,
+    )
+
+
+def _deviation(node: Expr) -> tuple[int, IntegerType] | None:
+    match node:
+        case Expr(
+            op=Op.WRAP,
+            type=IntegerType() as deviation,
+            args=(Expr(op=Op.SUB, args=(Expr(op=Op.SHIFT_LEFT, args=(_, Expr(op=Op.CONST, value=fraction))), _)),),
+        ):
+            return fraction, deviation
+    return None
+
+
+def _square_shift(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(op=Op.ROUND_SHIFT, args=(Expr(op=Op.MUL, args=(a, b)), Expr(op=Op.IMMEDIATE, range=counts))):
+            return type_of(counts) if a == b and _deviation(a) is not None else None
+    return None
+
+
+def _mean_scale(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(
+            op=Op.WRAP,
+            args=(
+                Expr(
+                    op=Op.ROUND_SHIFT,
+                    args=(
+                        Expr(op=Op.MUL, args=(Expr(op=Op.SOURCE), Expr(op=Op.IMMEDIATE, range=values))),
+                        Expr(op=Op.IMMEDIATE),
+                    ),
+                ),
+            ),
+        ):
+            return type_of(values)
+    return None
+
+
+def _magnitude(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(
+            op=Op.CLZ,
+            args=(
+                Expr(op=Op.WRAP, type=IntegerType() as kept, args=(Expr(op=Op.ADD, args=(_, Expr(op=Op.IMMEDIATE))),)),
+            ),
+        ):
+            return kept
+    return None
+
+
+def _exponent(node: Expr) -> int | None:
+    match node:
+        case Expr(op=Op.SUB, args=(Expr(op=Op.CONST, value=constant), Expr(op=Op.SHIFT_RIGHT, args=(zeros, _)))):
+            return constant if any(inner.op is Op.CLZ for inner in walk(zeros)) else None
+    return None
+
+
+def _count(node: Expr) -> IntegerType | None:
+    match node:
+        case Expr(op=Op.ROUND_SHIFT, args=(_, Expr(op=Op.WRAP, type=IntegerType() as count, args=(counted,)))):
+            return count if counted.op is Op.SOURCE else None
+    return None

@@ -1,0 +1,96 @@
+"""Normalisation of rows to a variance of 1: `normalize`, which is over channels.
+
+Sources: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html (Ba, Kiros and Hinton, 2016, arXiv:1607.06450),
+https://onnx.ai/onnx/operators/onnx__RMSNormalization.html (Zhang and Sennrich, 2019, arXiv:1910.07467),
+https://onnx.ai/onnx/operators/onnx__LpNormalization.html.
+"""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Operator, spread_scales
+from tilewright.compiler.simplify.attributes import attributes_of
+from tilewright.compiler.simplify.over_channels import over_channels
+from tilewright.compiler.simplify.rewrite import Replacement, View
+
+Reals = NDArray[Any]
+
+
+def layer_normalization(operator: Operator, view: View) -> Replacement | None:
+    """Along `axis` and all dimensions after it, then scaled and shifted element by element."""
+    parameters = [_constant(name, view) if name else np.zeros(()) for name in (*operator.inputs[1:], "")[:2]]
+    with attributes_of(operator) as attributes:
+        axis, epsilon = attributes.integer("axis", -1), attributes.number("epsilon", 1e-5)
+        attributes.only("stash_type", 1)
+    if any(name in view.outputs or view.users(name) for name in operator.outputs[1:]):
+        raise CompileError(operator, "its mean or its deviation is read, too", expected="only its first result")
+    scale, bias = parameters
+    if scale is None or bias is None:
+        return None
+    return _normalized(operator, view, axis, scale, bias, epsilon, is_centred=True)
+
+
+def rms_normalization(operator: Operator, view: View) -> Replacement | None:
+    """As LayerNormalization, but nothing is taken from the values before, and nothing added after."""
+    scale = _constant(operator.inputs[1], view)
+    with attributes_of(operator) as attributes:
+        axis, epsilon = attributes.integer("axis", -1), attributes.number("epsilon", 1e-5)
+        attributes.only("stash_type", 1)
+    if scale is None:
+        return None
+    return _normalized(operator, view, axis, scale, np.zeros(()), epsilon, is_centred=False)
+
+
+def lp_normalization(operator: Operator, view: View) -> Replacement | None:
+    """To a Euclidean length of 1: the mean square of so many elements is their number times less than its sum."""
+    with attributes_of(operator) as attributes:
+        axis = attributes.integer("axis", -1)
+        attributes.only("p", 2)
+    shape = view.type(operator.inputs[0]).shape
+    scale = np.array(1 / sqrt(max(1, shape[axis])))
+    return _normalized(operator, view, axis, scale, np.zeros(()), 0.0, is_centred=False, is_to_the_end=False)
+
+
+def _normalized(
+    operator: Operator,
+    view: View,
+    axis: int,
+    scale: Reals,
+    bias: Reals,
+    epsilon: float,
+    is_centred: bool,
+    is_to_the_end: bool = True,
+) -> Replacement | None:
+    """`normalize` along an axis, or along it and all after it."""
+    shape = view.type(operator.inputs[0]).shape
+    if view.constant(operator.inputs[0]) is not None:
+        return None
+    axis %= max(1, len(shape))
+    rows = shape[axis:] if is_to_the_end else shape[axis : axis + 1]
+    if is_to_the_end and axis < len(shape) - 1:
+        shape, axis = (prod(shape[:axis]), prod(rows)), 1
+    settings = {
+        "scale": np.broadcast_to(scale, rows).reshape(-1).astype(np.float64),
+        "bias": np.broadcast_to(bias, rows).reshape(-1).astype(np.float64),
+        "epsilon": epsilon,
+        "is_centred": is_centred,
+    }
+    return over_channels(operator, view, "normalize", settings, shape, axis)
+
+
+def _constant(name: str, view: View) -> Reals | None:
+    """The real values of a constant, which may be quantised."""
+    producer = view.producer(name, "dequantize")
+    value = view.constant(name if producer is None else producer.inputs[0])
+    if value is None or producer is None:
+        return value
+    quantization = view.type(producer.inputs[0]).quantization
+    assert quantization is not None
+    scales, zeros = spread_scales(quantization, value.shape)
+    return (value - zeros) * scales

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import affine_ranges, extent, operand_steps
+from tilewright.isa.check.footprint import extent, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
@@ -47,8 +47,8 @@ def repeated_sum(instruction: Instruction) -> bool:
         return False
     reduced = set(format.reduce_loops)
     trips = [instruction[f"trip.{loop.name}"] for loop in format.loops if loop.name not in reduced]
-    ranges = affine_ranges(0, operand_steps(instruction, format.destination), format.destination.block)
-    return int((ranges[:, 1] - ranges[:, 0]).sum()) != math.prod(trips) * format.destination.block
+    words = word_count(operand_steps(instruction, format.destination), format.destination.block)
+    return words != math.prod(trips) * format.destination.block
 
 
 def _may_meet(instruction: Instruction, source: Operand, machine: Machine) -> bool:

@@ -20,6 +20,9 @@ MAX_PIECES = 1 << 22
 KEPT_PIECES = 1 << 10
 """Unions of more ranges are made anew each time, so that those that are kept take little memory."""
 
+KEPT_STEPS = 1 << 12
+"""So many different steps are remembered with what follows from them; most instructions of a program walk alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -66,17 +69,22 @@ def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
 
 def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:
     """The first word (on chip) or byte (DRAM) that an operand touches, and one beyond the last; unchecked."""
-    low = high = instruction.base(operand.name)
-    for stride, trip in operand_steps(instruction, operand):
-        reach = stride * (trip - 1)
-        low, high = low + min(0, reach), high + max(0, reach)
-    return low, high + unit_words(instruction, operand, machine)
+    base = instruction.base(operand.name)
+    low, high = _reach(operand_steps(instruction, operand))
+    return base + low, base + high + unit_words(instruction, operand, machine)
+
+
+@lru_cache(KEPT_STEPS)
+def _reach(steps: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    """The least and the greatest `Σ index·stride`."""
+    reaches = [stride * (trip - 1) for stride, trip in steps]
+    return sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0)
 
 
 def operand_steps(instruction: Instruction, operand: Operand) -> tuple[tuple[int, int], ...]:
     """(stride, trip count) of each loop that the operand strides over, outermost first."""
     values, positions = instruction.values, instruction.format.positions
-    return tuple((values[positions[stride]], values[positions[trip]]) for trip, stride in operand.loop_fields)
+    return tuple([(values[positions[stride]], values[positions[trip]]) for trip, stride in operand.loop_fields])
 
 
 def unit_words(instruction: Instruction, operand: Operand, machine: Machine) -> int:
@@ -116,11 +124,19 @@ def affine_ranges(base: int, steps: tuple[tuple[int, int], ...], length: int) ->
     return (_kept_ranges if is_small else _ranges_from_zero)(steps, length) + base
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(KEPT_STEPS)
 def _kept_ranges(steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:
     return _ranges_from_zero(steps, length)
 
 
+@lru_cache(KEPT_STEPS)
+def word_count(steps: tuple[tuple[int, int], ...], length: int) -> int:
+    """How many different words `affine_ranges` holds."""
+    ranges = affine_ranges(0, steps, length)
+    return int((ranges[:, 1] - ranges[:, 0]).sum())
+
+
+@lru_cache(KEPT_STEPS)
 def most_pieces(steps: tuple[tuple[int, int], ...], length: int) -> int:
     """At least as many as the ranges that `affine_ranges` gives, without making them."""
     reach = length + sum(abs(stride) * (trip - 1) for stride, trip in steps)

@@ -110,13 +110,14 @@ def find_hazards(
     require(budgets, "pieces", compared, "the accesses cut each other into %s of memory, each to be checked")
     by_engine: list[list[int]] = [[] for _ in ENGINES]
     hazards: list[Hazard] = []
-    for index, (instruction, touched) in enumerate(zip(program.instructions, accesses, strict=True)):
+    steps = zip(program.instructions, accesses, clocks.tolist(), strict=True)
+    for index, (instruction, touched, clock) in enumerate(steps):
         engine = ENGINES.index(instruction.engine)
         count = len(by_engine[engine]) + 1
         for access in touched:
             place = places[access.place]
             pieces = place.next_pieces()
-            found = _late_accesses(instruction, access, place, pieces, clocks[index], engine)
+            found = _late_accesses(instruction, access, place, pieces, clock, engine)
             hazards += [
                 Hazard(kind, index, access, word, by_engine[by][earlier - 1] if by >= 0 else -1, earlier)
                 for kind, word, by, earlier in found
@@ -127,7 +128,7 @@ def find_hazards(
 
 
 def _late_accesses(
-    instruction: Instruction, access: Access, place: _Place, pieces: Pieces, clock: NDArray[np.int32], engine: int
+    instruction: Instruction, access: Access, place: _Place, pieces: Pieces, clock: Sequence[int], engine: int
 ) -> Iterator[tuple[HazardKind, int, int, int]]:
     """(kind, first word, engine number, count that must be waited for) of everything wrong with one access."""
     if access.is_write:
@@ -140,12 +141,11 @@ def _late_accesses(
             yield HazardKind.UNWRITTEN, place.first_word(pieces, ~place.is_written[pieces]), -1, -1
         late = [(HazardKind.READ_AFTER_WRITE, place.writes, engine if _adds_to_sums(instruction, access) else -1)]
     for kind, counts, in_order in late:
-        latest = counts[:, pieces].max(axis=1)
-        for by in np.flatnonzero(latest > clock):
+        latest: list[int] = counts[:, pieces].max(axis=1).tolist()
+        for by, (count, certain) in enumerate(zip(latest, clock, strict=True)):
             # An engine's own writes come after its earlier reads and writes: it works in order.
-            if by != in_order:
-                is_late = counts[by, pieces] > clock[by]
-                yield kind, place.first_word(pieces, is_late), int(by), int(latest[by])
+            if count > certain and by != in_order:
+                yield kind, place.first_word(pieces, counts[by, pieces] > certain), by, count
 
 
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:

@@ -29,6 +29,7 @@ class Step:
     is_uniform: bool = False  # one word of a pixel serves all its lane blocks: the result of a reduction across lanes
     corrections: tuple[Correction, ...] = ()  # of a dot product: more products that it adds
     word_loop: str = NO_LOOP  # the reduce loop whose iterations are the words of its blocks
+    adding: InstructionFormat | None = None  # adds up the products with numbers, if they are summed apart
 
     @cached_property
     def is_dot(self) -> bool:

@@ -16,6 +16,7 @@ from tilewright.compiler.select.form import Form, FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, Search, computing_patterns
 from tilewright.compiler.select.transfer import find_transfers, home_of
+from tilewright.compiler.select.window_sums import with_window_sums
 from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.machine.machine import Machine
@@ -113,7 +114,8 @@ class Selector:
 def _cover(search: Search, best: Best) -> Cover:
     steps: list[Step] = []
     _flatten(best, steps, {})
-    return Cover(search.nest, search.space, with_shared_parameters(steps))
+    cover = Cover(search.nest, search.space, with_shared_parameters(steps))
+    return with_window_sums(cover, search.machine)
 
 
 def _flatten(best: Best, steps: list[Step], placed: dict[int, int]) -> int:

@@ -33,6 +33,7 @@ from tilewright.compiler.select.bindings import (
     TensorRead,
 )
 from tilewright.compiler.select.cover import Cover, Selection, Step
+from tilewright.compiler.select.window_sums import adding_instruction
 from tilewright.compiler.text.attributes import attribute, entry
 from tilewright.compiler.text.mlir import Block, Operation
 from tilewright.compiler.text.parser import parse_operation
@@ -47,6 +48,9 @@ COVER = DIALECT + "cover"
 TENSOR, STEP, CONSTANT_MATRIX, COMPUTED_MATRIX = "tensor", "step", "constant_matrix", "computed_matrix"
 PARAMETERS, FREE, TABLE, LIKE = "parameters", "free", "table", "like"
 """The words for what an operand reads."""
+
+ADDING = "adding"
+"""The attribute that names the instruction which adds up a product's numbers apart from it."""
 
 
 def print_selection(selection: Selection) -> str:
@@ -98,6 +102,8 @@ def _print_step(step: Step, name: str, names: tuple[str, ...]) -> Operation:
         attributes["word_loop"] = step.word_loop
     if step.corrections:
         attributes["corrections"] = tuple({"number": c.number, "vector": c.is_vector} for c in step.corrections)
+    if step.adding is not None:
+        attributes[ADDING] = step.adding.mnemonic
     memory = f"!{step.format.destination.memory}"
     return Operation(DIALECT + step.format.mnemonic, results=(name,), attributes=attributes, result_types=(memory,))
 
@@ -179,7 +185,18 @@ class _CoverReader:
             "uniform" in operation.attributes and attribute(operation, "uniform", bool),
             tuple(_corrections(operation)),
             _word_loop(operation, nest, format),
+            self._adding(operation, format),
         )
+
+    def _adding(self, operation: Operation, format: InstructionFormat) -> InstructionFormat | None:
+        """The instruction that adds up a product's numbers apart from it."""
+        if ADDING not in operation.attributes:
+            return None
+        name, known = attribute(operation, ADDING, str), adding_instruction(self._machine, format)
+        if known is None or name != known.mnemonic:
+            only = "none" if known is None else known.mnemonic
+            raise CompileError(operation.name, f"{ADDING} is {name!r}", expected=f"what adds two sums: {only}")
+        return known
 
 
 def _require_names(where: str, what: str, came: Mapping[str, Any], expected: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.bindings import (
     ComputedMatrix,
@@ -26,15 +27,18 @@ from tilewright.compiler.select.bindings import (
     TensorRead,
 )
 from tilewright.compiler.select.cover import Step
+from tilewright.compiler.select.window_sums import READS, window_loop
 from tilewright.compiler.tiling.shape import (
     NestShape,
     Sizes,
     all_weight_tiles,
+    box_pixels,
     box_words,
     extents,
     is_brought_already,
     reach,
     tables,
+    vector_access,
 )
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
@@ -92,6 +96,9 @@ def expected_cycles(
     for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
             mma = mma + _product_cycles(shape, machine, step, count)
+            if step.adding is not None:
+                summed, added = _apart_cycles(shape, step, sizes, points_outer, count)
+                mma, vec = mma + summed, vec + added
         else:
             vec = vec + step.words
         for operand in step.format.sources:
@@ -127,7 +134,27 @@ def tile_counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> TileCounts:
 def _product_cycles(shape: NestShape, machine: Machine, step: Step, count: TileCounts) -> Sizes:
     """Vectors through the array: of each weight tile all pixels, or as many as the next tile takes to come."""
     vectors = np.maximum(shape.cover.space.pixels, count.points * max(machine.rows, MMA_UPDATE))
-    return vectors * all_weight_tiles(shape) * (1 + len(step.corrections))
+    within = 0 if step.adding is not None else len(step.corrections)
+    return vectors * all_weight_tiles(shape) * (1 + within)
+
+
+def _apart_cycles(
+    shape: NestShape, step: Step, sizes: Mapping[str, Sizes], points_outer: Flags, count: TileCounts
+) -> tuple[Sizes, Sizes]:
+    """Vectors through the array and additions, where a product's numbers are summed apart from it.
+
+    Tiles of the same pixels that follow each other share these sums.
+    """
+    space, access = shape.cover.space, vector_access(shape, step)
+    batches, rows, columns = box_pixels(access, sizes)
+    tiles = np.where(points_outer, count.points, count.results) * count.partial_sums
+    across = sizes[window_loop(access.index[COLUMN], space.column)]
+    down = sizes[window_loop(access.index[ROW], space.row)]
+    points = sizes[space.batch] * sizes[space.row] * sizes[space.column]
+    vectors = batches * rows * columns * sizes[shape.summed] * len(step.corrections)
+    window = batches * rows * sizes[space.column] * (across - 1) + points * (down - 1 + (count.partial_sums > 1))
+    added = tiles * window + space.pixels * count.extent[space.lane] * shape.unit
+    return tiles * vectors, READS * added
 
 
 def _operand_load(

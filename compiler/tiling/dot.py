@@ -31,6 +31,7 @@ from tilewright.compiler.tiling.layout import Layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
+from tilewright.compiler.tiling.window_sums import WindowSums
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
 
 WEIGHTS_SLOT = "weights"
@@ -51,22 +52,47 @@ class DotLowering:
         self._nest, self._space = job.cover.nest, job.cover.space
         self._vector, self._matrix = systolic_activations(dot.format), systolic_weights(dot.format)
         self._stage = Stage()
+        self._apart: WindowSums | None = None
+        if dot.adding is not None:
+            self._apart = WindowSums(job, dot, dot.adding, self._read_of_vectors(), builder)
 
     def stages(self, tile: Ranges, result: tuple[str, Layout]) -> Iterator[Stage]:
         """A tile's partial sums, which go into the result's buffer; the last stage may take what follows."""
         groups = _equal_boxes(self._weights, tile[self._space.lane])
         begun: set[range] = set()
-        for terms in self._partial_sums(tile[self._space.lane], groups):
+        sums_are_missing = self._apart is not None and self._apart.begin(tile, result[0], result[1].words)
+        partial_sums = self._partial_sums(tile[self._space.lane], groups)
+        for terms in partial_sums:
             self._stage = Stage()
             cut_tile = {**tile, **terms}
             inside = {
                 group: tuple(map(common, box, self._box(terms))) for group, box in groups if self._is_in(box, terms)
             }
             tiles = self._load_tiles(cut_tile, inside)
+            if sums_are_missing:
+                self._sums_of_numbers(cut_tile)
             for group, box in inside.items():
                 self._operations(cut_tile, group, box, tiles[group], result, group in begun)
                 begun.add(group)
+            if self._apart is not None and terms is partial_sums[-1]:
+                self._apart.add_to(self._blocks(tile[self._space.lane]), result, self._stage.rest)
             yield self._stage
+
+    def _blocks(self, units: range) -> range:
+        """The lane blocks of some units that hold channels of the result."""
+        blocks = -(-self._space.trips[self._space.lane] // self._job.shape.lanes)
+        return range(units.start * self._job.shape.unit, min(units.stop * self._job.shape.unit, blocks))
+
+    def _sums_of_numbers(self, tile: Ranges) -> None:
+        """The products with numbers of a partial sum's vectors, apart from the product itself."""
+        assert self._apart is not None
+        summed = tile[self._weights.summed]
+        numbers = [self._number_tiles(correction.number, summed) for correction in self._dot.corrections]
+        self._apart.compute(tile, self._held_vectors(tile), summed, numbers, self._stage.products, self._stage.rest)
+
+    def words_beside(self, tile: Ranges) -> int:
+        """Words that the buffer of a tile's results needs in addition to them."""
+        return 0 if self._apart is None else self._apart.words(tile)
 
     def _partial_sums(self, units: range, groups: Sequence[tuple[range, Box]]) -> list[dict[str, range]]:
         """Ranges of the summed loop and the taps that together cover the weights that are not zero."""
@@ -99,7 +125,8 @@ class DotLowering:
         ))  # fmt: skip
         over_results = {**loop_strides(space, layout), space.lane: layout.group_stride}
         products = [(self._vectors(tile, inside), (tiles, self._weight_strides(box)))]
-        products += [self._correction(correction, *products[0], box[0]) for correction in self._dot.corrections]
+        within = () if self._apart is not None else self._dot.corrections
+        products += [self._correction(correction, *products[0], box[0]) for correction in within]
         for position, ((a, over_vectors), (w, over_tiles)) in enumerate(products):
             bases = {vector.name: a, weights.name: w, format.destination.name: c}
             strides = {vector.name: over_vectors, weights.name: over_tiles, format.destination.name: over_results}
@@ -114,16 +141,20 @@ class DotLowering:
         self, correction: Correction, vectors: _Walk, tiles: _Walk, summed: range
     ) -> tuple[_Walk, _Walk]:
         """The vectors and tiles of a product with a number, where the product of two tensors has these."""
-        memories, number = self._builder.machine.memories, correction.number
+        number = correction.number
         if correction.is_vector:
-            group, element = self._job.shape.group, memories[self._vector.memory].element
+            group, element = self._job.shape.group, self._builder.machine.memories[self._vector.memory].element
             count = group * self._job.shape.lanes
             held = self._chip.constant(
                 f"vector {number}", number, self._vector.memory, f"vector{number}", group,
                 lambda: np.full(count, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
             )  # fmt: skip
             return (BufferAddress(held, 0), {}), tiles
-        rows, memory = self._weights.rows, memories[self._matrix.memory]
+        return vectors, (self._number_tiles(number, summed), {self._weights.summed: self._weights.rows})
+
+    def _number_tiles(self, number: int, summed: range) -> BufferAddress:
+        """Weight tiles that hold one number, zeros beyond the summed channels; all units and taps use the same."""
+        rows, memory = self._weights.rows, self._builder.machine.memories[self._matrix.memory]
         channels = np.arange(summed.start * rows, summed.stop * rows)
         row_values = np.where(channels < self._space.trips[self._weights.summed], number, 0)
         held = self._chip.constant(
@@ -131,22 +162,31 @@ class DotLowering:
             lambda: np.repeat(row_values, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
             self._stage.early,
         )  # fmt: skip
-        return vectors, (BufferAddress(held, 0), {self._weights.summed: rows})
+        return BufferAddress(held, 0)
 
     def _vectors(self, tile: Ranges, inside: Ranges) -> _Walk:
         """Where a partial sum's first vector is, on chip, and how the loops walk over the others."""
-        read = self._dot.inputs[self._vector.name]
-        assert isinstance(read, TensorRead)
-        access = self._nest.reads[read.read]
-        group, summed = self._job.shape.group, self._weights.summed
-        blocks = range(tile[summed].start * group, tile[summed].stop * group)
+        access, group, summed = self._read_of_vectors(), self._job.shape.group, self._weights.summed
         shift = access.index[CHANNEL].constant // self._job.shape.lanes
-        wanted = range(blocks.start + shift, blocks.stop + shift)
-        buffer, layout = self._chip.tensor_tile(read.read, tile, wanted, self._stage.early)
+        buffer, layout = self._held_vectors(tile)
         first = inside[summed].start * group + shift
         batch, row, column = pixel_at(access, {loop: r.start for loop, r in inside.items()})
         strides = {**access_strides(access, layout), summed: layout.group_stride}
         return BufferAddress(buffer, layout.address(batch, first, row, column)), strides
+
+    def _read_of_vectors(self) -> Access:
+        read = self._dot.inputs[self._vector.name]
+        assert isinstance(read, TensorRead)
+        return self._nest.reads[read.read]
+
+    def _held_vectors(self, tile: Ranges) -> tuple[str, Layout]:
+        """The place on chip of the vectors of a partial sum."""
+        read, group = self._dot.inputs[self._vector.name], self._job.shape.group
+        assert isinstance(read, TensorRead)
+        blocks = tile[self._weights.summed]
+        shift = self._nest.reads[read.read].index[CHANNEL].constant // self._job.shape.lanes
+        wanted = range(blocks.start * group + shift, blocks.stop * group + shift)
+        return self._chip.tensor_tile(read.read, tile, wanted, self._stage.early)
 
     def _load_tiles(self, tile: Ranges, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
         """Where the weights of each group of units are, for a partial sum; loaded together if they are not there."""

@@ -85,7 +85,7 @@ class NestLowering:
             return [Stage()]
         index = self._job.cover.steps.index(dot)
         layout = self._tile_layout(tile, tile[self._space.lane], dot)
-        buffers[index] = (self._new_tile(f"t{index}", dot, layout), layout)
+        buffers[index] = (self._new_tile(f"t{index}", dot, layout, self._dot.words_beside(tile)), layout)
         return list(self._dot.stages(tile, buffers[index]))
 
     # -- tiles ---------------------------------------------------------------------------------------------------------
@@ -296,6 +296,9 @@ class NestLowering:
         group = step.format.destination.block if step.is_dot else self._job.shape.group
         return box_layout(group, tile[space.batch], blocks, tile[space.row], tile[space.column])
 
-    def _new_tile(self, name: str, step: Step, layout: Layout) -> str:
-        memory = step.format.destination.memory
-        return self._builder.buffer(f"{self._nest.name}.{name}", memory, layout.words, layout.group)
+    def _new_tile(self, name: str, step: Step, layout: Layout, beside: int = 0) -> str:
+        """A buffer for a tile of results, and for other words beside them, then all within one bank if they fit."""
+        memory, words = self._builder.machine.memories[step.format.destination.memory], layout.words + beside
+        is_in_bank = beside > 0 and words <= memory.bank_depth
+        name = f"{self._nest.name}.{name}"
+        return self._builder.buffer(name, memory.name, words, layout.group, is_in_bank=is_in_bank)

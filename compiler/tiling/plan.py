@@ -221,7 +221,8 @@ class Planner:
             return computed_tiles(trips, lane, summed, rows, cols)
         weights = cover.nest.reads[matrix.read]
         taps = tuple(loop for loop in cover.space.reduce if loop != summed)
-        return cut_weights(self._nests.constants[weights.tensor], weights, trips, lane, summed, taps, rows, cols)
+        values, is_whole = self._nests.constants[weights.tensor], bool(dot.corrections)
+        return cut_weights(values, weights, trips, lane, summed, taps, rows, cols, is_whole)
 
 
 def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:

@@ -18,6 +18,7 @@ from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.bindings import Binding, Table, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.weight_tiles import WeightTiles
+from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.encoding import Operand
 
 Sizes = NDArray[np.int64]
@@ -77,6 +78,26 @@ def all_weight_tiles(shape: NestShape) -> int:
     return shape.weights.reach(shape.weights.units)[1]
 
 
+def vector_access(shape: NestShape, dot: Step) -> Access:
+    """The read of a product's vectors."""
+    bound = dot.inputs[systolic_activations(dot.format).name]
+    assert isinstance(bound, TensorRead)
+    return shape.cover.nest.reads[bound.read]
+
+
+AREAS_OF_PARTIAL_SUMS = 3
+"""Where a tile has several partial sums, what it sums apart lies in so many places: that of the partial sum before, of
+this one, and of the next."""
+
+
+def is_cut(shape: NestShape, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Whether a tile has several partial sums."""
+    extent, cut = extents(shape), np.zeros_like(sizes[NO_LOOP])
+    for loop in shape.cover.space.reduce:
+        cut = cut | (sizes[loop] < extent[loop])
+    return cut
+
+
 # -- tensors and tables ------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +142,12 @@ def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes
     for dimension in (BATCH, ROW, COLUMN):
         words = words * _box_extent(access, dimension, sizes)
     return words
+
+
+def box_pixels(access: Access, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes, Sizes]:
+    """The batches, rows and columns of the box that one tile reads of a tensor."""
+    batch, row, column = (_box_extent(access, dimension, sizes) for dimension in (BATCH, ROW, COLUMN))
+    return batch, row, column
 
 
 def in_groups(blocks: Sizes, group: int) -> Sizes:

@@ -71,12 +71,12 @@ class WeightTiles:
 
 def cut_weights(
     values: NDArray[Any], access: Access, trips: Mapping[str, int], lane: str, summed: str, taps: Sequence[str],
-    rows: int, cols: int,
+    rows: int, cols: int, is_whole: bool = False,
 ) -> WeightTiles:  # fmt: skip
     """Cut a constant into tiles of `rows` summed channels × `cols` results, zeros where the channels do not fill it.
 
     Each dimension of the access moves with one loop or with none; one may be a band, `summed - step · lane`, outside
-    which the matrix is zero.
+    which the matrix is zero. With `is_whole`, tiles of zeros are kept, because their vectors have other products too.
     """
     matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
     boxes, tiles = [], []
@@ -87,7 +87,8 @@ def cut_weights(
         full = np.zeros((cols, *(trips[tap] for tap in taps), len(near) * rows), values.dtype)
         matrix.write(full, channels, near.start * rows)
         shaped = np.moveaxis(full.reshape(*full.shape[:-1], len(near), rows), 0, -1)
-        summed_box, *tap_boxes = _box(np.moveaxis(np.any(shaped != 0, axis=(-2, -1)), -1, 0))
+        used = np.any(shaped != 0, axis=(-2, -1)) | is_whole
+        summed_box, *tap_boxes = _box(np.moveaxis(used, -1, 0))
         inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
         tiles.append(np.ascontiguousarray(shaped[inside]))
         boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))

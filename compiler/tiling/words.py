@@ -18,13 +18,17 @@ from tilewright.compiler.select.bindings import (
 )
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tiling.shape import (
+    AREAS_OF_PARTIAL_SUMS,
     NestShape,
     Sizes,
+    box_pixels,
     box_words,
     in_groups,
     is_brought_already,
+    is_cut,
     reach,
     tables,
+    vector_access,
 )
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
@@ -40,6 +44,9 @@ def tile_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -
         if not (is_result and shape.result_on_chip):
             memory = step.format.destination.memory
             words[memory] = words[memory] + points * _result_blocks(shape, step, is_result, sizes)
+        if step.adding is not None:
+            memory = step.format.destination.memory
+            words[memory] = words[memory] + _words_of_sums(shape, step, points, sizes)
         for operand in step.format.sources:
             words[operand.memory] = words[operand.memory] + _operand_words(shape, index, operand, sizes)
     return words
@@ -51,6 +58,14 @@ def _result_blocks(shape: NestShape, step: Step, is_result: bool, sizes: Mapping
         return 1
     group = step.format.destination.block if step.is_dot else shape.group
     return in_groups(sizes[shape.cover.space.lane] * shape.unit, group)
+
+
+def _words_of_sums(shape: NestShape, step: Step, points: Sizes, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Words of what is summed apart from a product: of each pixel that is read, along rows, and of each result."""
+    batches, rows, columns = box_pixels(vector_access(shape, step), sizes)
+    along = batches * rows * sizes[shape.cover.space.column]
+    once = batches * rows * columns * step.format.destination.block + along
+    return np.where(is_cut(shape, sizes), AREAS_OF_PARTIAL_SUMS * once + points, once)
 
 
 def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mapping[str, Sizes]) -> Sizes | int:

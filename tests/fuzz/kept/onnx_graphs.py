@@ -7,4 +7,6 @@ EXAMPLES: tuple[Network, ...] = (
     Network(machine="base16", steps=(("attend", 0),), changes=(("dimension", 38, 0, -2),), seed=0),
     # One scale in a tensor of two dimensions: ONNX Runtime takes a scalar or a list of one.
     Network(machine="base16", steps=(("attend", 0),), changes=(("dimension", 0, 0, -2), ("dimension", 0, 0, -2))),
+    # Ten equal weights of a softmax in the middle of two steps, which the product after it adds up to three: right.
+    Network("vector16", steps=(("turn", 1), ("attend", 0)), changes=(("constant", 30, 0, 3),), seed=14),
 )

@@ -5,6 +5,7 @@ What is accepted computes what ONNX Runtime does, every optimisation off, and wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 from hypothesis import strategies
 from hypothesis.strategies import DrawFn
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tests.compiler.models import random_inputs, rescaled, run_onnx
@@ -24,6 +26,8 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.errors import IsaError
+from tilewright.values.compare import compare_values
+from tilewright.values.compiled import compile_keeping
 
 STEPS = {kind.__name__: kind for kind in TRANSPOSING_KINDS}
 MACHINES = ("base16", "tiny8", "vector16")
@@ -148,19 +152,31 @@ def attempt(network: Network) -> Outcome:
     with accepted("graph"):
         computed = simulated(program, inputs)
     scales = {tensor.name: tensor.scale if tensor.dtype == "float32" else 1.0 for tensor in program.outputs}
-    for name, values in expected.items():
-        _compare(name, computed[name], values, scales[name])
+    far = [name for name, values in expected.items() if _is_far(name, computed[name], values, scales[name])]
+    if far and not _is_right_layer_by_layer(model, network, inputs):
+        steps = max(float(np.abs(computed[name] - expected[name]).max()) / scales[name] for name in far)
+        raise WrongAnswer(f"{far[0]} is up to {steps:.0f} steps from what ONNX Runtime computes", "graph: values")
     return Outcome.RIGHT
 
 
-def _compare(name: str, computed: Any, expected: Any, scale: float) -> None:
-    """Each layer may be one step away, and the next ones carry that on."""
+def _is_right_layer_by_layer(model: onnx.ModelProto, network: Network, inputs: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether each layer, on ONNX Runtime's own tensors, is within a step for each of its roundings.
+
+    Example: ten equal weights of a softmax lie in the middle of two steps; a product then adds ten steps up.
+    """
+    options = Options(effort=effort_of(network))
+    program, programs = compile_keeping(model.SerializeToString(), shipped(network.machine), options)
+    comparison = compare_values(model, program, programs, inputs)
+    return bool(comparison.tensors) and comparison.first is None
+
+
+def _is_far(name: str, computed: Any, expected: Any, scale: float) -> bool:
+    """Each layer may be one step away, and the next ones carry that on; raises WrongAnswer for another form."""
     if computed.shape != expected.shape or computed.dtype != expected.dtype:
         forms = f"{computed.dtype} {computed.shape}; expected {expected.dtype} {expected.shape}"
         raise WrongAnswer(f"{name} is {forms}", "graph: form")
     steps = np.abs(computed.astype(np.float64) - expected.astype(np.float64)) / scale
-    if steps.size and ((steps <= 2.5).mean() < 0.9 or np.median(steps) > 1.5):
-        raise WrongAnswer(f"{name} is up to {steps.max():.0f} steps from what ONNX Runtime computes", "graph: values")
+    return bool(steps.size) and bool((steps <= 2.5).mean() < 0.9 or np.median(steps) > 1.5)
 
 
 TARGET = Target("ONNX networks", networks(), attempt, prepare=prepare_compiler)

@@ -14,7 +14,7 @@ from tests.compiler.normalizations import FORMS, normalizing_model
 from tests.compiler.pipelines import base16, simplified, simulated, steps_apart
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.lower.normalize_format import normalize_format
+from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
 from tilewright.compiler.lower.reciprocal_root import TOLERANCE, reciprocal_root
 from tilewright.compiler.lower.softmax_format import softmax_format
 from tilewright.compiler.nest.interpreter import run_nests
@@ -27,7 +27,7 @@ from tilewright.isa.machine.machine import Machine
 TWO_BLOCKS = ("array.rows=16", "lanes=8")
 """Two words of a pixel lie together on chip."""
 
-SHAPES = [(1, 2), (3, 37), (2, 5, 64), (1, 3, 4, 20)]
+SHAPES = [(3, 37), *(pytest.param(shape, marks=pytest.mark.slow) for shape in [(1, 2), (2, 5, 64), (1, 3, 4, 20)])]
 
 
 def rows(shape: Sequence[int], rng: Generator) -> Iterator[NDArray[np.float32]]:
@@ -39,11 +39,11 @@ def rows(shape: Sequence[int], rng: Generator) -> Iterator[NDArray[np.float32]]:
     yield rng.choice([-6.5, 6.2], shape).astype(np.float32)
 
 
-def widths_of(machine: Machine):
+def widths_of(machine: Machine) -> NormalizeFormat:
     return normalize_format(machine, softmax_format(machine), number_format(machine))
 
 
-@pytest.mark.parametrize("overrides", [(), TWO_BLOCKS], ids=["", "two blocks"])
+@pytest.mark.parametrize("overrides", [(), pytest.param(TWO_BLOCKS, marks=pytest.mark.slow)], ids=["", "two blocks"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("form", ["one node", "root mean square", "LpNormalization"])
 def test_is_at_most_a_step_from_onnx_runtime(form: str, shape: Sequence[int], overrides: Sequence[str]) -> None:

@@ -183,6 +183,7 @@ PROBES: Sequence[Probe] = (
     _integers("ArgMax", "over channels", Activation(), axis=1),
     Probe("BatchNormalization", "inference", (Activation(), *(Numbers(np.linspace(0.5, 2, 8)) for _ in range(4)))),
     Probe("LayerNormalization", "over the last axis", (Activation((4, 8)), *(Numbers(np.ones(8)) for _ in range(2)))),
+    Probe("LpNormalization", "p = 2, over the last axis", (Activation((4, 8)),), {"axis": -1}),
     Probe("InstanceNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2)))),
     Probe("Dropout", "inference"),
     _integers("QuantizeLinear", "to int8 or uint8, one scale", Activation(), Numbers(SCALE), ZERO),

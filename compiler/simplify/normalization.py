@@ -75,13 +75,25 @@ def _normalized(
     rows = shape[axis:] if is_to_the_end else shape[axis : axis + 1]
     if is_to_the_end and axis < len(shape) - 1:
         shape, axis = (prod(shape[:axis]), prod(rows)), 1
+    if epsilon < 0:
+        raise CompileError(operator, f"epsilon = {epsilon:g}", expected="no negative number")
     settings = {
-        "scale": np.broadcast_to(scale, rows).reshape(-1).astype(np.float64),
-        "bias": np.broadcast_to(bias, rows).reshape(-1).astype(np.float64),
+        "scale": _of_rows(operator, "scale", scale, rows),
+        "bias": _of_rows(operator, "bias", bias, rows),
         "epsilon": epsilon,
         "is_centred": is_centred,
     }
     return over_channels(operator, view, "normalize", settings, shape, axis)
+
+
+def _of_rows(operator: Operator, name: str, value: Reals, rows: tuple[int, ...]) -> NDArray[np.float64]:
+    """A parameter for each element of a row; raises CompileError for one of another shape, or with other numbers."""
+    shape = value.shape
+    if len(shape) > len(rows) or any(size not in (1, row) for size, row in zip(shape[::-1], rows[::-1], strict=False)):
+        raise CompileError(operator, f"its {name} is {list(shape)}", expected=f"one for rows of {list(rows)}")
+    if not np.isfinite(value).all():
+        raise CompileError(operator, f"its {name} is not finite", expected="finite numbers")
+    return np.broadcast_to(value, rows).reshape(-1).astype(np.float64)
 
 
 def _constant(name: str, view: View) -> Reals | None:

@@ -17,7 +17,7 @@ REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "
 
 OF_AN_AXIS = (
     *("Concat", "Split", "Gather", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "LayerNormalization"),
-    *("GatherElements", "ScatterElements", "CumSum", "LpNormalization"),
+    *("GatherElements", "ScatterElements", "CumSum", "LpNormalization", "RMSNormalization"),
 )
 """Operators whose attribute `axis` is a dimension of their first operand."""
 

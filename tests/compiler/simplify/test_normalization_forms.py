@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 
 from tests.compiler.models import ModelBuilder, random_inputs, run_onnx
 from tests.compiler.normalizations import FORMS, normalizing_model
@@ -64,3 +67,22 @@ def test_a_deviation_that_is_read_too_is_refused() -> None:
     model.graph.output.append(onnx.helper.make_tensor_value_info("mean", onnx.TensorProto.FLOAT, (2, 1)))
     with pytest.raises(CompileError, match="its mean or its deviation is read, too; expected only its first result"):
         simplified(model)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon", "message"),
+    [
+        (np.ones(3), 1e-5, "its scale is [3]; expected one for rows of [20]"),
+        (np.ones((2, 20)), 1e-5, "its scale is [2, 20]; expected one for rows of [20]"),
+        (np.full(20, np.inf), 1e-5, "its scale is not finite; expected finite numbers"),
+        (np.ones(20), -1.0, "epsilon = -1; expected no negative number"),
+    ],
+)
+def test_refuses_parameters_that_fit_no_row(scale: NDArray[np.float64], epsilon: float, message: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", (2, 20)), 0.05, name="x.q")
+    gamma = builder.constant("gamma", scale.astype(np.float32))
+    y = builder.node("LayerNormalization", [x, gamma], name="norm", epsilon=epsilon)
+    builder.output(builder.quantize(y, 0.03, name="y.q"))
+    with pytest.raises(CompileError, match=re.escape(f"node 'norm' (LayerNormalization): {message}")):
+        simplified(builder.build("wrong"))

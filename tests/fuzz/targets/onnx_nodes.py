@@ -40,7 +40,7 @@ from tilewright.compiler.partition.probes import PROBES
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.errors import IsaError
 
-MACHINES = ("base16", "vector16")
+MACHINES = ("base16", "vector16", "sequence16")
 FORMS = [probe for probe in PROBES if not probe.domain]
 ZERO = 3
 MOST_ELEMENTS = 2**21

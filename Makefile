@@ -49,9 +49,11 @@ mutate: $(STAMP)
 fuzz: $(STAMP)
 	$(PYTHON) -m tests.fuzz $(if $(TRIES),--tries $(TRIES))
 
-# docs/operators.md and docs/onnx-backend.md, from what the compiler says and how ONNX's own tests end: two minutes.
+# docs/operators.md, docs/coverage.md and docs/onnx-backend.md, from what the compiler says and how ONNX's own tests end:
+# some minutes.
 pages: $(STAMP)
 	$(PYTHON) -m tests.operators
+	$(PYTHON) -m programs.networks.coverage --update
 	$(PYTHON) -m tests.onnx_backend
 
 lint: $(STAMP)

@@ -12,6 +12,7 @@ the second sum takes 36 more. Apart, it takes 2; the vector engine adds 2 + 2 wo
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sqrt
 
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.element_types import ACCUMULATOR
@@ -28,8 +29,8 @@ from tilewright.isa.machine.machine import Machine
 READS = 2
 """Cycles of an addition: both of its words come from one bank."""
 
-HALO = 1.25
-"""The pixels that tiles read of an input, by those of the input: neighbouring tiles overlap."""
+TILE_WORDS = 8
+"""Words of sums for each pixel of a tile's results, about: two tiles, with what is summed apart."""
 
 
 def with_window_sums(cover: Cover, machine: Machine) -> Cover:
@@ -89,19 +90,30 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     """Whether the busiest engine streams fewer words with the numbers' sums apart."""
     space, numbers = cover.space, len(dot.corrections)
     rows, columns = (_extent(access.index[dimension], space) for dimension in (ROW, COLUMN))
-    pixels = HALO * space.trips[space.batch] * rows * columns
+    halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
+    pixels = halo * space.trips[space.batch] * rows * columns
     down, across = (
         space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column))
     )
     vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.cols))
     blocks = -(-space.trips[space.lane] // machine.lanes)
-    along = HALO * space.trips[space.batch] * rows * space.trips[space.column]
+    along = halo * space.trips[space.batch] * rows * space.trips[space.column]
     added = READS * (along * (across - 1) + space.pixels * (down - 1 + blocks))
     inside, apart = dict(cover.words), dict(cover.words)
     inside[dot.format.engine] += dot.words * numbers
     apart[dot.format.engine] += int(pixels) * max(1, vectors) * numbers
     apart[adding.engine] = apart.get(adding.engine, 0) + int(added)
     return max(apart.values()) < max(inside.values())
+
+
+def _halo(access: Access, space: NestSpace, words: int) -> float:
+    """The pixels that square tiles read of an input, by those of the input: neighbouring tiles overlap."""
+    side, halo = max(1.0, sqrt(words / TILE_WORDS)), 1.0
+    for dimension, point in ((ROW, space.row), (COLUMN, space.column)):
+        index = access.index[dimension]
+        tap, step = window_loop(index, point), max(1, abs(coefficient(index, point)))
+        halo *= 1 + abs(coefficient(index, tap)) * (space.trips[tap] - 1) / (side * step)
+    return halo
 
 
 def _extent(index: Affine, space: NestSpace) -> int:

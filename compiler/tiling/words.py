@@ -23,6 +23,7 @@ from tilewright.compiler.tiling.shape import (
     Sizes,
     box_pixels,
     box_words,
+    extents,
     in_groups,
     is_brought_already,
     is_cut,
@@ -64,8 +65,11 @@ def _words_of_sums(shape: NestShape, step: Step, points: Sizes, sizes: Mapping[s
     """Words of what is summed apart from a product: of each pixel that is read, along rows, and of each result."""
     batches, rows, columns = box_pixels(vector_access(shape, step), sizes)
     along = batches * rows * sizes[shape.cover.space.column]
+    extent = extents(shape)[shape.cover.space.lane]
+    results = points * _result_blocks(shape, step, False, sizes)
+    lasting = np.where(sizes[shape.cover.space.lane] < extent, results, 0)  # those that lie beside the shared sums
     once = batches * rows * columns * step.format.destination.block + along
-    return np.where(is_cut(shape, sizes), AREAS_OF_PARTIAL_SUMS * once + points, once)
+    return lasting + np.where(is_cut(shape, sizes), AREAS_OF_PARTIAL_SUMS * once + points, once)
 
 
 def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mapping[str, Sizes]) -> Sizes | int:

@@ -257,6 +257,13 @@ class Builder:
         shape = (1, channels, *sources[0].shape[2:])
         return self._node("Concat", name, [source.name for source in sources], shape, axis=1)
 
+    def split(self, name: str, source: Value, count: int, axis: int = 1) -> list[Value]:
+        """Equal pieces along an axis."""
+        shape = tuple(size // count if d == axis else size for d, size in enumerate(source.shape))
+        pieces = [Value(f"{name}.{index}", shape) for index in range(count)]
+        self._nodes.append(helper.make_node("Split", [source.name], [p.name for p in pieces], name, axis=axis))
+        return pieces
+
     def upsample(self, name: str, source: Value) -> Value:
         """Every pixel becomes 2×2 pixels."""
         scales = self._keep("upsample.scales", np.array([1, 1, 2, 2]))

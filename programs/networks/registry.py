@@ -16,6 +16,7 @@ from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_smal
 from programs.networks.quantise import quantise
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
+from programs.networks.shufflenet_v2 import shufflenet_v2
 from programs.networks.squeezenet import squeezenet_1_0, squeezenet_1_1
 from programs.networks.transformer import bert_tiny, kwt_1, vit_tiny
 from programs.networks.unet import unet
@@ -38,6 +39,7 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "resnet20v2": resnet20_v2,
     "resnet50": resnet50,
     "resnet50v1.5": resnet50_v1_5,
+    "shufflenetv2": shufflenet_v2,
     "squeezenet1.0": squeezenet_1_0,
     "squeezenet1.1": squeezenet_1_1,
     "unet": unet,

@@ -13,7 +13,7 @@ from tests.compiler.models import ModelBuilder
 
 ELEMENTS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
-SCALE, SIZE = 0.0078125, 12
+SCALE = 0.0078125
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Image:
     steps: str
     dtype: str
     channels: int = 3
+    size: int = 12
 
     @property
     def shape(self) -> list[int]:
         """The shape of the input: pixels in one row, [N, H, W, C], or [N, C, H, W], as the steps take it."""
         if "F" in self.steps:
-            return [1, SIZE * SIZE * self.channels]
+            return [1, self.size * self.size * self.channels]
         return self.last if self.is_last else self.first
 
     @property
@@ -42,11 +43,11 @@ class Image:
 
     @property
     def first(self) -> list[int]:
-        return [1, self.channels, SIZE, SIZE]
+        return [1, self.channels, self.size, self.size]
 
     @property
     def last(self) -> list[int]:
-        return [1, SIZE, SIZE, self.channels]
+        return [1, self.size, self.size, self.channels]
 
     def model(self) -> onnx.ModelProto:
         """A 3×3 convolution of stride 2 on the image."""

@@ -67,6 +67,12 @@ def test_the_host_prepares_an_image(image: Image, plain: dict[int, int]) -> None
     require_same(program, image)
 
 
+def test_the_first_layer_of_a_larger_image_takes_few_cycles() -> None:
+    """The array alone needs 4,608: 48 × 48 results of two vectors each."""
+    program = tilewright.compile(inferred(Image("TD", "int8", size=96)), "base16", host=False)
+    assert program.profile()["cycles"] <= 6000
+
+
 def test_texts_and_binaries_keep_the_view() -> None:
     program = tilewright.compile(inferred(Image("FTD", "uint8")), "base16", host=False).binary
     (image,) = program.inputs

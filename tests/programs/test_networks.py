@@ -107,6 +107,7 @@ PUBLISHED = {
     ),
     "resnet50": Published(3.86e9, 0.01e9, 25_557_032, UNFOLDED, "Deep Residual Learning, table 1: 3.8e9, cut off"),
     "resnet50v1.5": Published(4.089e9, 0.001e9, 25_557_032, UNFOLDED, TORCHVISION),
+    "shufflenetv2": Published(0.145e9, 0.001e9, 2_278_604, UNFOLDED, TORCHVISION),
     "squeezenet1.0": Published(0.819e9, 0.001e9, 1_248_424, UNFOLDED, TORCHVISION),
     "squeezenet1.1": Published(0.349e9, 0.001e9, 1_235_496, UNFOLDED, TORCHVISION),
     # Per level of size s and width w: down from w/2 (1 at the top) and up from 2w, two convolutions each, and up_conv.

@@ -1,7 +1,11 @@
-"""Seeded valid machine files of every shape: arrays, lanes, banks, buses, widths; some without some instructions."""
+"""Seeded valid machine files of every shape: arrays, lanes, banks, buses, widths; some without some instructions.
+
+python -m tests.random_machines 4 > random4.yaml
+"""
 
 from __future__ import annotations
 
+import argparse
 import random
 from typing import Any
 
@@ -114,3 +118,14 @@ def random_machine_text(seed: int) -> str:
 def random_machine(seed: int) -> Machine:
     """The machine of `random_machine_text`; a file that does not load is a fault of this generator or the loader."""
     return load_machine_text(random_machine_text(seed), f"random{seed}.yaml")
+
+
+def main() -> None:
+    """Print the file of a machine."""
+    parser = argparse.ArgumentParser(prog="python -m tests.random_machines", description=__doc__)
+    parser.add_argument("seed", type=int, help="which machine")
+    print(random_machine_text(parser.parse_args().seed), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ from tilewright.compiler.partition.faults import find_faults
 from tilewright.isa.files.loader import load_machine
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
-MACHINES = ("base16", "vector16")
+MACHINES = ("base16", "vector16", "sequence16")
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "classifiers": (
@@ -32,6 +32,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detectors": ("yolov3-tiny",),
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
+    "transformers": ("vit-tiny", "kwt-1", "bert-tiny"),
 }  # fmt: skip
 """The networks by what they are for."""
 
@@ -42,8 +43,8 @@ HEAD = f"""\
 
 This page lists what runs where of the networks in [`programs/networks`](../programs/networks/README.md), quantised to
 int8. `python -m programs.networks.coverage --update` writes it. It asks the compiler of each operator whether
-{" and ".join(f"`{machine}`" for machine in MACHINES)} have instructions for it. What they have none for runs on the
-host, in ONNX Runtime, in the same `run` ([host.md](host.md)). QuantizeLinear and DequantizeLinear are not counted.
+{", ".join(f"`{machine}`" for machine in MACHINES)} have instructions for it. What one has none for runs on the host, in
+ONNX Runtime, in the same `run` ([host.md](host.md)). QuantizeLinear and DequantizeLinear are not counted.
 
 [operators.md](operators.md) says the same of single operators, in all their forms.
 """

@@ -16,6 +16,7 @@ from tilewright.arrays import ArrayForm
 from tilewright.errors import InputError
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.program.blocks import from_blocks, in_blocks
+from tilewright.isa.program.partitioned import SHORT_DTYPES
 from tilewright.isa.program.program import (
     NARROW_DTYPES,
     Program,
@@ -99,8 +100,8 @@ def unpack(tensor: Tensor, content: NDArray[np.uint8]) -> NDArray[Any]:
 
 
 def host_dtype(name: str) -> np.dtype[Any]:
-    """numpy's type of an array of the host's; those of two and four bits are ONNX's."""
-    if name in NARROW_DTYPES:
+    """numpy's type of an array of the host's; short ones are those of ml_dtypes."""
+    if name in SHORT_DTYPES:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))

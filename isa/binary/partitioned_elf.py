@@ -50,7 +50,15 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets
 from tilewright.isa.program.demands import require_within
-from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
+from tilewright.isa.program.partitioned import (
+    VALUE_DTYPES,
+    HostNode,
+    HostSegment,
+    NpuSegment,
+    Partitioned,
+    Segment,
+    Value,
+)
 from tilewright.isa.program.program import Program
 
 FORMAT = 2
@@ -314,9 +322,12 @@ def _input(value: Any, path: str) -> Value:
 
 def _value(value: Any, path: str) -> Value:
     keys = mapping(value, path, ("name", "dtype", "shape"))
+    dtype = text(keys["dtype"], f"{path}.dtype")
+    if dtype not in VALUE_DTYPES:
+        raise IsaError(f"{path}.dtype: {dtype!r} is no element type; expected one of: {', '.join(VALUE_DTYPES)}")
     return Value(
         text(keys["name"], f"{path}.name"),
-        text(keys["dtype"], f"{path}.dtype"),
+        dtype,
         list_of(keys["shape"], f"{path}.shape", _size),
     )
 

@@ -103,6 +103,7 @@ def test_refuses_every_cut(tmp_path: Path) -> None:
         (b'"section": ".host.1"', b'"section": ".host.9"', "segments[1].section: section .host.9 is missing"),
         (b'"op_type"', b'"op_kind"', "segments[1].host_nodes[0]: expected the keys name, op_type, reason,"),
         (b'"kind": "host"', b'"kind": "HOST"', "segments[1].kind: expected npu or host, not 'HOST'"),
+        (b'"dtype": "int64"', b'"dtype": "int65"', "outputs[0].dtype: 'int65' is no element type; expected"),
         (b'"segments": [', b'"segments": (', "the description of the segments is not JSON"),
         (b'"inputs": [\n    "y"', b'"inputs": [\n    "x"', "headers do not agree with the content"),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +80,18 @@ def overlays(
 ) -> list[Change]:
     """The given overlays on; also the shipped ones, and that in the machine's own file off. Raises IsaError.
 
-    A shipped overlay is a machine's file that extends another one with instructions.
+    A shipped overlay is a machine's file that extends another one with instructions. It takes along the overlays that
+    it extends; those that the machine's own file extends are on already.
     """
-    own = None if isa is None else Path(isa).stem
-    shipped = [name for name in shipped_machines() if name != own and _is_overlay(SPECS / f"{name}.yaml")]
-    names = (*given, *(shipped if with_shipped else ()))
-    found = [Change(f"+{Path(name).stem}", Way.ON, read_overlay(name).plain()) for name in names]
-    return [*found, *(_off(machine, isa) if isa is not None and with_shipped else ())]
+    found = [Change(f"+{Path(name).stem}", Way.ON, read_overlay(name).plain()) for name in given]
+    if not with_shipped:
+        return found
+    own = () if isa is None else _with_extended(Path(isa).stem)
+    for name in shipped_machines():
+        chain = _with_extended(name)
+        if chain and name not in own:
+            found.append(Change(f"+{name}", Way.ON, reduce(_merged, (read_overlay(each).plain() for each in chain))))
+    return [*found, *(_off(machine, isa) if isa is not None else ())]
 
 
 def without_instructions(mnemonics: Sequence[str]) -> Change:
@@ -177,6 +183,14 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # -- overlays ----------------------------------------------------------------------------------------------------------
+
+
+def _with_extended(name: str) -> tuple[str, ...]:
+    """The shipped overlay of a name and those that it extends, itself last; none for another machine."""
+    path = SPECS / f"{name}.yaml"
+    if not path.is_file() or not _is_overlay(path):
+        return ()
+    return (*_with_extended(str(parse_yaml(path.read_text(), path.name).plain()[EXTENDS])), name)
 
 
 def _is_overlay(path: Path) -> bool:

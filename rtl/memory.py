@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from amaranth.hdl import Array, Cat, Module, Signal, Value, unsigned
@@ -63,7 +62,7 @@ class BankedMemory(wiring.Component):
         for number, bank in enumerate(banks):
             m.d.comb += bank.read.eq(grants[number].any())
             for position, port in enumerate(ports):
-                with chosen(m, grants[number], position):
+                with m.If(grants[number][position]):
                     m.d.comb += bank.read_first.eq(self.place_in_bank(port.address, number))
         for position, (port, requester) in enumerate(zip(ports, self.reads, strict=True)):
             granted_banks = Cat(grant[position] for grant in grants)
@@ -79,13 +78,12 @@ class BankedMemory(wiring.Component):
         grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
             for position, (port, requester) in enumerate(zip(ports, self.writes, strict=True)):
-                with chosen(m, grants[number], position):
+                with m.If(grants[number][position]):
                     m.d.comb += [
                         bank.write_first.eq(self.place_in_bank(port.address, number)),
+                        bank.write_words.eq((1 << requester.block) - 1),
                         bank.write_data.eq(port.data),
                     ]
-                with m.If(grants[number][position]):
-                    m.d.comb += bank.write_words.eq((1 << requester.block) - 1)
         for position, port in enumerate(ports):
             m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
 
@@ -172,14 +170,6 @@ class Bank(wiring.Component):
     def row(self, first: Value, way: int) -> Value:
         """The row in which a way holds its word of the block from `first` on."""
         return (first >> (self.ways - 1).bit_length()) + (self.way(first) > way)
-
-
-def chosen(m: Module, choices: Value, position: int) -> AbstractContextManager[None]:
-    """The case in which a bit of `choices` is set, of which at most one is; the first case is also that of none.
-
-    What is chosen in it means nothing where none is set. A default of zero would take a gate for each of its bits.
-    """
-    return m.If(choices[position]) if position else nullcontext()
 
 
 def _place_bits(memory: Memory) -> int:

@@ -171,6 +171,7 @@ class Registers(wiring.Component):
         ]
         with m.If(~bus.bvalid | bus.bready):
             m.d.sync += bus.bvalid.eq(accepted)
+        mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
         m.d.sync += self.start.eq(0)
         with m.If(accepted & ~self.is_busy & ~self.start), m.Switch(bus.awaddr[2:]):
             for register in self.map:
@@ -178,19 +179,20 @@ class Registers(wiring.Component):
                     continue
                 for word in range(register.words):
                     with m.Case((register.offset >> 2) + word):
-                        self.build_write(m, register.name, word)
+                        self.build_write(m, register.name, word, mask)
 
-    def build_write(self, m: Module, name: str, word: int) -> None:
-        """Take the bytes of a word whose strobe is set: a byte of a register is enabled or not, and nothing else."""
-        bus = self.s_axi
+    def build_write(self, m: Module, name: str, word: int, mask: Value) -> None:
         if name == "control":
-            m.d.sync += self.start.eq(bus.wdata[0] & bus.wstrb[0])
+            m.d.sync += self.start.eq(self.s_axi.wdata[0] & mask[0])
             return
-        part = Value.cast(self.value_of(name))[32 * word : 32 * (word + 1)]
-        written = bus.wdata & ~(REGION_ALIGNMENT_BYTES - 1) if name.endswith(".base") and word == 0 else bus.wdata
-        for byte in range(-(-len(part) // 8)):
-            with m.If(bus.wstrb[byte]):
-                m.d.sync += part[8 * byte : 8 * (byte + 1)].eq(written[8 * byte : 8 * (byte + 1)])
+        value = Value.cast(self.value_of(name))
+        part = value[32 * word : min(32 * (word + 1), len(value))]
+        if len(part) == 0:
+            return
+        written = (part & ~mask) | (self.s_axi.wdata & mask)
+        if name.endswith(".base") and word == 0:
+            written = written & ~(REGION_ALIGNMENT_BYTES - 1)
+        m.d.sync += part.eq(written)
 
 
 def isa_hash_word(machine: Machine) -> int:

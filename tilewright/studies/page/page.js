@@ -73,7 +73,9 @@
     if (!point) return;
     place.appendChild(document.createElement("h3")).textContent = point.difference;
     const networks = Object.keys(point.networks);
-    const table = place.appendChild(document.createElement("table"));
+    const wide = place.appendChild(document.createElement("div"));
+    wide.className = "wide";
+    const table = wide.appendChild(document.createElement("table"));
     const head = table.createTHead().insertRow();
     const names = Object.keys(point.networks[networks[0]]);
     ["network", ...names].forEach((name) => cell(head, "th", name));

@@ -82,7 +82,7 @@ def _points_table(study: Study, names: Sequence[str]) -> str:
         rows.append(f"<tr>{name}{mark}{''.join(_cell(entry.figures[figure]) for figure in names)}</tr>")
     body = "\n".join(rows)
     table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="wide"><table class="sortable" data-first="up">{table}</table></div>'
+    return f'<div class="wide points"><table class="sortable" data-first="up">{table}</table></div>'
 
 
 def _cell(value: float | None) -> str:
@@ -98,7 +98,7 @@ def _others(study: Study) -> Iterator[str]:
         rows = "\n".join(_other(study, entry) for entry in others)
         head = '<tr><th scope="col">point</th><th scope="col">state</th><th scope="col">reason</th></tr>'
         yield '<h2 id="others">Points that are not measured</h2>'
-        yield f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        yield f'<div class="wide points"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def _other(study: Study, entry: Entry) -> str:

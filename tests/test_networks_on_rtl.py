@@ -11,6 +11,7 @@ import pytest
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.attention_networks import attention_network
+from tests.compiler.masks import masked_model
 from tests.compiler.models import random_inputs as network_inputs
 from tests.compiler.normalizations import normalizing_model
 from tests.random_networks import random_network
@@ -84,13 +85,15 @@ def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: 
 
 
 @pytest.mark.slow
-def test_normalisations_are_the_simulators() -> None:
+def test_normalisations_and_masks_are_the_simulators() -> None:
     """Rows that fill the lanes and rows that do not, with a mean and without, in one node and in nine."""
     shapes = {"one node": (3, 16), "divided": (2, 5, 10), "root mean square": (1, 3, 12), "over the length": (4, 7)}
     models = [normalizing_model(form, shape) for form, shape in shapes.items()]
+    models.append(masked_model((2, 5, 10), np.arange(10) < 7))
     programs = require_the_simulators("sequence16", models, SMALL)
 
     assert {"sum_channels", "sum_deviations", "sum_squares", "leading", "deviation", "ratio"} <= mnemonics(programs)
+    assert {"max_kept", "sum_kept", "normalize_kept"} <= mnemonics(programs)
 
 
 def require_the_simulators(name: str, models: list[onnx.ModelProto], changes: Sequence[str] = ()) -> list[Program]:

@@ -84,6 +84,8 @@ def _windows(
 
 def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
+    if len(operator.attributes["mask"]):
+        image = np.where(operator.attributes["mask"] != 0, image, -np.inf)
     exponentials = np.exp(image - image.max(axis=CHANNEL, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(axis=CHANNEL, keepdims=True))
 

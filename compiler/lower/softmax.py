@@ -12,7 +12,9 @@ It is all one nest: values that all channels of a pixel share stand in it wherev
 A step also multiplies r by a constant, so that K ends as what the result's scale asks for. With vector16's shifts the
 next K is (K / 2**8)² / 2**24.
 
-Channels fill whole vectors. The lanes beyond them may hold anything, and a limit for each channel takes them out.
+Channels fill whole vectors. The lanes beyond them may hold anything, and a limit for each channel takes them out. A
+mask takes out channels of each pixel by itself, and those lanes with them: then a is `where(mask, a, least)` in m, and
+the table's entry is `where(mask, lut(…), 0)` in s and y.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, Named
-from tilewright.compiler.graph.graph import CHANNEL, Operator
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
 from tilewright.compiler.lower.network import (
     Network,
     activation,
@@ -90,7 +92,9 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
         reads[name] = Access(constant, (affine(),))
     entries, index = network.values(reads["e"].tensor), widths.exponentials.index
     term = _exponential(entries, largest, activation("a"), index)
-    if padded_channels(channels, network) > channels:
+    if "kept" in reads:
+        term = _kept("kept", term, 0)
+    elif padded_channels(channels, network) > channels:
         mask = np.where(np.arange(padded_channels(channels, network)) < channels, widths.unit, 0)
         constant = network.add_constant(f"{operator.name}.weight", mask, widths.mask)
         reads["weight"] = Access(constant, (affine(("i", 1)),))
@@ -98,6 +102,7 @@ def lower_softmax(operator: Operator, network: Network) -> list[Nest]:
     total = across_lanes(Op.LANES_SUM, Expr(Op.SUM, Interval(widths.unit, channels * widths.unit), (term,)))
     share = reciprocal.expression(total, network.values(reads["guess"].tensor))
     factor = _exponential(entries, largest, activation("x"), index)
+    factor = _kept("keeps", factor, 0) if "keeps" in reads else factor
     product = make(Op.MUL, make(Op.WRAP, share, type=widths.reciprocal), factor)
     target = target_of(operator, network)
     scope = scope_of_rounding(network.number.rounding)
@@ -119,12 +124,24 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
     reads = {"a": Access(network.buffer_of[x], index, low if padded > channels else None)}
     value = activation("a")
-    if padded > channels:
+    mask = operator.attributes.get("mask", ())
+    if len(mask):
+        constant = network.add_constant(f"{operator.name}.kept", mask, ACTIVATION)
+        n, y = ((affine((name, 1)) if mask.shape[d] > 1 else affine()) for name, d in (("n", BATCH), ("y", ROW)))
+        reads["kept"] = Access(constant, (n, index[1], y, index[3]), 0 if padded > channels else None)
+        reads["keeps"] = Access(constant, (n, affine(("o", 1)), y, index[3]))
+        value = _kept("kept", value, low)
+    elif padded > channels:
         limits = np.where(np.arange(padded) < channels, high, low)
         bias = IntegerType(network.number.bias_bits, True)
         reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, bias), (affine(("i", 1)),))
         value = make(Op.MIN, value, source("limit", ACTIVATION.interval))
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
+
+
+def _kept(mask: str, value: Expr, otherwise: int) -> Expr:
+    """The value where a mask is not 0."""
+    return make(Op.WHERE, source(mask, Interval(0, 1)), value, const(otherwise))
 
 
 def _exponentials(operator: Operator, network: Network) -> Integers:

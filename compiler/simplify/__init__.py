@@ -25,6 +25,7 @@ from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
 from tilewright.compiler.simplify.refold import refold
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
+from tilewright.compiler.simplify.softmax import MASK_FORMS
 from tilewright.compiler.simplify.tables import TABLE_RULES
 from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES
 
@@ -55,7 +56,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = rewrite(merge_equal_operators(graph), NORMALIZATION_FORMS, blame)
+    graph = rewrite(merge_equal_operators(graph), {**NORMALIZATION_FORMS, **MASK_FORMS}, blame)
     graph = rewrite(graph, merged(RULES), blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)

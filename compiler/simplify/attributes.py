@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Operator
@@ -28,6 +31,11 @@ class Attributes:
     def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
         value = self._left.pop(name, default)
         return None if value is None else tuple(int(item) for item in value)
+
+    def array(self, name: str) -> NDArray[Any] | None:
+        """An array that an earlier rule left, not the file."""
+        value: NDArray[Any] | None = self._left.pop(name, None)
+        return value
 
     def only(self, name: str, *allowed: int | str) -> None:
         """Read an attribute that may be left out or have one of these values; raises CompileError for others."""

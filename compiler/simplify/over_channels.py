@@ -11,7 +11,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from tilewright.compiler.graph.graph import Operator
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.graph.graph import Operator, stored_shape
 from tilewright.compiler.simplify.rewrite import Replacement, View
 
 
@@ -32,6 +35,17 @@ def over_channels(
     turned = (*range(axis - 1), axis, axis - 1)
     rows = shape[axis - 1]
     return _Chain(made, view).through((outer // max(1, rows), along, 1, rows), turned, result)
+
+
+def as_channels(value: NDArray[Any], shape: Sequence[int], axis: int) -> NDArray[Any]:
+    """A constant of the operand's shape as [N, C, H, W], where `over_channels` has the operand."""
+    if axis == 1 and len(shape) <= 4:
+        return value.reshape(stored_shape(tuple(shape)))
+    outer, along, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    if axis < 2 or axis < len(shape) - 1:
+        return value.reshape(outer, along, 1, inner)
+    rows = shape[axis - 1]
+    return np.ascontiguousarray(value.swapaxes(axis - 1, axis)).reshape(outer // max(1, rows), along, 1, rows)
 
 
 class _Chain:

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.compiler.machines import without
+from tests.compiler.masks import causal, masked_model
 from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
@@ -323,3 +324,25 @@ def test_many_shapes_and_scales(seed: int) -> None:
     apart = on_the_machine(model, machine, scores(shape, rng.uniform(0.2, 60) * scale, rng))
     assert apart.max() <= 1, f"seed {seed}"
     assert (apart > 0).sum() <= max(2, (1 - EXACT_SHARE) * apart.size), f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [
+        ((1, 20, 20), causal(20)),
+        ((2, 2, 9, 32), np.arange(32) < 27),
+        ((3, 7), np.array([[True] * 7, [True] + [False] * 6, [True, False] * 3 + [True]])),
+    ],
+    ids=["causal", "padding", "of each image"],
+)
+def test_masked_scores_count_for_nothing(shape: Sequence[int], kept: NDArray[np.bool_]) -> None:
+    """Also where they are the largest by far."""
+    model = masked_model(shape, kept)
+    program = compile_model(model, load_machine("sequence16"), Options(effort=0))
+    nests = lower(simplified(model), load_machine("sequence16"))
+    rng = np.random.default_rng(4)
+    for x in (scores(shape, 3, rng), np.where(kept, scores(shape, 0.5, rng), 12.0).astype(np.float32)):
+        computed = simulated(program, {"x": x})["result"]
+        np.testing.assert_array_equal(run_nests(nests, {"x": x})["result"], computed)
+        assert steps_apart(computed, run_onnx(model, {"x": x})["result"], program.outputs[0]).max() <= 1
+        assert not computed[np.broadcast_to(~kept, shape)].any()

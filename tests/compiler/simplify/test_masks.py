@@ -1,0 +1,67 @@
+"""Masks of a softmax: constants that are added or chosen become part of it, with ONNX Runtime's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.compiler.masks import WAYS, causal, masked_model
+from tests.compiler.models import random_inputs, run_onnx
+from tests.compiler.pipelines import simplified
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.interpreter import run_graph
+
+
+@pytest.mark.parametrize("least", [-10000.0, -1e9, float(np.finfo(np.float32).min), -np.inf])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_causal_mask_is_part_of_the_softmax(way: str, least: float) -> None:
+    model = masked_model((2, 3, 12, 12), causal(12), way, least=least)
+    graph = simplified(model)
+    (softmax,) = (operator for operator in graph.operators if operator.kind == "softmax")
+    assert softmax.attributes["mask"].shape == (1, 12, 1, 12)
+    assert softmax.nodes[:2] == ("mask.node", "softmax")
+    inputs = random_inputs(model, np.random.default_rng(1))
+    np.testing.assert_array_equal(run_graph(graph, inputs)["result"], run_onnx(model, inputs)["result"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask", "axis", "stored"),
+    [
+        ((2, 10), (1, 10), 1, (1, 10, 1, 1)),
+        ((2, 10), (2, 10), 1, (2, 10, 1, 1)),
+        ((2, 10, 4), (10, 1), 1, (1, 10, 1, 4)),
+        ((2, 3, 8, 5), (2, 1, 1, 5), -1, (6, 5, 1, 8)),
+        ((1, 3, 8, 5), (1, 1, 8, 5), 2, (1, 8, 1, 5)),
+    ],
+)
+def test_masks_of_any_dimensions(
+    shape: Sequence[int], mask: Sequence[int], axis: int, stored: Sequence[int]
+) -> None:
+    kept = np.random.default_rng(2).random(mask) < 0.6
+    first = axis % len(shape) - (len(shape) - len(mask))
+    kept[(slice(None),) * first + (0,)] = True
+    model = masked_model(shape, kept, axis=axis)
+    graph = simplified(model)
+    (softmax,) = (operator for operator in graph.operators if operator.kind == "softmax")
+    assert softmax.attributes["mask"].shape == stored
+    inputs = random_inputs(model, np.random.default_rng(3))
+    np.testing.assert_array_equal(run_graph(graph, inputs)["result"], run_onnx(model, inputs)["result"])
+
+
+def test_what_is_added_besides_is_no_mask() -> None:
+    """Such as a bias that grows with the distance."""
+    kept = np.ones((12, 12), bool)
+    model = masked_model((1, 12, 12), kept, least=0)
+    bias = np.linspace(-2, 0, 144, dtype=np.float32).reshape(12, 12)
+    model.graph.initializer[2].raw_data = bias.tobytes()
+    with pytest.raises(CompileError):
+        simplified(model)
+
+
+def test_a_row_of_which_nothing_is_left_is_no_softmax_of_ours() -> None:
+    kept = causal(12)
+    kept[0] = False
+    with pytest.raises(CompileError):
+        simplified(masked_model((1, 12, 12), kept))

@@ -92,8 +92,8 @@ def test_normalisations_and_masks_are_the_simulators() -> None:
     models.append(masked_model((2, 5, 10), np.arange(10) < 7))
     programs = require_the_simulators("sequence16", models, SMALL)
 
-    assert {"sum_channels", "sum_deviations", "sum_squares", "leading", "deviation", "ratio"} <= mnemonics(programs)
-    assert {"max_kept", "sum_kept", "normalize_kept"} <= mnemonics(programs)
+    assert {"sum_channels", "sum_deviations", "sum_squares", "leading", "root", "deviation"} <= mnemonics(programs)
+    assert {"ratio", "max_kept", "sum_kept", "normalize_kept"} <= mnemonics(programs)
 
 
 def require_the_simulators(name: str, models: list[onnx.ModelProto], changes: Sequence[str] = ()) -> list[Program]:

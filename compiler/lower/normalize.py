@@ -4,7 +4,8 @@
     v = sum(round((2**7 · a - m)**2 / 2**n)) + epsilon  C times the variance, in another unit
     s = (clz(v) - 33) >> 1                              so v · 4**s has a 1 in one of its first two bits
     r = lut(t, v · 4**s >> 23) << 8                     about K / √(v · 4**s), then Newton steps
-    d = (2**7 · a - m) · (r >> 8) / 2**(15 - s)         the normalised value, in a unit that is the same for all pixels
+    d = (2**7 · a - m) · (r >> 8) / 2**(15 - s)         the normalised value, in a unit that is the same for all pixels;
+                                                        15 - s lies in the low bits of r, which no product takes
     y = clamp(round_shift((d + bias) · scale, shift) + zero, low, high)
 
 All widths and constant shifts are the machine's (`compiler.lower.normalize_format`); those above are sequence16's.
@@ -66,7 +67,8 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     nest = _Expressions(widths, units, network.quantization(x)[1], scope)
     mean = nest.mean(channels) if operator.attributes["is_centred"] else None
     variance = nest.variance(mean, channels)
-    divided = nest.deviation(mean, root.expression(nest.leading(variance), network.values(guesses), scope), variance)
+    packed = nest.packed(root.expression(nest.leading(variance), network.values(guesses), scope), variance)
+    divided = nest.deviation(mean, packed)
     parameters = _parameters(operator, operator.attributes["scale"] * units.result, network)
     for name, (values, element_type) in parameters.items():
         constant = network.add_constant(f"{operator.name}.{name}", values, element_type)
@@ -185,13 +187,20 @@ class _Expressions:
         moved = make(Op.SHIFT_LEFT, magnitude, make(Op.SHIFT_LEFT, half, const(1)))
         return make(Op.WRAP, moved, type=ACCUMULATOR)
 
-    def deviation(self, mean: Expr | None, root: Expr, variance: Expr) -> Expr:
-        """The normalised value."""
+    def packed(self, root: Expr, variance: Expr) -> Expr:
+        """A root, and in the bits that products leave out by how much these are shifted."""
+        below = const(self.widths.leading.below)
+        leading = make(Op.SHIFT_LEFT, make(Op.SHIFT_RIGHT, root, below), below)
+        most = make(Op.ADD, leading, const(self.widths.exponent))
+        return make(Op.WRAP, make(Op.SUB, most, self._half_zeros(variance)), type=ACCUMULATOR)
+
+    def deviation(self, mean: Expr | None, packed: Expr) -> Expr:
+        """The normalised value; the root and the shift are packed into one word."""
         value, widths = activation("x"), self.widths
-        leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, root, const(widths.leading.below)), type=widths.leading.type)
+        leading = make(Op.WRAP, make(Op.SHIFT_RIGHT, packed, const(widths.leading.below)), type=widths.leading.type)
         product = make(Op.MUL, self._distance(value, mean), leading)
-        count = make(Op.SUB, const(widths.exponent), self._half_zeros(variance))
-        rounded = make(Op.ROUND_SHIFT, product, make(Op.WRAP, count, type=widths.count), scope=self.scope)
+        count = make(Op.WRAP, packed, type=widths.count)
+        rounded = make(Op.ROUND_SHIFT, product, count, scope=self.scope)
         return make(Op.WRAP, rounded, type=ACCUMULATOR)
 
     def _distance(self, value: Expr, mean: Expr | None) -> Expr:

@@ -6,8 +6,8 @@ Each is in one form of expression, wherever a vector instruction has it:
     round_shift(wrap(…) * wrap(…), n)            that square
     wrap(round_shift(a * scale, n), …)           a sum times a constant: its mean
     wrap(a + epsilon, …)                         the sum of squares
-    constant - ((clz(…) - n) >> 1)               by how much a product is shifted
-    round_shift(…, wrap(e, …))                   that shift
+    … + constant - ((clz(…) - n) >> 1)           by how much a product is shifted, in the low bits of a root
+    round_shift(…, wrap(r, …))                   that shift
 
 The table of guesses, the leading bits of a root and the errors of Newton steps are as in a softmax
 (`compiler.lower.softmax_format`).
@@ -121,8 +121,8 @@ def _magnitude(node: Expr) -> IntegerType | None:
 
 def _exponent(node: Expr) -> int | None:
     match node:
-        case Expr(op=Op.SUB, args=(Expr(op=Op.CONST, value=constant), Expr(op=Op.SHIFT_RIGHT, args=(zeros, _)))):
-            return constant if any(inner.op is Op.CLZ for inner in walk(zeros)) else None
+        case Expr(op=Op.SUB, args=(Expr(op=Op.ADD, args=(_, Expr(op=Op.CONST, value=constant))), half)):
+            return constant if half.op is Op.SHIFT_RIGHT and any(inner.op is Op.CLZ for inner in walk(half)) else None
     return None
 
 

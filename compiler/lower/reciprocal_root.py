@@ -48,17 +48,19 @@ class ReciprocalRoot:
     unit: float
 
     def expression(self, leading: Expr, guesses: Interval, scope: Scope) -> Expr:
-        """The root of an expression, in the form of the instructions for it."""
+        """The root of an expression, in the form of the instructions for it; not wrapped yet."""
         widths = self.widths
         index = make(Op.WRAP, make(Op.SHIFT_RIGHT, leading, const(self.first)), type=widths.guesses.index)
         found = make(Op.SHIFT_LEFT, Expr(Op.LUT, guesses, (index,), name="guess"), const(widths.guess_shift))
+        below = const(widths.leading.below)
+        last = found
         for step in self.steps:
-            root = make(Op.WRAP, make(Op.SHIFT_RIGHT, found, const(widths.leading.below)), type=widths.leading.type)
-            once = _corrected(leading, root, step.product, scope)
-            square = make(Op.ROUND_SHIFT, make(Op.MUL, once, root), const(step.square), scope=scope)
-            error = make(Op.WRAP, make(Op.SUB, const(step.thrice), square), type=ACCUMULATOR)
-            found = _corrected(error, root, step.last, scope)
-        return found
+            root = make(Op.WRAP, make(Op.SHIFT_RIGHT, found, below), type=widths.leading.type)
+            once = _wrapped(_product(leading, root, step.product, scope))
+            error = _wrapped(make(Op.SUB, const(step.thrice), _product(once, root, step.square, scope)))
+            last = _product(error, root, step.last, scope)
+            found = _wrapped(last)
+        return last
 
     def values(self, leading: Integers) -> Integers:
         """The roots, computed as the expression computes them, without the bits that deviations leave out."""
@@ -71,8 +73,12 @@ class ReciprocalRoot:
         return found >> self.widths.leading.below
 
 
-def _corrected(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
-    return make(Op.WRAP, make(Op.ROUND_SHIFT, make(Op.MUL, a, root), const(shift), scope=scope), type=ACCUMULATOR)
+def _product(a: Expr, root: Expr, shift: int, scope: Scope) -> Expr:
+    return make(Op.ROUND_SHIFT, make(Op.MUL, a, root), const(shift), scope=scope)
+
+
+def _wrapped(value: Expr) -> Expr:
+    return make(Op.WRAP, value, type=ACCUMULATOR)
 
 
 def reciprocal_root(widths: NormalizeFormat) -> ReciprocalRoot:

@@ -105,6 +105,8 @@ def expected_cycles(
             loaded = _operand_load(shape, machine, sizes, points_outer, count, index, operand)
             load, first = load + loaded.cycles, first + loaded.first
             instructions = instructions + loaded.instructions
+    after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
+    vec = vec + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
     store = _store_cycles(shape, machine, count)
     load = load + instructions * machine.instruction_bytes / machine.dram.bus_bytes
     total = load + vec + mma + store

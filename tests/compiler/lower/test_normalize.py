@@ -84,7 +84,7 @@ def test_roots_are_within_their_tolerance() -> None:
 def test_one_root_for_each_pixel() -> None:
     """The root takes as many words as there are rows, not as there are channels."""
     program = compile_model(normalizing_model("one node", (3, 64)), load_machine("sequence16"), Options(effort=0))
-    per_row = {"leading", "exponent", "reciprocal", "error", "correct", "scale_sum"}
+    per_row = {"leading", "root", "reciprocal", "error", "correct", "scale_sum"}
     iterations = {
         name: [int(np.prod(list(one.trips.values()))) for one in program.instructions if one.mnemonic == name]
         for name in (*per_row, "deviation")

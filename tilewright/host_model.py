@@ -28,6 +28,9 @@ OTHERWISE: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 }
 """Operators that ONNX Runtime computes otherwise than ONNX's own tests expect, by their attributes."""
 
+NAMED = 5
+"""An error names so many of the nodes that cannot run."""
+
 
 class Runner(Protocol):
     """Computes outputs, in the order of their names, from inputs by name."""
@@ -69,7 +72,8 @@ class HostModel:
             except Exception as error:  # evaluators raise whatever their loaders and kernels do
                 first = first or error
         assert first is not None
-        nodes = ", ".join(f"{node.name!r} ({node.op_type})" for node in self._model.graph.node)
+        named = [f"{node.name!r} ({node.op_type})" for node in self._model.graph.node]
+        nodes = ", ".join(named[:NAMED]) + (f" and {len(named) - NAMED} more" if len(named) > NAMED else "")
         raise InputError(f"the host cannot run its part of the network, {nodes}: {first_line(first)}") from first
 
     def _makers(self) -> tuple[Maker, ...]:

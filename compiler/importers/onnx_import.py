@@ -48,7 +48,7 @@ def import_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Gra
     opset = opset_of(model)
     for node_name, node in named_nodes(model):
         check_node(node_name, node, opset)
-    return _build(*finish_onnx(model, name))
+    return build_graph(*finish_onnx(model, name))
 
 
 def read_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> tuple[onnx.ModelProto, str]:
@@ -190,7 +190,8 @@ def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
-def _build(model: onnx.ModelProto, opset: int) -> Graph:
+def build_graph(model: onnx.ModelProto, opset: int) -> Graph:
+    """The graph of a model in which all sizes are inferred; raises CompileError for one that depends on data."""
     constants = _constants(model)
     inputs = tuple(value.name for value in model.graph.input if value.name not in constants)
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}

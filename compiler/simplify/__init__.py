@@ -47,6 +47,9 @@ RULES: Sequence[Rules] = (
 )
 """All rules, in the order in which those of one operator kind are tried."""
 
+FORMS: Rules = {**NORMALIZATION_FORMS, **MASK_FORMS}
+"""What exporters write as many nodes becomes one operator again, before all other rules."""
+
 
 def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
@@ -56,7 +59,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = rewrite(merge_equal_operators(graph), {**NORMALIZATION_FORMS, **MASK_FORMS}, blame)
+    graph = rewrite(merge_equal_operators(graph), FORMS, blame)
     graph = rewrite(graph, merged(RULES), blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)

@@ -148,6 +148,10 @@ class Builder:
         """Numbers that training finds and that no layer multiplies by."""
         return Value(self._normal(name, shape, gain, 1), shape)
 
+    def constant(self, name: str, values: NDArray[Any]) -> Value:
+        """Numbers that follow from the network's form."""
+        return Value(self._keep(name, values), values.shape)
+
     # -- element by element --------------------------------------------------------------------------------------------
 
     def relu(self, source: Value) -> Value:
@@ -183,6 +187,9 @@ class Builder:
     def scaled(self, name: str, source: Value, factor: float) -> Value:
         return self._node("Mul", name, [source.name, self._scalar(f"{name}.factor", factor)], source.shape)
 
+    def negative(self, source: Value) -> Value:
+        return self._unary("Neg", "negative", source)
+
     def gelu(self, source: Value) -> Value:
         """x · Φ(x), as exporters write it before opset 20: x · (1 + erf(x / √2)) / 2."""
         name = source.name
@@ -198,6 +205,18 @@ class Builder:
         scale = self._keep(f"{name}.scale", 1.0 + 0.1 * random.standard_normal(features))
         bias = self._keep(f"{name}.bias", 0.1 * random.standard_normal(features))
         return self._node("LayerNormalization", name, [source.name, scale, bias], source.shape, axis=-1)
+
+    def rms_norm(self, name: str, source: Value) -> Value:
+        """Each token's features to a mean square of 1, then with learned scales near 1; opset 23 has a node for it."""
+        rows = (*source.shape[:-1], 1)
+        square = self._node("Pow", f"{name}.square", [source.name, self._scalar("norm.two", 2.0)], source.shape)
+        mean = self._node("ReduceMean", f"{name}.mean", [square.name], rows, axes=[-1])
+        more = self._node("Add", f"{name}.more", [mean.name, self._scalar("norm.epsilon", 1e-5)], rows)
+        root = self._unary("Sqrt", "root", more)
+        over = self._node("Div", f"{name}.over", [self._scalar("norm.one", 1.0), root.name], rows)
+        even = self._node("Mul", f"{name}.even", [source.name, over.name], source.shape)
+        scale = self._keep(f"{name}.scale", 1.0 + 0.1 * self._random(name).standard_normal(source.shape[-1]))
+        return self._node("Mul", name, [scale, even.name], source.shape)
 
     def batch_norm(self, name: str, source: Value) -> Value:
         """A batch normalisation that stays a node, with statistics near those of a trained one."""
@@ -251,11 +270,23 @@ class Builder:
         ends = [self._keep_integers(f"{name}.{part}", (at,)) for part, at in (("start", 0), ("end", 1), ("axis", 1))]
         return self._node("Slice", name, [source.name, *ends], (1, 1, *source.shape[2:]))
 
-    def concat(self, name: str, *sources: Value) -> Value:
-        """Channels, or tokens, one after another."""
-        channels = sum(source.channels for source in sources)
-        shape = (1, channels, *sources[0].shape[2:])
-        return self._node("Concat", name, [source.name for source in sources], shape, axis=1)
+    def concat(self, name: str, *sources: Value, axis: int = 1) -> Value:
+        """Channels, tokens or features, one after another."""
+        total = sum(source.shape[axis] for source in sources)
+        shape = tuple(total if d == axis else size for d, size in enumerate(sources[0].shape))
+        return self._node("Concat", name, [source.name for source in sources], shape, axis=axis)
+
+    def repeat_heads(self, name: str, source: Value, heads: int) -> Value:
+        """Each of the heads in [1, heads, tokens, features] several times, one copy after the other."""
+        _, given, tokens, width = source.shape
+        if given == heads:
+            return source
+        axis = self._keep_integers("heads.axis", (2,))
+        wide = self._node("Unsqueeze", f"{name}.wide", [source.name, axis], (1, given, 1, tokens, width))
+        shape = (1, given, heads // given, tokens, width)
+        sizes = self._keep_integers(f"{name}.copies.shape", shape)
+        copies = self._node("Expand", f"{name}.copies", [wide.name, sizes], shape)
+        return self.reshape(f"{name}.repeated", copies, (1, heads, tokens, width))
 
     def split(self, name: str, source: Value, count: int, axis: int = 1) -> list[Value]:
         """Equal pieces along an axis."""

@@ -8,6 +8,7 @@ python -m programs.networks.coverage ds-cnn unet              # the rows of thes
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detectors": ("yolov3-tiny",),
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
-    "transformers": ("vit-tiny", "kwt-1", "bert-tiny"),
+    "transformers": ("vit-tiny", "kwt-1", "bert-tiny", "stories260k"),
 }  # fmt: skip
 """The networks by what they are for."""
 
@@ -51,6 +52,9 @@ ONNX Runtime, in the same `run` ([host.md](host.md)). QuantizeLinear and Dequant
 
 TITLES = ("network", "operators", *(f"on the host with `{machine}`" for machine in MACHINES))
 NOTHING = "none"
+
+NUMBER = re.compile(r"-?\d+")
+"""Reasons that differ only in their numbers, such as a zero point, are one; the first of them is shown."""
 
 
 def main() -> None:
@@ -85,9 +89,15 @@ def row(name: str) -> str:
 def _on_host(model: onnx.ModelProto, isa: str) -> str:
     """The operators that a machine has no instructions for, and why; those with the same reason together."""
     kinds = {node.name: node.op_type for node in model.graph.node}
-    faults = find_faults(model, load_machine(isa))
-    reasons = Counter((kinds[name], error.fact) for name, error in faults.items())
-    return "; ".join(f"{count} {kind}: {fact}" for (kind, fact), count in sorted(reasons.items())) or NOTHING
+    reasons: dict[str, str] = {}
+    counts: dict[str, Counter[str]] = {}
+    for name, error in find_faults(model, load_machine(isa)).items():
+        form = NUMBER.sub("", error.fact)
+        reasons.setdefault(form, error.fact)
+        counts.setdefault(form, Counter())[kinds[name]] += 1
+    listed = {form: ", ".join(f"{n} {kind}" for kind, n in sorted(count.items())) for form, count in counts.items()}
+    ordered = sorted(reasons, key=lambda form: sorted(counts[form]))
+    return "; ".join(f"{listed[form]}: {reasons[form]}" for form in ordered) or NOTHING
 
 
 def _table(rows: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Float networks to int8, by ONNX Runtime's static quantiser: QDQ around every operator.
 
 Weights int8 with a scale per output channel, activations int8 with a zero point, ranges the minimum and maximum over
-seeded random images.
+seeded random images. `quantise_ends` is `tilewright quantize`, which leaves float what passes between nodes that are
+one operation.
 """
 
 from __future__ import annotations
@@ -62,6 +63,15 @@ def quantise(model: onnx.ModelProto) -> onnx.ModelProto:
             return onnx.load(path)
     finally:
         root.setLevel(level)
+
+
+def quantise_ends(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The int8 network by `tilewright quantize`, for the same inputs."""
+    import tilewright
+
+    feeds = [random_inputs(model, seed) for seed in range(CALIBRATION_SAMPLES)]
+    data = {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
+    return tilewright.quantize(model, data).model
 
 
 def random_inputs(model: onnx.ModelProto, seed: int) -> Feed:

@@ -8,12 +8,13 @@ import onnx
 
 from programs.networks.botnet import botnet50
 from programs.networks.builder import Builder
+from programs.networks.decoder import stories_260k
 from programs.networks.efficientnet_lite import efficientnet_lite0
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
 from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
 from programs.networks.mobilenet_v2 import mobilenet_v2
 from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
-from programs.networks.quantise import quantise
+from programs.networks.quantise import quantise, quantise_ends
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
 from programs.networks.shufflenet_v2 import shufflenet_v2
@@ -42,11 +43,15 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "shufflenetv2": shufflenet_v2,
     "squeezenet1.0": squeezenet_1_0,
     "squeezenet1.1": squeezenet_1_1,
+    "stories260k": stories_260k,
     "unet": unet,
     "vit-tiny": vit_tiny,
     "yolov3-tiny": yolov3_tiny,
 }
 """Name on the command line → its builder."""
+
+OF_MANY_NODES = frozenset(("stories260k",))
+"""Networks in which several nodes are one operation: eight bits between those would lose too much."""
 
 
 def float_network(name: str) -> onnx.ModelProto:
@@ -56,4 +61,4 @@ def float_network(name: str) -> onnx.ModelProto:
 
 def int8_network(name: str) -> onnx.ModelProto:
     """A network of the table, quantised to int8."""
-    return quantise(float_network(name))
+    return (quantise_ends if name in OF_MANY_NODES else quantise)(float_network(name))

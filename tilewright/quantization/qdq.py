@@ -2,7 +2,8 @@
 
 Weights int8, symmetric, a scale for each output channel; activations int8 or uint8 with a zero point. Every operator
 that the compiler reads has QuantizeLinear and DequantizeLinear on its operands and results; what moves or picks
-elements has one scale on both sides. A Relu, or a Clip around 0, is the saturation of the operator before it.
+elements has one scale on both sides. A Relu, or a Clip around 0, is the saturation of the operator before it. Between
+nodes that the compiler takes together nothing is quantised.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
+from tilewright.quantization.islands import float_tensors
 from tilewright.quantization.ranges import Range
 
 ACTIVATIONS = ("int8", "uint8")
@@ -68,7 +70,8 @@ def quantize_model(
     if not quantized:
         raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
-    by_hand = [node for node in quantized if _is_by_hand(node, constants, captured)]
+    floats = float_tensors(model)
+    by_hand = [node for node in quantized if _is_by_hand(node, constants, captured) or _touches(node, floats)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
     usable = dict(map(_usable, ranges.items()))
     data = {tensor: TensorData(lowest=values.low, highest=values.high) for tensor, values in usable.items()}
@@ -92,11 +95,14 @@ def quantize_model(
                 extra_options=options,
             )
             for node in quantized:
-                if node.op_type in REMOVABLE:
+                if node.op_type in REMOVABLE and not _touches(node, floats):
                     quantizer.quantize_activation_tensor(node.input[0])
             ranks = _ranks(model)
             for node in by_hand:
-                _mark(quantizer, node, constants, ranks)
+                if _touches(node, floats):
+                    _mark_ends(quantizer, node, constants, floats)
+                else:
+                    _mark(quantizer, node, constants, ranks)
             quantizer.quantize_model()
             _read_in_eight_bits(quantizer.model.model.graph, captured)
             return _finished(quantizer.model.model)
@@ -168,6 +174,19 @@ def _mark(
         if keeps_scale:
             quantizer.quantize_output_same_as_input(tensor, node.input[0], node.name)
         elif tensor:
+            quantizer.quantize_activation_tensor(tensor)
+
+
+def _touches(node: onnx.NodeProto, floats: Set[str]) -> bool:
+    return not floats.isdisjoint((*node.input, *node.output))
+
+
+def _mark_ends(
+    quantizer: Any, node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], floats: Set[str]
+) -> None:
+    """Quantise what comes into nodes that the compiler takes together, and what leaves them."""
+    for tensor in (*node.input, *node.output):
+        if tensor and tensor not in constants and tensor not in floats:
             quantizer.quantize_activation_tensor(tensor)
 
 

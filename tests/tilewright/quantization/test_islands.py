@@ -1,0 +1,95 @@
+"""What passes between nodes that the compiler takes together is not quantised, and is one operator of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from programs.networks.builder import Builder
+from programs.networks.decoder import Decoder, prefill
+from tests.tilewright.quantization.float_networks import FloatBuilder, decibel, run_all, samples
+from tilewright.compiler.options import Options
+from tilewright.isa.files.loader import load_machine
+from tilewright.quantization.islands import float_tensors
+from tilewright.quantization.quantize import quantize
+from tilewright.values.compare import compare_values
+from tilewright.values.compiled import compile_keeping
+
+ROWS, FEATURES = 8, 32
+
+
+def normalised(b: FloatBuilder, x: str) -> str:
+    """An RMSNormalization as exporters write it before opset 23."""
+    square = b.node("Pow", "square", x, b.constant("two", 2.0))
+    mean = b.node("ReduceMean", "mean", square, axes=[-1])
+    root = b.node("Sqrt", "root", b.node("Add", "more", mean, b.constant("epsilon", 1e-5)))
+    even = b.node("Mul", "even", x, b.node("Div", "over", b.constant("one", 1.0), root))
+    return b.node("Mul", "scaled", even, b.normal("scale", FEATURES))
+
+
+def masked(b: FloatBuilder, x: str) -> str:
+    """A softmax of the places that are not behind one's own."""
+    later = np.where(np.triu(np.ones((ROWS, FEATURES)), 1) > 0, np.finfo(np.float32).min, 0)
+    return b.node("Softmax", "softmax", b.node("Add", "mask", x, b.constant("later", later[None])), axis=-1)
+
+
+def curved(b: FloatBuilder, x: str) -> str:
+    """x · sigmoid(x)."""
+    return b.node("Mul", "gate", x, b.node("Sigmoid", "sigmoid", x))
+
+
+def network(form: Callable[[FloatBuilder, str], str], *also: str) -> onnx.ModelProto:
+    """A product, the form, a product; and the tensors named, which others read, too."""
+    b = FloatBuilder()
+    x = b.node("MatMul", "first", b.input(shape=(1, ROWS, FEATURES)), b.normal("a", FEATURES, FEATURES, scale=0.2))
+    x = b.node("MatMul", "last", form(b, x), b.normal("b", FEATURES, FEATURES, scale=0.2))
+    return b.build(x, *(b.node("Transpose", f"{name}.turned", f"{name}.out") for name in also))
+
+
+@pytest.mark.parametrize(
+    ("form", "inside"),
+    [
+        (normalised, {"square", "mean", "more", "root", "over", "even"}),
+        (masked, {"mask"}),
+        (curved, {"sigmoid"}),
+    ],
+)
+def test_only_the_ends_are_quantised(form: Callable[[FloatBuilder, str], str], inside: set[str]) -> None:
+    model = network(form)
+    assert float_tensors(model) == {f"{name}.out" for name in inside}
+    data = samples(model, 4)
+    result = quantize(model, data)
+    quantised = [node.input[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
+    assert len(quantised) == 4 and {f"{name}.out" for name in inside}.isdisjoint(quantised)
+    program, _ = compile_keeping(result.content, load_machine("sequence16"), Options())
+    assert program.host_nodes == ()
+    assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
+
+
+def test_what_others_read_is_quantised() -> None:
+    model = network(curved, "sigmoid")
+    assert float_tensors(model) == frozenset()
+    model = network(normalised, "mean")
+    assert "mean.out" not in float_tensors(model) and "square.out" in float_tensors(model)
+
+
+def test_a_node_of_unknown_size_hides_no_other() -> None:
+    b = FloatBuilder()
+    x = b.node("MatMul", "first", b.input(shape=(1, ROWS, FEATURES)), b.normal("a", FEATURES, FEATURES))
+    places = b.node("Cast", "float", b.node("NonZero", "places", x), to=onnx.TensorProto.FLOAT)
+    model = b.build(places, b.node("Identity", "same", masked(b, x)))
+    assert float_tensors(model) == {"mask.out"}
+
+
+def test_a_decoder_is_wholly_on_the_machine() -> None:
+    sizes = Decoder(layers=1, features=FEATURES, heads=2, sources=1, hidden=48, words=20)
+    model = prefill(Builder("decoder"), sizes, ROWS)
+    data = samples(model, 4)
+    result = quantize(model, data)
+    assert min(layer.snr_db for layer in result.layers if layer.snr_db is not None) > 25
+    program, compiled = compile_keeping(result.content, load_machine("sequence16"), Options())
+    found = compare_values(result.model, program, compiled, {name: array[:1] for name, array in data.items()})
+    assert program.host_nodes == () and found.first is None

@@ -1,0 +1,132 @@
+"""Nodes that the compiler takes together: what passes between them stays float.
+
+A normalisation in seven nodes, scores and the mask of their softmax, x · sigmoid(x): eight bits after each node would
+lose what the nodes together do not. The compiler's own rules say which these are, so that what stays float is one
+operator of a machine and not the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx
+
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.onnx_import import build_graph, tensor_type
+from tilewright.compiler.importers.opsets import opset_of
+from tilewright.compiler.partition.source import reads
+from tilewright.compiler.simplify import FORMS
+from tilewright.compiler.simplify.rewrite import rewrite
+from tilewright.compiler.simplify.tables import FUNCTIONS
+
+JOINED = frozenset(("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Clip", "Relu"))
+"""Operators that are no function worth a table by themselves, but part of one."""
+
+CURVES = frozenset(kind.removeprefix("onnx.") for kind in FUNCTIONS) - JOINED - {"Neg", "Abs"}
+"""Operators of one tensor that a machine does with a table in any case."""
+
+
+def float_tensors(model: onnx.ModelProto) -> frozenset[str]:
+    """The activations that only pass between nodes which the compiler takes together; every node has a name."""
+    readers = _readers(model)
+    found: set[str] = set()
+    for nodes in (*_forms(model), *_functions(model, readers)):
+        inside = set(nodes)
+        made = [name for node in model.graph.node if node.name in inside for name in node.output]
+        found.update(name for name in made if readers.get(name) and readers[name] <= inside)
+    return frozenset(found)
+
+
+def _readers(model: onnx.ModelProto) -> Mapping[str, set[str]]:
+    """The nodes that read each tensor; a result of the network has a reader without a name."""
+    readers: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        for name in reads(node):
+            readers.setdefault(name, set()).add(node.name)
+    for value in model.graph.output:
+        readers.setdefault(value.name, set()).add("")
+    return readers
+
+
+# -- forms of one operator ---------------------------------------------------------------------------------------------
+
+
+def _forms(model: onnx.ModelProto) -> Iterator[Sequence[str]]:
+    """The nodes of each operator that the compiler finds in several nodes."""
+    graph = rewrite(_known_part(model), FORMS)
+    for operator in graph.operators:
+        if len(operator.nodes) > 1:
+            yield operator.nodes
+
+
+def _known_part(model: onnx.ModelProto) -> Graph:
+    """The nodes of fixed sizes without control flow; what others make is an input."""
+    values = {v.name: v for v in (*model.graph.input, *model.graph.value_info, *model.graph.output)}
+    fixed = {tensor.name for tensor in model.graph.initializer} | {n for n, v in values.items() if _is_fixed(v)}
+    part = onnx.ModelProto()
+    part.CopyFrom(model)
+    del part.graph.node[:], part.graph.input[:], part.graph.output[:], part.graph.value_info[:]
+    part.graph.input.extend(value for value in model.graph.input if value.name in fixed)
+    part.graph.value_info.extend(value for value in model.graph.value_info if value.name in fixed)
+    others: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        is_plain = set(reads(node)) == set(node.input)
+        is_known = is_plain and fixed.issuperset(filter(None, (*node.input, *node.output)))
+        (part.graph.node if is_known else others).append(node)
+    wanted = {name for node in others for name in reads(node)} | {value.name for value in model.graph.output}
+    made = {name for node in part.graph.node for name in node.output}
+    part.graph.input.extend(values[n] for node in others for n in node.output if n in fixed)
+    part.graph.output.extend(values[name] for name in sorted(wanted & made))
+    return build_graph(part, opset_of(model))
+
+
+def _is_fixed(value: onnx.ValueInfoProto) -> bool:
+    try:
+        tensor_type(value)
+    except CompileError:
+        return False
+    return True
+
+
+# -- functions of one tensor -------------------------------------------------------------------------------------------
+
+
+def _functions(model: onnx.ModelProto, readers: Mapping[str, set[str]]) -> Iterator[Sequence[str]]:
+    """Nodes that compute a curve of one tensor together, element by element."""
+    single = {tensor.name for tensor in model.graph.initializer if _is_one_number(tensor)}
+    leaves: set[str] = set()
+    while True:
+        roots, nodes = _roots(model, single, leaves)
+        more = {
+            tensor
+            for tensor, root in roots.items()
+            if tensor not in leaves and any(reader not in nodes.get(root, ()) for reader in readers.get(tensor, ()))
+        }
+        if not more:
+            break
+        leaves |= more
+    kinds = {node.name: node.op_type for node in model.graph.node}
+    for group in nodes.values():
+        if len(group) > 1 and any(kinds[name] in CURVES for name in group):
+            yield group
+
+
+def _roots(
+    model: onnx.ModelProto, single: set[str], leaves: set[str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The one tensor that a tensor is computed from, beyond no leaf, and the nodes that do so for each of them."""
+    roots: dict[str, str] = {}
+    nodes: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        operands = {name for name in node.input if name and name not in single}
+        sources = {name if name in leaves else roots.get(name, name) for name in operands}
+        if node.op_type in CURVES | JOINED and len(sources) == 1 and len(node.output) == 1:
+            (root,) = sources
+            roots[node.output[0]] = root
+            nodes.setdefault(root, []).append(node.name)
+    return roots, nodes
+
+
+def _is_one_number(tensor: onnx.TensorProto) -> bool:
+    return all(size == 1 for size in tensor.dims)

@@ -17,6 +17,7 @@ from tilewright.compiler.importers.input_shapes import Shapes, dimensions
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights
@@ -124,6 +125,7 @@ def _with_known_opset(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     opset = opset_of(model)
     wanted = min(max(opset, OLDEST_OPSET), NEWEST_OPSET)
     if wanted != opset:
+        model = expand_newer(model, opset, wanted, name)
         try:
             model = onnx.version_converter.convert_version(model, wanted)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:

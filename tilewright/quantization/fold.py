@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
-from onnx_ir.passes.common import IdentityEliminationPass
+from onnx_ir.passes.common import IdentityEliminationPass, RemoveUnusedNodesPass
 from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
@@ -28,8 +28,11 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         folded = ir.from_proto(model)
         RewritePass(RewriteRuleSet([DenseBias.rule(), ConvBias.rule()], commute=True))(folded)
-        optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE)
+        optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE, should_fold=_is_folded)
+        RewritePass(RewriteRuleSet([SettledChoice.rule()]))(folded)
+        _drop_empty_pieces(folded.graph)
         IdentityEliminationPass()(folded)
+        RemoveUnusedNodesPass()(folded)
         result: onnx.ModelProto = ir.to_proto(folded)
     except Exception as error:  # whatever its rules raise
         raise CompileError(name, f"cannot be prepared for quantising: {first_line(error)}") from error
@@ -87,6 +90,47 @@ class ConvBias(RewriteRuleClassBase):
         if before is not None:
             total = total + before
         return op.Conv(x, w, op.initializer(ir.tensor(total), name=f"{product.name}/bias"), **node.attributes)
+
+
+class SettledChoice(RewriteRuleClassBase):
+    """Where(c, a, b) → a or b, for a constant c that is everywhere the same."""
+
+    def pattern(self, op: Any, c: Any, a: Any, b: Any) -> Any:
+        return op.Where(c, a, b, _outputs=["result"])
+
+    def check(self, context: Any, c: ir.Value, a: ir.Value, b: ir.Value, result: ir.Value) -> MatchResult:
+        found, condition = MatchResult(), _constant(c)
+        if condition is None or not condition.size or condition.min() != condition.max():
+            return found.fail("no constant condition that is everywhere the same")
+        chosen = a if condition.all() else b
+        if chosen.shape is None or result.shape is None or chosen.shape != result.shape:
+            return found.fail("what it chooses is repeated")
+        return found
+
+    def rewrite(self, op: Any, c: ir.Value, a: ir.Value, b: ir.Value, result: ir.Value) -> Any:
+        condition = _constant(c)
+        assert condition is not None
+        return op.Identity(a if condition.all() else b)
+
+
+def _drop_empty_pieces(graph: ir.Graph) -> None:
+    """Leave out each Split that gives all of its operand to one result, and of which nothing reads the others."""
+    for node in list(graph):
+        operand, sizes = (*node.inputs, None)[:2] if node.op_type == "Split" else (None, None)
+        lengths = None if sizes is None else _constant(sizes)
+        if operand is None or lengths is None or np.count_nonzero(lengths) != 1:
+            continue
+        whole = node.outputs[int(np.flatnonzero(lengths)[0])]
+        others = [each for each in node.outputs if each is not whole]
+        if any(each.uses() or each.is_graph_output() for each in others) or whole.is_graph_output():
+            continue
+        ir.convenience.replace_all_uses_with(whole, operand)
+        graph.remove(node, safe=True)
+
+
+def _is_folded(node: ir.Node) -> bool | None:
+    """What the optimiser does by itself, and ConstantOfShape, which it leaves because files become smaller."""
+    return True if node.op_type == "ConstantOfShape" else None
 
 
 def _constant(value: ir.Value) -> NDArray[Any] | None:

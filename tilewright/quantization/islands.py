@@ -27,7 +27,7 @@ CURVES = frozenset(kind.removeprefix("onnx.") for kind in FUNCTIONS) - JOINED - 
 """Operators of one tensor that a machine does with a table in any case."""
 
 
-def float_tensors(model: onnx.ModelProto) -> frozenset[str]:
+def inner_tensors(model: onnx.ModelProto) -> frozenset[str]:
     """The activations that only pass between nodes which the compiler takes together; every node has a name."""
     readers = _readers(model)
     found: set[str] = set()

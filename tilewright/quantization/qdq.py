@@ -25,7 +25,6 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.gemm import has_plain_bias
-from tilewright.quantization.islands import float_tensors
 from tilewright.quantization.ranges import Range
 
 ACTIVATIONS = ("int8", "uint8")
@@ -62,7 +61,10 @@ DEQUANTIZED = "_DequantizeLinear_Output"
 def quantize_model(
     model: onnx.ModelProto, ranges: Mapping[str, Range], activations: str, name: str, kept: Set[str] = frozenset()
 ) -> onnx.ModelProto:
-    """The network in QDQ form, but for `kept` nodes; raises CompileError for one that has nothing to quantise."""
+    """The network in QDQ form, but for `kept` nodes and tensors without a range.
+
+    Raises CompileError for one that has nothing to quantise.
+    """
     from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, TensorData, TensorsData
 
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -70,7 +72,7 @@ def quantize_model(
     if not quantized:
         raise CompileError(name, "nothing in it can be quantised", known=f"the operators that can: {_listed()}")
     captured = {tensor for node in model.graph.node for tensor in set(reads(node)) - set(node.input)}
-    floats = float_tensors(model)
+    floats = {tensor for node in model.graph.node for tensor in node.output if tensor and tensor not in ranges}
     by_hand = [node for node in quantized if _is_by_hand(node, constants, captured) or _touches(node, floats)]
     excluded = {node.name for node in model.graph.node} - {node.name for node in quantized}
     usable = dict(map(_usable, ranges.items()))

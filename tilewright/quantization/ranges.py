@@ -7,7 +7,7 @@ one sample at a time is in memory, and the result does not depend on the samples
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -42,9 +42,14 @@ class Range:
 
 
 def find_ranges(
-    model: onnx.ModelProto, samples: Samples, method: str, percentile: float, name: str
+    model: onnx.ModelProto,
+    samples: Samples,
+    method: str,
+    percentile: float,
+    name: str,
+    without: Set[str] = frozenset(),
 ) -> Mapping[str, Range]:
-    """The range of every float32 tensor that the model reads or computes.
+    """The range of every float32 tensor that the model reads or computes, but for some.
 
     Raises InputError for a method or percentile that there is not, and for values that are not finite.
     """
@@ -52,7 +57,7 @@ def find_ranges(
         raise InputError(f"no calibration method {method!r}; there are: {', '.join(METHODS)}")
     if not 50 < percentile <= 100:
         raise InputError(f"the percentile is {percentile:g}; expected more than 50 and at most 100, such as 99.99")
-    tensors = Tensors(model, float_tensors(model), name)
+    tensors = Tensors(model, [tensor for tensor in float_tensors(model) if tensor not in without], name)
     ranges = _extremes(tensors, samples, model, name)
     if method != "minmax":
         ranges = {**ranges, **_without_rare(tensors, samples, ranges, method, percentile)}

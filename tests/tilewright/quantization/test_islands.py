@@ -13,7 +13,7 @@ from programs.networks.decoder import Decoder, prefill
 from tests.tilewright.quantization.float_networks import FloatBuilder, decibel, run_all, samples
 from tilewright.compiler.options import Options
 from tilewright.isa.files.loader import load_machine
-from tilewright.quantization.islands import float_tensors
+from tilewright.quantization.islands import inner_tensors
 from tilewright.quantization.quantize import quantize
 from tilewright.values.compare import compare_values
 from tilewright.values.compiled import compile_keeping
@@ -59,7 +59,7 @@ def network(form: Callable[[FloatBuilder, str], str], *also: str) -> onnx.ModelP
 )
 def test_only_the_ends_are_quantised(form: Callable[[FloatBuilder, str], str], inside: set[str]) -> None:
     model = network(form)
-    assert float_tensors(model) == {f"{name}.out" for name in inside}
+    assert inner_tensors(model) == {f"{name}.out" for name in inside}
     data = samples(model, 4)
     result = quantize(model, data)
     quantised = [node.input[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
@@ -71,9 +71,9 @@ def test_only_the_ends_are_quantised(form: Callable[[FloatBuilder, str], str], i
 
 def test_what_others_read_is_quantised() -> None:
     model = network(curved, "sigmoid")
-    assert float_tensors(model) == frozenset()
+    assert inner_tensors(model) == frozenset()
     model = network(normalised, "mean")
-    assert "mean.out" not in float_tensors(model) and "square.out" in float_tensors(model)
+    assert "mean.out" not in inner_tensors(model) and "square.out" in inner_tensors(model)
 
 
 def test_a_node_of_unknown_size_hides_no_other() -> None:
@@ -81,7 +81,7 @@ def test_a_node_of_unknown_size_hides_no_other() -> None:
     x = b.node("MatMul", "first", b.input(shape=(1, ROWS, FEATURES)), b.normal("a", FEATURES, FEATURES))
     places = b.node("Cast", "float", b.node("NonZero", "places", x), to=onnx.TensorProto.FLOAT)
     model = b.build(places, b.node("Identity", "same", masked(b, x)))
-    assert float_tensors(model) == {"mask.out"}
+    assert inner_tensors(model) == {"mask.out"}
 
 
 def test_a_decoder_is_wholly_on_the_machine() -> None:

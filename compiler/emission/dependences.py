@@ -6,6 +6,7 @@ buffers without a fixed offset have no word in common.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +103,9 @@ class _Masks:
 FEW = 32
 """So many accesses are gone through one by one."""
 
+GONE = (-1, -1)
+"""The bounds of an access that is forgotten: no other meets it."""
+
 
 class _Accesses:
     """The reads or the writes of one space so far, as (operation, access)."""
@@ -110,6 +114,7 @@ class _Accesses:
         self._masks = masks
         self._found: list[tuple[int, _Access]] = []
         self._bounds = np.zeros((8, 2), np.int64)  # first and stop of each
+        self._gone = 0
 
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access."""
@@ -132,10 +137,21 @@ class _Accesses:
 
     def drop_covered(self, by: _Access) -> None:
         """Forget accesses whose words a new write has all: whatever meets them later meets the write too."""
-        keep = [at for at, (_, access) in enumerate(self._found) if not _is_covered(access, by)]
-        if len(keep) < len(self._found):
-            self._bounds[: len(keep)] = self._bounds[keep]
-            self._found = [self._found[at] for at in keep]
+        count = len(self._found)
+        bounds = self._bounds[:count]
+        inside: Sequence[int] = range(count)
+        if count > FEW:
+            inside = np.flatnonzero((bounds[:, 0] >= by.first) & (bounds[:, 1] <= by.stop)).tolist()
+        covered = [at for at in inside if _is_covered(self._found[at][1], by)]
+        if not covered:
+            return
+        bounds[covered] = GONE
+        self._gone += len(covered)
+        if count <= FEW or 2 * self._gone > count:  # otherwise most of the time would go into moving the others up
+            kept = np.flatnonzero(bounds[:, 1] != GONE[1])
+            self._bounds[: len(kept)] = bounds[kept]
+            self._found = [self._found[at] for at in kept.tolist()]
+            self._gone = 0
 
 
 def _is_covered(access: _Access, by: _Access) -> bool:

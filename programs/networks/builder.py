@@ -218,6 +218,13 @@ class Builder:
         scale = self._keep(f"{name}.scale", 1.0 + 0.1 * self._random(name).standard_normal(source.shape[-1]))
         return self._node("Mul", name, [scale, even.name], source.shape)
 
+    def exp(self, source: Value) -> Value:
+        return self._unary("Exp", "exp", source)
+
+    def with_constant(self, op_type: str, name: str, source: Value, values: NDArray[Any]) -> Value:
+        """Add, Mul, … of a tensor and numbers that follow from the network's form, which broadcast to its shape."""
+        return self._node(op_type, name, [source.name, self._keep(f"{name}.constant", values)], source.shape)
+
     def batch_norm(self, name: str, source: Value) -> Value:
         """A batch normalisation that stays a node, with statistics near those of a trained one."""
         channels, random = source.channels, self._random(name)
@@ -267,8 +274,14 @@ class Builder:
 
     def first(self, name: str, source: Value) -> Value:
         """The first token of [1, tokens, features]."""
-        ends = [self._keep_integers(f"{name}.{part}", (at,)) for part, at in (("start", 0), ("end", 1), ("axis", 1))]
-        return self._node("Slice", name, [source.name, *ends], (1, 1, *source.shape[2:]))
+        return self.slice(name, source, 0, 1, axis=1)
+
+    def slice(self, name: str, source: Value, start: int, end: int, axis: int) -> Value:
+        """Part of a dimension."""
+        limits = (("start", start), ("end", end), ("axis", axis))
+        ends = [self._keep_integers(f"{name}.{part}", (at,)) for part, at in limits]
+        shape = tuple(end - start if d == axis else size for d, size in enumerate(source.shape))
+        return self._node("Slice", name, [source.name, *ends], shape)
 
     def concat(self, name: str, *sources: Value, axis: int = 1) -> Value:
         """Channels, tokens or features, one after another."""

@@ -30,7 +30,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "mobilenetv1", "mobilenetv1-0.25", "mobilenetv2", "mobilenetv3-large", "mobilenetv3-small",
         "efficientnet-lite0", "shufflenetv2",
     ),
-    "detectors": ("yolov3-tiny",),
+    "detectors": ("yolov3-tiny", "yolov3-tiny-boxes"),
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
     "transformers": ("vit-tiny", "kwt-1", "bert-tiny", "stories260k"),

@@ -21,7 +21,7 @@ from programs.networks.shufflenet_v2 import shufflenet_v2
 from programs.networks.squeezenet import squeezenet_1_0, squeezenet_1_1
 from programs.networks.transformer import bert_tiny, kwt_1, vit_tiny
 from programs.networks.unet import unet
-from programs.networks.yolo import yolov3_tiny
+from programs.networks.yolo import yolov3_tiny, yolov3_tiny_boxes
 
 NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "autoencoder": autoencoder,
@@ -47,6 +47,7 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "unet": unet,
     "vit-tiny": vit_tiny,
     "yolov3-tiny": yolov3_tiny,
+    "yolov3-tiny-boxes": yolov3_tiny_boxes,
 }
 """Name on the command line → its builder."""
 

@@ -147,6 +147,7 @@ PUBLISHED = {
     "yolov3-tiny": Published(
         2.78e9, 0.01e9, 8_858_734, UNFOLDED_WITH_STATISTICS, "the authors' site: 5.56e9 operations; size of the weights"
     ),
+    "yolov3-tiny-boxes": Published(2.78e9, 0.01e9, 8_858_734, UNFOLDED_WITH_STATISTICS, "the same network"),
 }  # fmt: skip
 
 
@@ -240,7 +241,7 @@ def stored_parameters(model: onnx.ModelProto) -> int:
     """Weights, biases and normalisations, without the constants of operators."""
     constants = ("relu6.low", "relu6.high", "upsample.scales", "gelu.root", "gelu.one", "gelu.half")
     constants += ("norm.one", "norm.two", "norm.epsilon", "cos", "sin", "mask")
-    not_trained = (".factor", ".shape", ".start", ".end", ".axis")
+    not_trained = (".factor", ".constant", ".shape", ".start", ".end", ".axis")
     return sum(
         prod(tensor.dims)
         for tensor in model.graph.initializer

@@ -5,6 +5,7 @@ The onnx package reads it, infers its shapes and converts its operator set, as i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.own_weights import own_weights
+from tilewright.quantization.recurrent.layout import steps_first
+from tilewright.quantization.recurrent.write_out import has_recurrent_nodes, write_out
 
 Model = str | Path | bytes | onnx.ModelProto
 """A file's path, its content, or the model in it."""
@@ -54,7 +57,8 @@ class FloatModel:
 
     name: str  # what messages call it
     plain: onnx.ModelProto
-    prepared: onnx.ModelProto  # the same function, with all folded that quantises better folded
+    prepared: onnx.ModelProto  # the same function, with all folded that quantises better folded, and all written out
+    alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -66,18 +70,26 @@ class FloatModel:
         return float_outputs(self.plain)
 
 
-def read_float_model(model: Model, shapes: Shapes | None = None) -> FloatModel:
+def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[str] = ()) -> FloatModel:
     """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
 
-    `shapes` are the sizes of inputs that the model leaves open.
+    `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, but for those
+    that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
     source = read_source(content, shapes).model
     _require_float(source, name)
     require_harmless(source, name)
-    plain = _inferred(_with_known_opset(_without_initial_inputs(source), name), name)
-    return FloatModel(name, plain, _inferred(own_weights(plain_gemm(fold(plain, name))), name))
+    plain = _inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
+    if not has_recurrent_nodes(plain):
+        return FloatModel(name, plain, _prepared(fold(plain, name), name), {})
+    written = write_out(_inferred(fold(plain, name), name), frozenset(keep))
+    return FloatModel(name, plain, _prepared(fold(_inferred(written.model, name), name), name), written.alike)
+
+
+def _prepared(folded: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    return _inferred(own_weights(plain_gemm(folded)), name)
 
 
 def float_outputs(model: onnx.ModelProto) -> tuple[str, ...]:

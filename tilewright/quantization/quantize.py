@@ -18,7 +18,7 @@ from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
 from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
-from tilewright.quantization.same_scale import join_ranges
+from tilewright.quantization.same_scale import join_ranges, join_steps
 from tilewright.quantization.samples import Calibration, Samples, read_samples
 from tilewright.quantization.tensors import Tensors
 
@@ -80,12 +80,12 @@ def quantize(
     """
     if activations not in ACTIVATIONS:
         raise InputError(f"no type of activations {activations!r}; there are: {', '.join(ACTIVATIONS)}")
-    float_model = read_float_model(model, shapes)
+    float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
     name, prepared = float_model.name, float_model.prepared
     ranges = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
     _require_same_function(float_model, samples)
-    joined = join_ranges(prepared, ranges)
+    joined = join_ranges(prepared, join_steps(float_model.alike, ranges))
 
     def quantized_but(kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
         quantized = quantize_model(prepared, joined, activations, name, frozenset(kept))

@@ -8,7 +8,7 @@ range has negative values).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx
 
@@ -22,6 +22,17 @@ SAME_SCALE = PICKS | frozenset(
 
 AVERAGES = ("AveragePool", "Resize")
 """Those of them whose result may depend on values beyond its range; the others only pick elements."""
+
+
+def join_steps(alike: Mapping[str, Sequence[str]], ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """The ranges, with one for what is the same part of each step of a recurrence: one table serves all steps."""
+    joined = dict(ranges)
+    for tensors in alike.values():
+        found = [ranges[tensor] for tensor in tensors if tensor in ranges]
+        if found:
+            widest = Range(min(each.low for each in found), max(each.high for each in found))
+            joined |= {tensor: widest for tensor in tensors if tensor in ranges}
+    return joined
 
 
 def join_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:

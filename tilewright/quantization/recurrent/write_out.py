@@ -1,0 +1,161 @@
+"""Writes LSTM, GRU and RNN nodes out as steps, so that they quantise as every other operator does.
+
+What a step takes from its input is one product for the whole sequence, before the first step. Example: an LSTM with
+X [20, 1, 8] and 16 hidden values becomes a Gemm [20, 8] x [8, 64], and 20 times a MatMul [1, 16] x [16, 64] with its
+sums, functions and products. Loop and Scan are not written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from tilewright.quantization.recurrent.cells import STEPS, Cell, State, input_product
+from tilewright.quantization.recurrent.node import Recurrence, read_recurrence
+from tilewright.quantization.recurrent.writer import Step, Writer
+
+
+@dataclass(frozen=True)
+class WrittenOut:
+    """A model without the nodes that were written out; tensors that are the same part of each step, by part."""
+
+    model: onnx.ModelProto
+    alike: dict[str, tuple[str, ...]]
+
+
+def has_recurrent_nodes(model: onnx.ModelProto) -> bool:
+    return any(node.op_type in STEPS for node in model.graph.node)
+
+
+def write_out(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> WrittenOut:
+    """The same function in steps, but for `kept` nodes or operators; `layout` is 0, and shapes are inferred.
+
+    Raises CompileError for a node that is wrong, or whose weights or lengths are computed.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graph = made.graph
+    values = (*graph.input, *graph.value_info, *graph.output)
+    shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    shapes |= {name: value.shape for name, value in constants.items()}
+    taken = {*shapes, *(n.name for n in graph.node), *(name for n in graph.node for name in n.output)}
+    nodes: list[onnx.NodeProto] = []
+    alike: dict[str, tuple[str, ...]] = {}
+    for node in graph.node:
+        if node.op_type not in STEPS or {node.name, node.op_type} & kept:
+            nodes.append(node)
+            continue
+        writer = Writer(node.name, taken)
+        _write(read_recurrence(node, shapes, constants), writer)
+        nodes += writer.nodes
+        graph.initializer.extend(writer.constants)
+        alike |= {f"{node.name}/{part}": tuple(tensors) for part, tensors in writer.alike.items()}
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return WrittenOut(made, alike)
+
+
+def _write(node: Recurrence, writer: Writer) -> None:
+    rows = writer.reshape("rows", node.source, (node.steps * node.batch, node.features))
+    initial = [
+        _initial_states(writer, node, name, state) for name, state in (("h", node.initial_h), ("c", node.initial_c))
+    ]
+    sequences, lasts = [], []
+    for index, direction in enumerate(node.directions):
+        run = _Run(node, Cell(node, direction), writer, len(node.directions) > 1)
+        sequence, last = run.write(rows, [states[index] for states in initial])
+        sequences.append(sequence)
+        lasts.append(last)
+    _write_outputs(node, writer, sequences, lasts)
+
+
+def _initial_states(writer: Writer, node: Recurrence, name: str, state: str) -> list[str | None]:
+    """The state [batch, H] of each direction."""
+    count = len(node.directions)
+    if not state:
+        return [None] * count
+    pieces = writer.split(f"initial_{name}", state, [1] * count, axis=0)
+    return [writer.reshape(f"initial_{name}.rows", piece, (node.batch, node.hidden)) for piece in pieces]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One direction of a node. Sequences of different lengths take their steps one after the other."""
+
+    node: Recurrence
+    cell: Cell
+    writer: Writer
+    is_named: bool  # by its direction, because there is another
+
+    @property
+    def role(self) -> str:
+        return self.cell.direction.name if self.is_named else "step"
+
+    def write(self, rows: str, initial: Sequence[str | None]) -> tuple[str, State]:
+        """Write the steps: all hidden values [steps · batch, H], and the last state [batch, H]."""
+        node, writer = self.node, self.writer
+        weights, bias = input_product(self.cell)
+        name = f"{self.role}.input" if self.is_named else "input"
+        operands = [rows, writer.constant("W", weights.T), writer.constant("Wb", bias)]
+        product = writer.node("Gemm", name, operands)
+        each = node.batch if len(set(node.lengths)) == 1 else 1
+        groups = node.batch // each
+        x = writer.split(f"{name}.split", product, [each] * (node.steps * groups), axis=0)
+        starts = [
+            [None] * groups if state is None else writer.split(f"{name}.state", state, [each] * groups, axis=0)
+            for state in initial
+        ]
+        zeros = writer.constant("zeros", np.zeros((each, node.hidden)))
+        hidden = [[zeros] * groups for _ in range(node.steps)]
+        lasts = []
+        for group, length in enumerate(node.lengths[::each]):
+            state = State(starts[0][group], starts[1][group])
+            self._mark(state)
+            for time in self._times(length):
+                place = f"{self.role}{time}" if groups == 1 else f"{self.role}{time}.{group}"
+                state = STEPS[node.kind](self.cell, Step(writer, self.role, place), x[time * groups + group], state)
+                assert state.h is not None
+                hidden[time][group] = state.h
+            lasts.append(state)
+        joined = writer.concat(f"{name}.all", [h for row in hidden for h in row], axis=0) if node.outputs[0] else ""
+        return joined, self._last(lasts)
+
+    def _times(self, length: int) -> Iterator[int]:
+        times = range(length)
+        return iter(times) if self.cell.direction.name == "forward" else reversed(times)
+
+    def _mark(self, state: State) -> None:
+        """Let the first state be as all others: a stream's next run begins with the last state of this one."""
+        for part, tensor in (("hidden", state.h), ("cell", state.c)):
+            if tensor is not None:
+                self.writer.mark_alike(f"{self.role}/{part}", tensor)
+
+    def _last(self, states: Sequence[State]) -> State:
+        h, c = ([state.h for state in states], [state.c for state in states])
+        joined = [
+            self.writer.concat(f"{self.role}.last_{name}", [each for each in parts if each is not None], axis=0)
+            for name, parts in (("h", h), ("c", c))
+            if parts[0] is not None
+        ]
+        return State(joined[0], joined[1] if len(joined) > 1 else None)
+
+
+def _write_outputs(node: Recurrence, writer: Writer, sequences: Sequence[str], lasts: Sequence[State]) -> None:
+    """Y [steps, directions, batch, H], and Y_h and Y_c [directions, batch, H]: those that are wanted."""
+    all_states, *states = node.outputs
+    count, sizes = len(node.directions), (node.steps, node.batch, node.hidden)
+    if all_states and count == 1:
+        writer.reshape("Y", sequences[0], (sizes[0], 1, *sizes[1:]), output=all_states)
+    elif all_states:
+        both = writer.concat("both", sequences, axis=1)
+        split = writer.reshape("both.split", both, (sizes[0], sizes[1], count, sizes[2]))
+        writer.node("Transpose", "Y", [split], output=all_states, perm=[0, 2, 1, 3])
+    for name, output, found in zip(("Y_h", "Y_c"), states, ([s.h for s in lasts], [s.c for s in lasts]), strict=True):
+        if output:
+            last = writer.concat(f"{name}.both", [each for each in found if each is not None], axis=0)
+            writer.reshape(name, last, (count, *sizes[1:]), output=output)

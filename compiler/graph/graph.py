@@ -23,8 +23,9 @@ canonical operators (see CANONICAL), with every attribute present:
     rescale(q) {low, high}      integer → integer of another scale and zero point
     product(a, b) {is_transposed, factor}    y[n, l, 0, m] = factor · Σ a[n, k, 0, m] · b[n, l, 0, k]; b[n, k, 0, l] if
                                 is_transposed; factor is a positive number
-    softmax(x) {mask}           exp(x) over the sum of exp(x), of the channels of [N, C, H, W]; where mask, an array of
-                                [1 or N, C, H, W], is 0, x counts for nothing and the result is 0; () is no mask
+    softmax(x, kept) {mask}     exp(x) over the sum of exp(x), of the channels of [N, C, H, W]; where mask, an array of
+                                [1 or N, C, H, W], is 0, x counts for nothing and the result is 0; () is no mask;
+                                where kept, a tensor of [1 or N, C, 1 or H, 1 or W], is 0, too; kept may be left out
     normalize(x) {scale, bias, epsilon, is_centred}    of the channels of [N, C, H, W]: less their mean if is_centred,
                                 over the root of their mean square and epsilon; then by channel times scale, plus bias
     channel_max(x)              the largest of the channels of [N, C, H, W]
@@ -82,7 +83,7 @@ CANONICAL: Mapping[str, tuple[Sequence[int], tuple[str, ...]]] = {
     "take": ((1,), TAKEN),
     "product": ((2,), ("is_transposed", "factor")),
     "permute": ((1,), ("shape", "axes")),
-    "softmax": ((1,), ("mask",)),
+    "softmax": ((1, 2), ("mask",)),
     "normalize": ((1,), ("scale", "bias", "epsilon", "is_centred")),
     "channel_max": ((1,), ()),
 }

@@ -84,10 +84,14 @@ def _windows(
 
 def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
-    if len(operator.attributes["mask"]):
-        image = np.where(operator.attributes["mask"] != 0, image, -np.inf)
-    exponentials = np.exp(image - image.max(axis=CHANNEL, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=CHANNEL, keepdims=True))
+    masks = [operator.attributes["mask"]] if len(operator.attributes["mask"]) else list(operands[1:])
+    if not masks:
+        exponentials = np.exp(image - image.max(axis=CHANNEL, keepdims=True))
+        return np.asarray(exponentials / exponentials.sum(axis=CHANNEL, keepdims=True))
+    kept = np.broadcast_to(masks[0] != 0, image.shape)
+    least = np.where(kept, image, -np.inf).max(axis=CHANNEL, keepdims=True, initial=image.min())
+    exponentials = np.where(kept, np.exp(image - least), 0)
+    return np.asarray(exponentials / np.maximum(exponentials.sum(axis=CHANNEL, keepdims=True), np.finfo(float).tiny))
 
 
 def _normalize(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:

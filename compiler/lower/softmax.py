@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError, Named
-from tilewright.compiler.graph.graph import BATCH, CHANNEL, ROW, Operator
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.network import (
     Network,
     activation,
@@ -124,12 +124,14 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
     index = (affine(("n", 1)), affine(("i", 1)), affine(("y", 1)), affine(("x", 1)))
     reads = {"a": Access(network.buffer_of[x], index, low if padded > channels else None)}
     value = activation("a")
-    mask = operator.attributes.get("mask", ())
-    if len(mask):
-        constant = network.add_constant(f"{operator.name}.kept", mask, ACTIVATION)
-        n, y = ((affine((name, 1)) if mask.shape[d] > 1 else affine()) for name, d in (("n", BATCH), ("y", ROW)))
-        reads["kept"] = Access(constant, (n, index[1], y, index[3]), 0 if padded > channels else None)
-        reads["keeps"] = Access(constant, (n, affine(("o", 1)), y, index[3]))
+    mask = _mask(operator, network)
+    if mask is not None:
+        buffer, shape = mask
+        n, y, x_index = (
+            affine((name, 1)) if shape[d] > 1 else affine() for name, d in (("n", BATCH), ("y", ROW), ("x", COLUMN))
+        )
+        reads["kept"] = Access(buffer, (n, index[1], y, x_index), 0 if padded > channels else None)
+        reads["keeps"] = Access(buffer, (n, affine(("o", 1)), y, x_index))
         value = _kept("kept", value, low)
     elif padded > channels:
         limits = np.where(np.arange(padded) < channels, high, low)
@@ -137,6 +139,16 @@ def _largest(operator: Operator, network: Network) -> tuple[dict[str, Access], E
         reads["limit"] = Access(network.add_constant(f"{operator.name}.limit", limits, bias), (affine(("i", 1)),))
         value = make(Op.MIN, value, source("limit", ACTIVATION.interval))
     return reads, across_lanes(Op.LANES_MAX, make(Op.MAX_OVER, value))
+
+
+def _mask(operator: Operator, network: Network) -> tuple[str, tuple[int, ...]] | None:
+    """What says which scores count, and its shape."""
+    if len(operator.inputs) > 1:
+        return network.buffer_of[operator.inputs[1]], network.shape(operator.inputs[1])
+    mask = operator.attributes.get("mask", ())
+    if not len(mask):
+        return None
+    return network.add_constant(f"{operator.name}.kept", mask, ACTIVATION), mask.shape
 
 
 def _kept(mask: str, value: Expr, otherwise: int) -> Expr:

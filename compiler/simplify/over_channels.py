@@ -19,14 +19,21 @@ from tilewright.compiler.simplify.rewrite import Replacement, View
 
 
 def over_channels(
-    operator: Operator, view: View, kind: str, attributes: Mapping[str, Any], shape: Sequence[int], axis: int
+    operator: Operator,
+    view: View,
+    kind: str,
+    attributes: Mapping[str, Any],
+    shape: Sequence[int],
+    axis: int,
+    others: Sequence[str] = (),
 ) -> Replacement:
     """An operator along `axis` of its operand, which is seen as `shape`, as one of `kind` over channels.
 
-    A last dimension becomes the channels by a transposition, any other by a reshape.
+    A last dimension becomes the channels by a transposition, any other by a reshape. `others` are operands that have
+    their channels there already.
     """
     source, result = operator.inputs[0], operator.outputs[0]
-    made = replace(operator, kind=kind, inputs=(source,), attributes=dict(attributes))
+    made = replace(operator, kind=kind, inputs=(source, *others), attributes=dict(attributes))
     if axis == 1 and len(shape) <= 4 and tuple(shape) == view.type(source).shape:
         return Replacement((made,))
     outer, along, inner = prod(shape[:axis]), prod(shape[axis : axis + 1]), prod(shape[axis + 1 :])
@@ -64,7 +71,7 @@ class _Chain:
             name = self._add("turned", "transpose", name, [shape[axis] for axis in axes], axes=axes)
         moved = self._shape(name)
         name = self._add("stored", "reshape", name, stored)
-        name = self._add("", self._operator.kind, name, stored, **self._operator.attributes)
+        name = self._add("", self._operator.kind, name, stored, *self._operator.inputs[1:], **self._operator.attributes)
         if axes is None:
             return self._ended("reshape", name, result)
         name = self._add("unstored", "reshape", name, moved)
@@ -73,17 +80,21 @@ class _Chain:
     def _shape(self, name: str) -> Sequence[int]:
         return (self._change.tensors.get(name) or self._view.type(name)).shape
 
-    def _add(self, suffix: str, kind: str, source: str, shape: Sequence[int], **attributes: object) -> str:
+    def _add(
+        self, suffix: str, kind: str, source: str, shape: Sequence[int], *others: str, **attributes: object
+    ) -> str:
         made = self._view.fresh(f"{self._operator.name}.{suffix or kind}")
         tensor_type = replace(self._view.type(self._operator.outputs[0]), shape=tuple(shape))
-        operator = self._made(suffix, kind, source, made, attributes)
+        operator = self._made(suffix, kind, (source, *others), made, attributes)
         self._change = Replacement((*self._change.operators, operator), {**self._change.tensors, made: tensor_type})
         return made
 
     def _ended(self, kind: str, source: str, result: str, **attributes: object) -> Replacement:
-        last = self._made("back", kind, source, result, attributes)
+        last = self._made("back", kind, (source,), result, attributes)
         return replace(self._change, operators=(*self._change.operators, last))
 
-    def _made(self, suffix: str, kind: str, source: str, made: str, attributes: dict[str, object]) -> Operator:
+    def _made(
+        self, suffix: str, kind: str, sources: tuple[str, ...], made: str, attributes: dict[str, object]
+    ) -> Operator:
         name = f"{self._operator.name}.{suffix}" if suffix else self._operator.name
-        return Operator(name, kind, (source,), (made,), attributes, self._operator.nodes)
+        return Operator(name, kind, sources, (made,), attributes, self._operator.nodes)

@@ -39,3 +39,19 @@ def masked_model(
     y = builder.node("Softmax", [scores], name="softmax", axis=axis)
     builder.output(builder.quantize(y, 1 / 256, -128, name="y.q"))
     return builder.build("masked")
+
+
+def model_with_mask_input(
+    shape: Sequence[int], mask: Sequence[int], scale: float = 1e36, zero: int = 127
+) -> onnx.ModelProto:
+    """Scores, and a second input that is added to them: 0 where they count, and a very small number elsewhere."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.quantize(builder.input("x", shape), 0.1, 3, name="x.q")
+    added = builder.quantize(builder.input("mask", mask), scale, zero, name="mask.q")
+    y = builder.node("Softmax", [builder.node("Add", [x, added], name="mask.node")], name="softmax", axis=-1)
+    builder.output(builder.quantize(y, 1 / 256, -128, name="y.q"))
+    return builder.build("masked")
+
+
+def mask_of(kept: NDArray[np.bool_]) -> NDArray[np.float32]:
+    return np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import onnx
 
 from tilewright.compiler.errors import CompileError
@@ -18,7 +19,11 @@ from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify import FORMS
 from tilewright.compiler.simplify.rewrite import rewrite
+from tilewright.compiler.simplify.softmax import NEGLIGIBLE
 from tilewright.compiler.simplify.tables import FUNCTIONS
+from tilewright.quantization.ranges import Range
+from tilewright.quantization.samples import Samples
+from tilewright.quantization.tensors import Tensors
 
 JOINED = frozenset(("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Clip", "Relu"))
 """Operators that are no function worth a table by themselves, but part of one."""
@@ -130,3 +135,63 @@ def _roots(
 
 def _is_one_number(tensor: onnx.TensorProto) -> bool:
     return all(size == 1 for size in tensor.dims)
+
+
+# -- masks that are computed -------------------------------------------------------------------------------------------
+
+STEPS = 255
+"""Between the least and the greatest value of eight bits."""
+
+MOVES = frozenset(("Expand", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"))
+"""Operators whose result has the values of their operand."""
+
+
+def with_masks(
+    model: onnx.ModelProto, ranges: Mapping[str, Range], samples: Samples, name: str
+) -> dict[str, Range]:
+    """The ranges for a network in which computed masks are added to scores.
+
+    A mask is 0 or negligible in all samples. Its steps become so large that it can be nothing else; the masked scores
+    have no range, and so stay float before their softmax.
+    """
+    makers = {output: node for node in model.graph.node for output in node.output}
+    readers = _readers(model)
+    found = {
+        mask: node.output[0]
+        for node in model.graph.node
+        if node.op_type == "Softmax" and readers[node.input[0]] == {node.name}
+        for mask, node in _added(makers.get(node.input[0]), ranges)
+    }
+    if not found:
+        return dict(ranges)
+    tensors = Tensors(model, list(found), name)
+    for feed in samples:
+        for mask, values in tensors(feed).items():
+            if not ((values == 0) | (values <= NEGLIGIBLE)).all():
+                found.pop(mask, None)
+    changed = dict(ranges)
+    for mask, scores in found.items():
+        changed.pop(scores, None)
+        least = min(ranges[mask].low, np.float32(NEGLIGIBLE * STEPS))
+        for tensor in _unmoved(mask, makers):
+            if tensor in changed:
+                changed[tensor] = Range(least, np.float32(0))
+    return changed
+
+
+def _added(
+    node: onnx.NodeProto | None, ranges: Mapping[str, Range]
+) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """What may be a mask of the two operands of a sum, by its range."""
+    if node is not None and node.op_type == "Add":
+        for name in node.input:
+            if name in ranges and ranges[name].high == 0 and ranges[name].low <= NEGLIGIBLE:
+                yield name, node
+
+
+def _unmoved(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> Iterator[str]:
+    """A tensor, and those whose values it has in another order."""
+    yield tensor
+    while tensor in makers and makers[tensor].op_type in MOVES:
+        tensor = makers[tensor].input[0]
+        yield tensor

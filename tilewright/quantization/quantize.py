@@ -13,7 +13,7 @@ from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
-from tilewright.quantization.islands import inner_tensors
+from tilewright.quantization.islands import inner_tensors, with_masks
 from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
 from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
@@ -83,7 +83,8 @@ def quantize(
     float_model = read_float_model(model, shapes, keep)
     samples = read_samples(calibration, float_model.inputs, seed)
     name, prepared = float_model.name, float_model.prepared
-    ranges = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
+    found = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
+    ranges = with_masks(prepared, found, samples, name)
     _require_same_function(float_model, samples)
     joined = join_ranges(prepared, join_steps(float_model.alike, ranges))
 

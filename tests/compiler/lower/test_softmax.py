@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.compiler.machines import without
-from tests.compiler.masks import causal, masked_model
+from tests.compiler.masks import causal, mask_of, masked_model, model_with_mask_input
 from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
@@ -346,3 +346,18 @@ def test_masked_scores_count_for_nothing(shape: Sequence[int], kept: NDArray[np.
         np.testing.assert_array_equal(run_nests(nests, {"x": x})["result"], computed)
         assert steps_apart(computed, run_onnx(model, {"x": x})["result"], program.outputs[0]).max() <= 1
         assert not computed[np.broadcast_to(~kept, shape)].any()
+
+
+def test_a_computed_mask_is_read_beside_the_scores() -> None:
+    """One image's scores of two heads; a row of which nothing is left is 0."""
+    shape = (1, 2, 9, 21)
+    model = model_with_mask_input(shape, (1, 1, 9, 21))
+    program = compile_model(model, load_machine("sequence16"), Options(effort=0))
+    kept = np.random.default_rng(6).random((1, 1, 9, 21)) < 0.5
+    kept[..., 0] = True
+    x = np.where(kept, scores(shape, 3, np.random.default_rng(5)), 12.0).astype(np.float32)
+    computed = simulated(program, {"x": x, "mask": mask_of(kept)})["result"]
+    expected = run_onnx(model, {"x": x, "mask": mask_of(kept)})["result"]
+    assert steps_apart(computed, expected, program.outputs[0]).max() <= 1
+    kept[..., 4, :] = False
+    assert not simulated(program, {"x": x, "mask": mask_of(kept)})["result"][:, :, 4].any()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.compiler.masks import WAYS, causal, masked_model
+from tests.compiler.masks import WAYS, causal, mask_of, masked_model, model_with_mask_input
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified
 from tilewright.compiler.errors import CompileError
@@ -65,3 +65,30 @@ def test_a_row_of_which_nothing_is_left_is_no_softmax_of_ours() -> None:
     kept[0] = False
     with pytest.raises(CompileError):
         simplified(masked_model((1, 12, 12), kept))
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask", "stored"),
+    [
+        ((1, 3, 8, 5), (1, 1, 1, 5), (1, 5, 1, 1)),
+        ((1, 3, 8, 5), (1, 1, 8, 5), (1, 5, 1, 8)),
+        ((1, 3, 8, 5), (1, 3, 1, 5), (3, 5, 1, 1)),
+        ((4, 1, 20), (1, 1, 20), (1, 20, 1, 1)),
+    ],
+)
+def test_a_mask_may_be_computed(shape: Sequence[int], mask: Sequence[int], stored: Sequence[int]) -> None:
+    model = model_with_mask_input(shape, mask)
+    graph = simplified(model)
+    (softmax,) = (operator for operator in graph.operators if operator.kind == "softmax")
+    assert graph.tensors[softmax.inputs[1]].shape == stored
+    rng = np.random.default_rng(3)
+    kept = rng.random(mask) < 0.6
+    kept[..., 0] = True
+    inputs = {"x": rng.normal(0, 4, shape).astype(np.float32), "mask": mask_of(kept)}
+    np.testing.assert_array_equal(run_graph(graph, inputs)["result"], run_onnx(model, inputs)["result"])
+
+
+@pytest.mark.parametrize(("scale", "zero"), [(30.0, 127), (1e36, 126)])
+def test_a_tensor_that_may_be_something_else_is_no_mask(scale: float, zero: int) -> None:
+    with pytest.raises(CompileError):
+        simplified(model_with_mask_input((1, 3, 8, 5), (1, 1, 1, 5), scale, zero))

@@ -69,6 +69,37 @@ def test_only_the_ends_are_quantised(form: Callable[[FloatBuilder, str], str], i
     assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
 
 
+def with_mask_input(least: float) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    b = FloatBuilder()
+    x = b.node("MatMul", "first", b.input(shape=(1, ROWS, FEATURES)), b.normal("a", FEATURES, FEATURES, scale=0.2))
+    mask = b.node("Unsqueeze", "wide", b.input("mask", (1, FEATURES)), b.constant("axis", np.array([1])))
+    x = b.node("Softmax", "softmax", b.node("Add", "masked", x, mask), axis=-1)
+    model = b.build(b.node("MatMul", "last", x, b.normal("b", FEATURES, FEATURES, scale=0.2)))
+    rng = np.random.default_rng(7)
+    kept = rng.random((4, FEATURES)) < 0.5
+    data = {"image": rng.normal(0, 1, (4, ROWS, FEATURES)).astype(np.float32)}
+    return model, {**data, "mask": np.where(kept, 0, least).astype(np.float32)}
+
+
+@pytest.mark.parametrize("least", [-10000.0, float(np.finfo(np.float32).min)])
+def test_a_mask_may_be_an_input(least: float) -> None:
+    model, data = with_mask_input(least)
+    result = quantize(model, data)
+    quantised = [node.input[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
+    assert "masked.out" not in quantised
+    program, compiled = compile_keeping(result.content, load_machine("sequence16"), Options())
+    found = compare_values(result.model, program, compiled, {name: array[:1] for name, array in data.items()})
+    assert program.host_nodes == () and found.first is None
+    assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
+
+
+def test_what_is_added_besides_is_no_mask() -> None:
+    model, data = with_mask_input(-10000.0)
+    data["mask"][0, 0] = -3.0
+    result = quantize(model, data)
+    assert "masked.out" in [node.input[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
+
+
 def test_what_others_read_is_quantised() -> None:
     model = network(curved, "sigmoid")
     assert inner_tensors(model) == frozenset()

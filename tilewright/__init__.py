@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from tilewright.codesign.explore.study import Study
     from tilewright.codesign.price.price import Price
     from tilewright.errors import InputError
+    from tilewright.generation import Generated, generate
     from tilewright.quantization.quantize import QuantizedModel, quantize
 
 __all__ = [
     "Advice",
     "Comparison",
+    "Generated",
     "InputError",
     "Price",
     "Program",
@@ -31,6 +33,7 @@ __all__ = [
     "advise",
     "compare",
     "compile",
+    "generate",
     "price",
     "quantize",
 ]
@@ -43,6 +46,8 @@ _HOMES = {
     "compile": "tilewright.api",
     "Program": "tilewright.api",
     "Result": "tilewright.api",
+    "Generated": "tilewright.generation",
+    "generate": "tilewright.generation",
     "price": "tilewright.api",
     "Study": "tilewright.codesign.explore.study",
     "Price": "tilewright.codesign.price.price",

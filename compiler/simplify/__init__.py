@@ -23,6 +23,7 @@ from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
 from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
 from tilewright.compiler.simplify.refold import refold
+from tilewright.compiler.simplify.repeated_matrices import REPETITION_FORMS
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
 from tilewright.compiler.simplify.softmax import MASK_FORMS
@@ -47,7 +48,7 @@ RULES: Sequence[Rules] = (
 )
 """All rules, in the order in which those of one operator kind are tried."""
 
-FORMS: Rules = {**NORMALIZATION_FORMS, **MASK_FORMS}
+FORMS: Rules = {**NORMALIZATION_FORMS, **MASK_FORMS, **REPETITION_FORMS}
 """What exporters write as many nodes becomes one operator again, before all other rules."""
 
 

@@ -12,6 +12,7 @@ from math import sqrt
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from programs.networks.builder import LINEAR_GAIN, RELU_GAIN, Builder, Value
 from programs.networks.transformer import BRANCH_GAIN
@@ -47,37 +48,135 @@ def stories_260k(builder: Builder) -> onnx.ModelProto:
     return prefill(builder, STORIES_260K, 64)
 
 
+def stories_260k_step(builder: Builder) -> onnx.ModelProto:
+    """The same for one token, with the keys and values of up to 64 before it."""
+    return step(builder, STORIES_260K, 64)
+
+
+def stories_260k_samples(model: onnx.ModelProto) -> dict[str, NDArray[np.float32]]:
+    """What that network reads while it goes through random texts."""
+    rows = np.random.default_rng(0).standard_normal((STORIES_260K.words, STORIES_260K.features))
+    return step_samples(model, STORIES_260K, 64, rows.astype(np.float32))
+
+
 def prefill(builder: Builder, sizes: Decoder, tokens: int) -> onnx.ModelProto:
     """All tokens of a text at once; none sees those after it."""
     x = builder.input("embeddings", tokens, sizes.features)
-    angles = np.arange(tokens)[:, None] / ROTATION_BASE ** (np.arange(0, sizes.width, 2) / sizes.width)
-    both = np.concatenate([angles, angles], axis=1)[None, None]
-    turn = builder.constant("cos", np.cos(both)), builder.constant("sin", np.sin(both))
+    cos, sin = (table[:tokens][None, None] for table in turns(sizes, tokens))
     later = np.where(np.triu(np.ones((tokens, tokens)), 1) > 0, np.finfo(np.float32).min, 0)
-    mask = builder.constant("mask", later[None, None])
+    places = _Places(
+        builder.constant("cos", cos), builder.constant("sin", sin), builder.constant("mask", later[None, None])
+    )
     for layer in range(sizes.layers):
-        name = f"layer{layer}"
-        read = builder.rms_norm(f"{name}.attention.norm", x)
-        x = builder.add(f"{name}.attention.sum", x, _attention(builder, f"{name}.attention", read, sizes, turn, mask))
-        read = builder.rms_norm(f"{name}.mlp.norm", x)
-        x = builder.add(f"{name}.mlp.sum", x, _gated(builder, f"{name}.mlp", read, sizes))
-    return builder.model(logits=builder.linear("head", builder.rms_norm("norm", x), sizes.words, has_bias=False))
+        x, _ = _layer(builder, f"layer{layer}", x, sizes, places, None)
+    return builder.model(logits=_logits(builder, x, sizes))
+
+
+def step(builder: Builder, sizes: Decoder, length: int) -> onnx.ModelProto:
+    """One token. Inputs are also the turns of its place (`turns`), a mask, and `length` keys and values of each layer.
+
+    The mask is 0 for the places of the cache that are in use and for the token itself, which is the last. The token's
+    own keys and values are results: the caller puts them into the cache.
+    """
+    x = builder.input("embeddings", 1, sizes.features)
+    cos, sin = (builder.input(name, 1, 1, sizes.width) for name in ("cos", "sin"))
+    places = _Places(cos, sin, builder.input("mask", 1, 1, length + 1))
+    results = {}
+    for layer in range(sizes.layers):
+        cache = _Cache(*(builder.input(f"{what}{layer}", sizes.sources, length, sizes.width) for what in CACHED))
+        x, own = _layer(builder, f"layer{layer}", x, sizes, places, cache)
+        results |= {f"new_{what}{layer}": value for what, value in zip(CACHED, (own.keys, own.values), strict=True)}
+    return builder.model(logits=_logits(builder, x, sizes), **results)
+
+
+CACHED = ("keys", "values")
+
+
+def turns(sizes: Decoder, tokens: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The cosine and sine by which features of each place are turned: [tokens, features of a head]."""
+    angles = np.arange(tokens)[:, None] / ROTATION_BASE ** (np.arange(0, sizes.width, 2) / sizes.width)
+    both = np.concatenate([angles, angles], axis=1)
+    return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+
+def step_samples(
+    model: onnx.ModelProto, sizes: Decoder, length: int, embeddings: NDArray[np.float32], texts: int = 2
+) -> dict[str, NDArray[np.float32]]:
+    """Inputs of a step while it reads random texts that fill its cache: an array for each, samples first.
+
+    `embeddings` is the table of the words' rows, [words, features].
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    cached = [each.name for each in session.get_inputs() if each.name.startswith(CACHED)]
+    cos, sin = turns(sizes, length)
+    feeds = []
+    for text in np.random.default_rng(0).integers(0, sizes.words, (texts, length)):
+        cache = {name: np.zeros((1, sizes.sources, length, sizes.width), np.float32) for name in cached}
+        for place, word in enumerate(text):
+            mask = np.where(np.arange(length + 1) < place, 0, np.finfo(np.float32).min).astype(np.float32)
+            mask[-1] = 0
+            rows = {"cos": cos[place], "sin": sin[place], "mask": mask}
+            feed = {name: row[None, None, None] for name, row in rows.items()}
+            feed |= {"embeddings": embeddings[word][None, None], **{name: each.copy() for name, each in cache.items()}}
+            feeds.append(feed)
+            made = session.run([f"new_{name}" for name in cached], feed)
+            for name, own in zip(cached, made, strict=True):
+                cache[name][:, :, place] = own[:, :, 0]
+    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What depends on where tokens stand."""
+
+    cos: Value
+    sin: Value
+    mask: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    """Keys and values, [1, sources, tokens, features of a head]."""
+
+    keys: Value
+    values: Value
+
+
+def _layer(
+    builder: Builder, name: str, x: Value, sizes: Decoder, places: _Places, cache: _Cache | None
+) -> tuple[Value, _Cache]:
+    """Attention and two linear layers; and the tokens' own keys and values."""
+    read = builder.rms_norm(f"{name}.attention.norm", x)
+    mixed, own = _attention(builder, f"{name}.attention", read, sizes, places, cache)
+    x = builder.add(f"{name}.attention.sum", x, mixed)
+    read = builder.rms_norm(f"{name}.mlp.norm", x)
+    return builder.add(f"{name}.mlp.sum", x, _gated(builder, f"{name}.mlp", read, sizes)), own
+
+
+def _logits(builder: Builder, x: Value, sizes: Decoder) -> Value:
+    return builder.linear("head", builder.rms_norm("norm", x), sizes.words, has_bias=False)
 
 
 def _attention(
-    builder: Builder, name: str, source: Value, sizes: Decoder, turn: tuple[Value, Value], mask: Value
-) -> Value:
+    builder: Builder, name: str, source: Value, sizes: Decoder, places: _Places, cache: _Cache | None
+) -> tuple[Value, _Cache]:
     """softmax(q kᵀ / √d + mask) v for each head, q and k turned by their places, and a linear layer."""
-    q = _turned(builder, f"{name}.q", _heads(builder, f"{name}.q", source, sizes, sizes.heads), turn)
-    k = _turned(builder, f"{name}.k", _heads(builder, f"{name}.k", source, sizes, sizes.sources), turn)
+    q = _turned(builder, f"{name}.q", _heads(builder, f"{name}.q", source, sizes, sizes.heads), places)
+    k = _turned(builder, f"{name}.k", _heads(builder, f"{name}.k", source, sizes, sizes.sources), places)
     v = _heads(builder, f"{name}.v", source, sizes, sizes.sources)
+    own = _Cache(k, v)
+    if cache is not None:
+        k = builder.concat(f"{name}.k.all", cache.keys, k, axis=2)
+        v = builder.concat(f"{name}.v.all", cache.values, v, axis=2)
     k, v = (builder.repeat_heads(f"{name}.{letter}", one, sizes.heads) for letter, one in (("k", k), ("v", v)))
     k = builder.transpose(f"{name}.k.turned", k, (0, 1, 3, 2))
     scores = builder.scaled(f"{name}.scaled", builder.matmul(f"{name}.scores", q, k), 1 / sqrt(sizes.width))
-    shares = builder.softmax(f"{name}.softmax", builder.add(f"{name}.masked", scores, mask), axis=3)
+    shares = builder.softmax(f"{name}.softmax", builder.add(f"{name}.masked", scores, places.mask), axis=3)
     mixed = builder.matmul(f"{name}.mixed", shares, v)
     joined = builder.reshape(f"{name}.joined", builder.transpose(f"{name}.turned", mixed, (0, 2, 1, 3)), source.shape)
-    return builder.linear(f"{name}.out", joined, sizes.features, gain=BRANCH_GAIN, has_bias=False)
+    return builder.linear(f"{name}.out", joined, sizes.features, gain=BRANCH_GAIN, has_bias=False), own
 
 
 def _heads(builder: Builder, name: str, source: Value, sizes: Decoder, heads: int) -> Value:
@@ -87,13 +186,12 @@ def _heads(builder: Builder, name: str, source: Value, sizes: Decoder, heads: in
     return builder.transpose(f"{name}.heads", split, (0, 2, 1, 3))
 
 
-def _turned(builder: Builder, name: str, source: Value, turn: tuple[Value, Value]) -> Value:
+def _turned(builder: Builder, name: str, source: Value, places: _Places) -> Value:
     """Each pair of features, which are half a head apart, turned by the angle of its place and pair."""
-    cos, sin = turn
     first, second = builder.split(f"{name}.halves", source, 2, axis=3)
     swapped = builder.concat(f"{name}.swapped", builder.negative(second), first, axis=3)
-    straight = builder.mul(f"{name}.straight", source, cos)
-    return builder.add(f"{name}.rotated", straight, builder.mul(f"{name}.across", swapped, sin))
+    straight = builder.mul(f"{name}.straight", source, places.cos)
+    return builder.add(f"{name}.rotated", straight, builder.mul(f"{name}.across", swapped, places.sin))
 
 
 def _gated(builder: Builder, name: str, source: Value, sizes: Decoder) -> Value:

@@ -65,13 +65,17 @@ def quantise(model: onnx.ModelProto) -> onnx.ModelProto:
         root.setLevel(level)
 
 
-def quantise_ends(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The int8 network by `tilewright quantize`, for the same inputs."""
+def quantise_ends(model: onnx.ModelProto, samples: Mapping[str, NDArray[np.float32]]) -> onnx.ModelProto:
+    """The int8 network by `tilewright quantize`, for samples of its inputs."""
     import tilewright
 
+    return tilewright.quantize(model, samples).model
+
+
+def random_samples(model: onnx.ModelProto) -> Mapping[str, NDArray[np.float32]]:
+    """The inputs for which `quantise` finds ranges, all in an array for each."""
     feeds = [random_inputs(model, seed) for seed in range(CALIBRATION_SAMPLES)]
-    data = {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
-    return tilewright.quantize(model, data).model
+    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
 
 
 def random_inputs(model: onnx.ModelProto, seed: int) -> Feed:

@@ -8,13 +8,13 @@ import onnx
 
 from programs.networks.botnet import botnet50
 from programs.networks.builder import Builder
-from programs.networks.decoder import stories_260k
+from programs.networks.decoder import stories_260k, stories_260k_samples, stories_260k_step
 from programs.networks.efficientnet_lite import efficientnet_lite0
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
 from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
 from programs.networks.mobilenet_v2 import mobilenet_v2
 from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
-from programs.networks.quantise import quantise, quantise_ends
+from programs.networks.quantise import Feed, quantise, quantise_ends, random_samples
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
 from programs.networks.shufflenet_v2 import shufflenet_v2
@@ -44,6 +44,7 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "squeezenet1.0": squeezenet_1_0,
     "squeezenet1.1": squeezenet_1_1,
     "stories260k": stories_260k,
+    "stories260k-step": stories_260k_step,
     "unet": unet,
     "vit-tiny": vit_tiny,
     "yolov3-tiny": yolov3_tiny,
@@ -51,8 +52,11 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
 }
 """Name on the command line → its builder."""
 
-OF_MANY_NODES = frozenset(("stories260k",))
-"""Networks in which several nodes are one operation: eight bits between those would lose too much."""
+OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
+    "stories260k": random_samples,
+    "stories260k-step": stories_260k_samples,
+}
+"""Networks in which several nodes are one operation, and samples for them: eight bits between would lose too much."""
 
 
 def float_network(name: str) -> onnx.ModelProto:
@@ -62,4 +66,5 @@ def float_network(name: str) -> onnx.ModelProto:
 
 def int8_network(name: str) -> onnx.ModelProto:
     """A network of the table, quantised to int8."""
-    return (quantise_ends if name in OF_MANY_NODES else quantise)(float_network(name))
+    model = float_network(name)
+    return quantise_ends(model, OF_MANY_NODES[name](model)) if name in OF_MANY_NODES else quantise(model)

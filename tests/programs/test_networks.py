@@ -119,6 +119,14 @@ PUBLISHED = {
         UNFOLDED,
         "tinyllamas: 260 thousand parameters; exactly by hand",
     ),
+    # Of one token, which sees itself and 64 before it.
+    "stories260k-step": Published(
+        5 * (3 * 64**2 + 3 * 64 * 172) + 64 * 512 + 5 * 2 * 65 * 64,
+        1,
+        512 * 64 + 5 * (3 * 64**2 + 3 * 64 * 172 + 2 * 64) + 64,
+        UNFOLDED,
+        "the same network",
+    ),
     # Per level of size s and width w: down from w/2 (1 at the top) and up from 2w, two convolutions each, and up_conv.
     "unet": Published(
         sum(

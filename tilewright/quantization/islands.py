@@ -156,37 +156,31 @@ def with_masks(
     """
     makers = {output: node for node in model.graph.node for output in node.output}
     readers = _readers(model)
-    found = {
-        mask: node.output[0]
-        for node in model.graph.node
-        if node.op_type == "Softmax" and readers[node.input[0]] == {node.name}
-        for mask, node in _added(makers.get(node.input[0]), ranges)
-    }
-    if not found:
+    masked: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        if node.op_type == "Softmax" and readers[node.input[0]] == {node.name}:
+            for mask in _added(makers.get(node.input[0]), ranges):
+                masked.setdefault(mask, []).append(node.input[0])
+    if not masked:
         return dict(ranges)
-    tensors = Tensors(model, list(found), name)
+    tensors = Tensors(model, list(masked), name)
     for feed in samples:
         for mask, values in tensors(feed).items():
             if not ((values == 0) | (values <= NEGLIGIBLE)).all():
-                found.pop(mask, None)
-    changed = dict(ranges)
-    for mask, scores in found.items():
-        changed.pop(scores, None)
+                masked.pop(mask, None)
+    changed = {tensor: each for tensor, each in ranges.items() if tensor not in set().union(*masked.values())}
+    for mask in masked:
         least = min(ranges[mask].low, np.float32(NEGLIGIBLE * STEPS))
-        for tensor in _unmoved(mask, makers):
-            if tensor in changed:
-                changed[tensor] = Range(least, np.float32(0))
+        changed |= {tensor: Range(least, np.float32(0)) for tensor in _unmoved(mask, makers) if tensor in changed}
     return changed
 
 
-def _added(
-    node: onnx.NodeProto | None, ranges: Mapping[str, Range]
-) -> Iterator[tuple[str, onnx.NodeProto]]:
+def _added(node: onnx.NodeProto | None, ranges: Mapping[str, Range]) -> Iterator[str]:
     """What may be a mask of the two operands of a sum, by its range."""
     if node is not None and node.op_type == "Add":
         for name in node.input:
             if name in ranges and ranges[name].high == 0 and ranges[name].low <= NEGLIGIBLE:
-                yield name, node
+                yield name
 
 
 def _unmoved(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> Iterator[str]:

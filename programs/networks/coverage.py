@@ -32,6 +32,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detectors": ("yolov3-tiny",),
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
+    "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
     "transformers": ("vit-tiny", "kwt-1", "bert-tiny"),
 }  # fmt: skip
 """The networks by what they are for."""

@@ -1,7 +1,7 @@
 """Float networks to int8, by ONNX Runtime's static quantiser: QDQ around every operator.
 
 Weights int8 with a scale per output channel, activations int8 with a zero point, ranges the minimum and maximum over
-seeded random images.
+seeded random images. Networks with recurrent nodes go through `tilewright.quantize`, which writes these out as steps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+
+from tilewright.quantization.quantize import quantize
+from tilewright.quantization.recurrent.write_out import has_recurrent_nodes
 
 Feed = Mapping[str, NDArray[np.float32]]
 
@@ -37,6 +40,8 @@ class _Feeds(CalibrationDataReader):
 def quantise(model: onnx.ModelProto) -> onnx.ModelProto:
     """The int8 network; the same bytes for the same network, on one machine with the same packages."""
     feeds = [random_inputs(model, seed) for seed in range(CALIBRATION_SAMPLES)]
+    if has_recurrent_nodes(model):
+        return quantize(model, {name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]}).model
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)  # it recommends a preprocessing that has nothing to do here

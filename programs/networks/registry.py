@@ -14,6 +14,7 @@ from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
 from programs.networks.mobilenet_v2 import mobilenet_v2
 from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
 from programs.networks.quantise import quantise
+from programs.networks.recurrent import gru_keywords, lstm_denoiser, lstm_tagger
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
 from programs.networks.shufflenet_v2 import shufflenet_v2
@@ -28,7 +29,10 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "botnet50": botnet50,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
+    "gru-keywords": gru_keywords,
     "kwt-1": kwt_1,
+    "lstm-denoiser": lstm_denoiser,
+    "lstm-tagger": lstm_tagger,
     "mobilenetv1": mobilenet_v1,
     "mobilenetv1-0.25": mobilenet_v1_025,
     "mobilenetv2": mobilenet_v2,

@@ -44,6 +44,11 @@ class Writer:
         self.nodes.append(helper.make_node("Split", [source, counts], pieces, named, axis=axis))
         return pieces
 
+    def first(self, name: str, source: str, count: int) -> str:
+        """The first features of each row."""
+        ends = [self.constant(part, np.array([at], np.int64)) for part, at in (("from", 0), ("to", count), ("axis", 1))]
+        return self.node("Slice", name, [source, *ends])
+
     def concat(self, name: str, sources: Sequence[str], axis: int) -> str:
         """The tensors joined; the tensor itself if there is one."""
         return sources[0] if len(sources) == 1 else self.node("Concat", name, sources, axis=axis)

@@ -115,6 +115,8 @@ class _Run:
         each = node.batch if len(set(node.lengths)) == 1 else 1
         groups = node.batch // each
         x = writer.split(f"{name}.split", product, [each] * (node.steps * groups), axis=0)
+        for piece in x:
+            writer.mark_alike(f"{name}.split", piece)
         starts = [
             [None] * groups if state is None else writer.split(f"{name}.state", state, [each] * groups, axis=0)
             for state in initial

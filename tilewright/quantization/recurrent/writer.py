@@ -90,7 +90,11 @@ class Step:
 
     def split(self, part: str, source: str, sizes: Sequence[int]) -> list[str]:
         """Pieces along the features."""
-        return self.writer.split(f"{self.place}/{part}", source, sizes, axis=1)
+        pieces = self.writer.split(f"{self.place}/{part}", source, sizes, axis=1)
+        for index, piece in enumerate(pieces):
+            if piece != source:
+                self.writer.mark_alike(f"{self.role}/{part}/{index}", piece)
+        return pieces
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         return self.writer.constant(name, value)

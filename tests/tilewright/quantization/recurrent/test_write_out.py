@@ -87,7 +87,7 @@ FEW = 6
 
 
 @pytest.mark.parametrize("kind", GATES)
-@pytest.mark.parametrize("seed", [*range(FEW), *(pytest.param(n, marks=pytest.mark.slow) for n in range(FEW, 24))])
+@pytest.mark.parametrize("seed", [*range(FEW), *(pytest.param(n, marks=pytest.mark.slow) for n in range(FEW, 18))])
 def test_steps_compute_what_onnx_runtime_computes(kind: str, seed: int) -> None:
     model, feed = random_node(kind, np.random.default_rng((seed, GATES[kind])))
     steps = read_float_model(model).prepared

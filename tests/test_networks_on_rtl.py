@@ -29,7 +29,7 @@ SMALL = ("array.rows=4", "array.cols=4", "lanes=4", "dram.bus_bytes=4")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet8", "mobilenetv1-0.25"])
+@pytest.mark.parametrize("name", ["resnet8", "mobilenetv1-0.25", "lstm-denoiser"])
 def test_the_whole_network_is_the_simulators(name: str) -> None:
     model = int8_network(name)
     program = compile_model(model, load_machine("base16"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,6 +73,7 @@ def quantize_command(
 
 def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
     """The layers with their ratios, those that hurt, and how the network was calibrated."""
+    parts = quantized.parts
     return {
         "method": quantized.method,
         "activations": quantized.activations,
@@ -83,6 +86,7 @@ def quantize_summary(quantized: QuantizedModel) -> dict[str, Any]:
                 "nodes": list(layer.nodes),
                 "operators": list(layer.operators),
                 "tensor": layer.tensor,
+                "part": parts.get(layer.tensor),
                 "snr_db": _rounded(layer.snr_db),
                 "drop_db": _rounded(layer.drop_db),
             }
@@ -99,18 +103,34 @@ def print_warnings(quantized: QuantizedModel) -> None:
 
 
 def print_quantize_summary(title: str, summary: dict[str, Any]) -> None:
-    """A row for each layer; then the layers that hurt, the worst first."""
+    """A row for each layer, of a recurrence's steps the lowest ratio; then the layers that hurt, the worst first."""
     from tilewright.tables import print_table
 
     rows = [
-        (layer["name"], "+".join(layer["operators"]), _decibel(layer["snr_db"]), _drop(layer["drop_db"]))
-        for layer in summary["layers"]
+        (_named(layer, count), "+".join(layer["operators"]), _decibel(layer["snr_db"]), _drop(layer["drop_db"]))
+        for layer, count in _lowest_of_steps(summary["layers"])
     ]
     print_table(title, ("layer", "operators", "SNR in dB", "drop in dB"), rows)
     typer.echo(f"\n{hurting_line(summary)}")
     for kept in summary["kept"]:
         gain = "" if kept["gain_db"] is None else f": the worst output gains {kept['gain_db']:.1f} dB"
         typer.echo(f"kept in float: {', '.join(kept['nodes'])}{gain}")
+
+
+def _lowest_of_steps(layers: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
+    """Of the layers that are one part of several steps, the one with the lowest ratio, and how many there are."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for layer in layers:
+        groups.setdefault(layer["part"] or layer["tensor"], []).append(layer)
+    return [(min(group, key=_ratio), len(group)) for group in groups.values()]
+
+
+def _ratio(layer: Mapping[str, Any]) -> float:
+    return math.inf if layer["snr_db"] is None else float(layer["snr_db"])
+
+
+def _named(layer: Mapping[str, Any], count: int) -> str:
+    return layer["name"] if count == 1 else f"{layer['name']} (lowest of {count})"
 
 
 def hurting_line(summary: dict[str, Any]) -> str:

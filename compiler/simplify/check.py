@@ -14,6 +14,9 @@ from tilewright.compiler.simplify.transposes import is_at_an_end
 
 QUANTIZERS = ("quantize", "dequantize", "onnx.QuantizeLinear", "onnx.DequantizeLinear", *FORMS, *INTEGER_PRODUCTS)
 
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators that are steps of other operators once they are quantised."""
+
 
 def require_quantized(graph: Graph) -> None:
     """Raise CompileError for a graph that was never quantised."""
@@ -126,6 +129,11 @@ def _unknown(operator: Operator, graph: Graph) -> CompileError:
         return unread_quantizer(operator, graph)
     if operator.kind in FUNCTIONS and not _is_quantized_after(operator, graph):
         return CompileError(operator, "its result is float", expected="a QuantizeLinear after it")
+    if kind in RECURRENT:
+        fact = f"a float {kind} has no lowering"
+        return CompileError(
+            operator, fact, expected="its steps, as `tilewright quantize` writes them from a float model"
+        )
     if operator.kind not in CANONICALIZE:
         known = ", ".join(sorted(name.removeprefix("onnx.") for name in CANONICALIZE))
         return CompileError(
@@ -143,7 +151,6 @@ def _is_quantized_after(operator: Operator, graph: Graph) -> bool:
     """Whether a QuantizeLinear ends the element-by-element function that an operator belongs to."""
     readers = [reader for reader in graph.operators if set(operator.outputs) & set(reader.inputs)]
     return any(
-        reader.kind == "quantize"
-        or (reader.kind in (*FUNCTIONS, *ELEMENTWISE) and _is_quantized_after(reader, graph))
+        reader.kind == "quantize" or (reader.kind in (*FUNCTIONS, *ELEMENTWISE) and _is_quantized_after(reader, graph))
         for reader in readers
     )

@@ -8,6 +8,7 @@ carries what training would have folded into it: a batch normalisation is a bias
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,14 @@ RELU_GAIN = 2.0
 LINEAR_GAIN = 1.0
 BIAS_DEVIATION = 0.1
 
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Recurrent operator → how many matrices its weights are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor between layers: its name and shape, which is [1, channels, height, width], [1, tokens, features] or
-    [1, features].
+    """A tensor between layers: its name and shape, which is [1, channels, height, width], [1, tokens, features],
+    [1, features], or what a recurrent layer reads and makes.
     """
 
     name: str
@@ -151,6 +155,28 @@ class Builder:
     def constant(self, name: str, values: NDArray[Any]) -> Value:
         """Numbers that follow from the network's form."""
         return Value(self._keep(name, values), values.shape)
+
+    def recurrent(
+        self, kind: str, name: str, source: Value, hidden: int, *, directions: int = 1, states: Sequence[Value] = ()
+    ) -> list[Value]:
+        """An LSTM, GRU or RNN over [steps, 1, features]: all hidden values [steps, directions, 1, H], and the last
+        states [directions, 1, H]. The first `states` are zeros unless they are given.
+        """
+        steps, _, features = source.shape
+        rows = GATES[kind] * hidden
+        shapes = {"weight": (directions, rows, features), "recurrence": (directions, rows, hidden)}
+        inputs = [self._normal(f"{name}.{p}", shape, LINEAR_GAIN, shape[-1]) for p, shape in shapes.items()]
+        inputs.append(self._biases(f"{name}.bias", (directions, 2 * rows)))
+        if states:
+            inputs += ["", *(state.name for state in states)]
+        made = [Value(f"{name}.all", (steps, directions, 1, hidden))]
+        made += [Value(f"{name}.last_{state}", (directions, 1, hidden)) for state in ("hc" if kind == "LSTM" else "h")]
+        direction = "forward" if directions == 1 else "bidirectional"
+        node = helper.make_node(
+            kind, [source.name, *inputs], [value.name for value in made], name, hidden_size=hidden, direction=direction
+        )
+        self._nodes.append(node)
+        return made
 
     # -- element by element --------------------------------------------------------------------------------------------
 
@@ -330,8 +356,11 @@ class Builder:
         return self._keep(name, values * np.float32(np.sqrt(gain / fan_in)))
 
     def _bias(self, name: str, channels: int) -> str:
-        values = self._random(f"{name}.bias").standard_normal(channels, np.float32)
-        return self._keep(f"{name}.bias", values * np.float32(BIAS_DEVIATION))
+        return self._biases(f"{name}.bias", (channels,))
+
+    def _biases(self, name: str, shape: tuple[int, ...]) -> str:
+        values = self._random(name).standard_normal(shape, np.float32)
+        return self._keep(name, values * np.float32(BIAS_DEVIATION))
 
     def _scalar(self, name: str, value: float) -> str:
         return self._keep(name, np.array(value))

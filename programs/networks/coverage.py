@@ -33,6 +33,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detectors": ("yolov3-tiny", "yolov3-tiny-boxes"),
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
+    "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
     "transformers": ("vit-tiny", "kwt-1", "bert-tiny", "stories260k", "stories260k-step"),
 }  # fmt: skip
 """The networks by what they are for."""

@@ -2,7 +2,7 @@
 
 Weights int8 with a scale per output channel, activations int8 with a zero point, ranges the minimum and maximum over
 seeded random images. `quantise_ends` is `tilewright quantize`, which leaves float what passes between nodes that are
-one operation.
+one operation, and writes recurrent nodes out as steps.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def quantise_ends(model: onnx.ModelProto, samples: Mapping[str, NDArray[np.float
 def random_samples(model: onnx.ModelProto) -> Mapping[str, NDArray[np.float32]]:
     """The inputs for which `quantise` finds ranges, all in an array for each."""
     feeds = [random_inputs(model, seed) for seed in range(CALIBRATION_SAMPLES)]
-    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
+    return {name: np.stack([feed[name] for feed in feeds]) for name in feeds[0]}
 
 
 def random_inputs(model: onnx.ModelProto, seed: int) -> Feed:

@@ -15,6 +15,7 @@ from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
 from programs.networks.mobilenet_v2 import mobilenet_v2
 from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
 from programs.networks.quantise import Feed, quantise, quantise_ends, random_samples
+from programs.networks.recurrent import gru_keywords, lstm_denoiser, lstm_tagger
 from programs.networks.resnet import resnet8, resnet18, resnet50, resnet50_v1_5
 from programs.networks.resnet_v2 import resnet20_v2
 from programs.networks.shufflenet_v2 import shufflenet_v2
@@ -29,7 +30,10 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "botnet50": botnet50,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
+    "gru-keywords": gru_keywords,
     "kwt-1": kwt_1,
+    "lstm-denoiser": lstm_denoiser,
+    "lstm-tagger": lstm_tagger,
     "mobilenetv1": mobilenet_v1,
     "mobilenetv1-0.25": mobilenet_v1_025,
     "mobilenetv2": mobilenet_v2,
@@ -53,10 +57,13 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
 """Name on the command line → its builder."""
 
 OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
+    "gru-keywords": random_samples,
+    "lstm-denoiser": random_samples,
+    "lstm-tagger": random_samples,
     "stories260k": random_samples,
     "stories260k-step": stories_260k_samples,
 }
-"""Networks in which several nodes are one operation, and samples for them: eight bits between would lose too much."""
+"""Networks in which several nodes are one operation, or one is many: `tilewright quantize` makes them, of these samples."""
 
 
 def float_network(name: str) -> onnx.ModelProto:

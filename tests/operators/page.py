@@ -81,7 +81,8 @@ def _host(found: Sequence[tuple[Support, Exactness | None]]) -> list[str]:
             lines.append(f"| {operator} | {'; '.join(reasons)} |")
     names = ", ".join(unasked_operators())
     why = "because they do not work on real numbers or need operands of several kinds"
-    return [*lines, "", *textwrap.wrap(f"These operators were not tested, {why}: {names}.", 116), ""]
+    steps = "LSTM, GRU and RNN among them run on the machine: [quantising](quantization.md) writes them out as steps."
+    return [*lines, "", *textwrap.wrap(f"These operators were not tested, {why}: {names}. {steps}", 116), ""]
 
 
 def _table_head(*columns: str) -> list[str]:

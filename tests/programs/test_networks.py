@@ -50,7 +50,6 @@ TORCHVISION = "torchvision's table of weights: `_ops` (1e9 multiply-accumulates)
 MLPERF_TINY = "Keras's summary of the MLPerf Tiny reference model; work by hand: "
 
 
-
 def encoder_macs(layers: int, tokens: int, features: int, hidden: int) -> int:
     """Four linear layers and two products of tokens with tokens, then two linear layers."""
     return layers * (4 * tokens * features**2 + 2 * tokens**2 * features + 2 * tokens * features * hidden)
@@ -79,6 +78,10 @@ PUBLISHED = {
     ),
     # The release says 407e6 for B0 without its squeeze-and-excite, which its paper gives as 0.39e9.
     "efficientnet-lite0": Published(0.39e9, 0.01e9, 4_652_008, UNFOLDED, "EfficientNet, table 2, B0; timm's model"),
+    # 3.8e6 operations, each half of a multiply-accumulate; one more bias for each gate than TensorFlow has.
+    "gru-keywords": Published(
+        3.8e6 / 2, 0.1e6 / 2, 3 * 154 * (10 + 154 + 2) + 155 * 12, UNFOLDED, "Hello Edge, GRU-S; parameters by hand"
+    ),
     # 98 columns of 40 coefficients and a class token; q, k and v without biases.
     "kwt-1": Published(
         98 * 40 * 64 + encoder_macs(12, 99, 64, 256) + 64 * 12,
@@ -86,6 +89,21 @@ PUBLISHED = {
         40 * 64 + 64 + 64 + 99 * 64 + 12 * (4 * 64**2 + 64 + 2 * 64 * 256 + 256 + 64 + 4 * 64) + 64 * 12 + 12,
         UNFOLDED,
         "Keyword Transformer, table 1: 607 thousand parameters; exactly by hand",
+    ),
+    # Two LSTMs, of 128 and 256 features, and two linear layers; two biases for each gate, as ONNX has them.
+    "lstm-denoiser": Published(
+        4 * 256 * (128 + 256) + 4 * 256 * (256 + 256) + 256 * 128 + 128 * 128,
+        1,
+        4 * 256 * (128 + 256 + 2) + 4 * 256 * (256 + 256 + 2) + 257 * 128 + 129 * 128,
+        UNFOLDED,
+        "TinyLSTMs: a baseline of 0.97 million parameters, 3.7 MB; exactly by hand",
+    ),
+    "lstm-tagger": Published(
+        32 * (2 * 4 * 200 * (130 + 200) + 400 * 17),
+        1,
+        2 * 4 * 200 * (130 + 200 + 2) + 401 * 17,
+        UNFOLDED,
+        "by hand from the sizes of BLSTM-CNNs-CRF, table 1",
     ),
     "mobilenetv1": Published(569e6, 1e6, 4_253_864, UNFOLDED_WITH_STATISTICS, "MobileNets, table 4; Keras's summary"),
     "mobilenetv1-0.25": Published(7.49e6, 0.01e6, 221_794, BIAS_AND_STATISTICS, MLPERF_TINY + "7.49e6"),
@@ -276,6 +294,9 @@ def macs(model: onnx.ModelProto) -> int:
                 total += prod(shapes[node.output[0]]) * shapes[node.input[1]][1]
             case "MatMul":
                 total += prod(shapes[node.output[0]]) * shapes[node.input[0]][-1]
+            case "LSTM" | "GRU":  # each step and sequence meets all weights
+                steps, batch, _ = shapes[node.input[0]]
+                total += steps * batch * sum(prod(shapes[weights]) for weights in node.input[1:3])
     return total
 
 

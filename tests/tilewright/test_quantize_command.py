@@ -13,6 +13,7 @@ import tilewright as api
 from tests.compiler.models import run_onnx
 from tests.tilewright.command_line import Command, Ended
 from tests.tilewright.quantization.float_networks import CHANNELS, FloatBuilder, cnn, samples
+from tilewright.quantize_command import print_quantize_summary
 
 
 @pytest.fixture
@@ -186,3 +187,16 @@ def test_compile_refuses_a_float_model_with_advice(tilewright: Command, model_fi
         "float: the model is float; expected an int8 one. Quantise it with samples of its inputs: --calibration "
         "data.npz, or --calibration random if only cycles matter",
     )
+
+
+def test_shows_one_step_for_each_part(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("cell/step0/hidden", 31.0, "cell/step/hidden"), ("cell/step1/hidden", 29.0, "cell/step/hidden")]
+    layers = [
+        {"name": name, "operators": ["Mul"], "tensor": name, "part": part, "snr_db": ratio, "drop_db": 1.0}
+        for name, ratio, part in [*rows, ("head", 28.0, None)]
+    ]
+    print_quantize_summary("small", {"layers": layers, "hurting": [], "kept": []})
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[2:4]] == [
+        ["cell/step1/hidden", "(lowest", "of", "2)", "Mul", "29.0", "1.0"],
+        ["head", "Mul", "28.0", "1.0"],
+    ]

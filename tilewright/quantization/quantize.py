@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class QuantizedModel:
     samples: int
     seed: int | None  # of random samples
     kept: tuple[Kept, ...]  # what stays float although it could be quantised
+    alike: Mapping[str, tuple[str, ...]]  # tensors that are the same part of each step of a recurrence, by part
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -44,8 +45,17 @@ class QuantizedModel:
 
     @property
     def hurting(self) -> tuple[LayerNoise, ...]:
-        """The layers that add most noise, the worst first."""
-        return hurting(self.layers)
+        """The layers that add most noise, the worst first; of a recurrence, one step for each part."""
+        parts = self.parts
+        groups: dict[str, list[LayerNoise]] = {}
+        for layer in self.layers:
+            groups.setdefault(parts.get(layer.tensor, layer.tensor), []).append(layer)
+        return hurting([max(group, key=lambda layer: layer.drop_db or 0) for group in groups.values()])
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Of each tensor in a step of a recurrence, the part that it is in all of them."""
+        return {tensor: part for part, tensors in self.alike.items() for tensor in tensors}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -99,7 +109,9 @@ def quantize(
         kept += costly_nodes(layers, float_model.outputs, lambda more: quantized_but([*named, *more])[1])
     quantized, layers = quantized_but(node for each in kept for node in each.nodes)
     content = quantized.SerializeToString(deterministic=True)
-    return QuantizedModel(content, layers, method, activations, len(samples), samples.seed, tuple(kept))
+    return QuantizedModel(
+        content, layers, method, activations, len(samples), samples.seed, tuple(kept), float_model.alike
+    )
 
 
 def _require_same_function(model: FloatModel, samples: Samples) -> None:

@@ -1,8 +1,8 @@
 """Writes LSTM, GRU and RNN nodes out as steps, so that they quantise as every other operator does.
 
 What a step takes from its input is one product for the whole sequence, before the first step. Example: an LSTM with
-X [20, 1, 8] and 16 hidden values becomes a Gemm [20, 8] x [8, 64], and 20 times a MatMul [1, 16] x [16, 64] with its
-sums, functions and products. Loop and Scan are not written out.
+X [20, 1, 8] and 16 hidden values becomes a Conv of 8 to 64 channels at 20 positions, and 20 times a MatMul [1, 16] x
+[16, 64] with its sums, functions and products. Loop and Scan are not written out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 from tilewright.quantization.recurrent.cells import STEPS, Cell, State, input_product
+from tilewright.quantization.recurrent.fill import filled
 from tilewright.quantization.recurrent.node import Recurrence, read_recurrence
 from tilewright.quantization.recurrent.writer import Step, Writer
 
@@ -60,27 +61,33 @@ def write_out(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> WrittenOu
     return WrittenOut(made, alike)
 
 
-def _write(node: Recurrence, writer: Writer) -> None:
-    rows = writer.reshape("rows", node.source, (node.steps * node.batch, node.features))
+def _write(given: Recurrence, writer: Writer) -> None:
+    node = filled(given)
+    rows = writer.reshape("rows", node.source, (1, node.steps * node.batch, node.features))
+    columns = writer.node("Transpose", "columns", [rows], perm=[0, 2, 1])  # steps are positions, not a batch
     initial = [
-        _initial_states(writer, node, name, state) for name, state in (("h", node.initial_h), ("c", node.initial_c))
+        _initial_states(writer, given, node.hidden, name, state)
+        for name, state in (("h", node.initial_h), ("c", node.initial_c))
     ]
     sequences, lasts = [], []
     for index, direction in enumerate(node.directions):
         run = _Run(node, Cell(node, direction), writer, len(node.directions) > 1)
-        sequence, last = run.write(rows, [states[index] for states in initial])
+        sequence, last = run.write(columns, [states[index] for states in initial])
         sequences.append(sequence)
         lasts.append(last)
-    _write_outputs(node, writer, sequences, lasts)
+    _write_outputs(given, node.hidden, writer, sequences, lasts)
 
 
-def _initial_states(writer: Writer, node: Recurrence, name: str, state: str) -> list[str | None]:
-    """The state [batch, H] of each direction."""
+def _initial_states(writer: Writer, node: Recurrence, hidden: int, name: str, state: str) -> list[str | None]:
+    """The state [batch, H] of each direction, filled up to `hidden` values."""
     count = len(node.directions)
     if not state:
         return [None] * count
     pieces = writer.split(f"initial_{name}", state, [1] * count, axis=0)
-    return [writer.reshape(f"initial_{name}.rows", piece, (node.batch, node.hidden)) for piece in pieces]
+    rows = [writer.reshape(f"initial_{name}.rows", piece, (node.batch, node.hidden)) for piece in pieces]
+    more = hidden - node.hidden
+    zeros = [writer.constant("zeros", np.zeros((node.batch, more)))] if more else []
+    return [writer.concat(f"initial_{name}.filled", [row, *zeros], axis=1) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -96,16 +103,20 @@ class _Run:
     def role(self) -> str:
         return self.cell.direction.name if self.is_named else "step"
 
-    def write(self, rows: str, initial: Sequence[str | None]) -> tuple[str, State]:
+    def write(self, columns: str, initial: Sequence[str | None]) -> tuple[str, State]:
         """Write the steps: all hidden values [steps · batch, H], and the last state [batch, H]."""
         node, writer = self.node, self.writer
         weights, bias = input_product(self.cell)
         name = f"{self.role}.input" if self.is_named else "input"
-        operands = [rows, writer.constant("W", weights.T), writer.constant("Wb", bias)]
-        product = writer.node("Gemm", name, operands)
+        operands = [columns, writer.constant("W", weights[:, :, None]), writer.constant("Wb", bias)]
+        product = writer.node("Conv", name, operands)
+        product = writer.node("Transpose", f"{name}.turned", [product], perm=[0, 2, 1])
+        product = writer.reshape(f"{name}.rows", product, (node.steps * node.batch, len(bias)))
         each = node.batch if len(set(node.lengths)) == 1 else 1
         groups = node.batch // each
         x = writer.split(f"{name}.split", product, [each] * (node.steps * groups), axis=0)
+        for piece in x:
+            writer.mark_alike(f"{name}.split", piece)
         starts = [
             [None] * groups if state is None else writer.split(f"{name}.state", state, [each] * groups, axis=0)
             for state in initial
@@ -145,17 +156,27 @@ class _Run:
         return State(joined[0], joined[1] if len(joined) > 1 else None)
 
 
-def _write_outputs(node: Recurrence, writer: Writer, sequences: Sequence[str], lasts: Sequence[State]) -> None:
-    """Y [steps, directions, batch, H], and Y_h and Y_c [directions, batch, H]: those that are wanted."""
+def _write_outputs(
+    node: Recurrence, hidden: int, writer: Writer, sequences: Sequence[str], lasts: Sequence[State]
+) -> None:
+    """Y [steps, directions, batch, H], and Y_h and Y_c [directions, batch, H]: those that are wanted.
+
+    The node's own values are the first of `hidden`.
+    """
     all_states, *states = node.outputs
     count, sizes = len(node.directions), (node.steps, node.batch, node.hidden)
+
+    def own(name: str, values: Sequence[str | None]) -> list[str]:
+        found = [each for each in values if each is not None]
+        return found if hidden == node.hidden else [writer.first(f"{name}.own", each, node.hidden) for each in found]
+
     if all_states and count == 1:
-        writer.reshape("Y", sequences[0], (sizes[0], 1, *sizes[1:]), output=all_states)
+        writer.reshape("Y", own("Y", sequences)[0], (sizes[0], 1, *sizes[1:]), output=all_states)
     elif all_states:
-        both = writer.concat("both", sequences, axis=1)
+        both = writer.concat("both", own("Y", sequences), axis=1)
         split = writer.reshape("both.split", both, (sizes[0], sizes[1], count, sizes[2]))
         writer.node("Transpose", "Y", [split], output=all_states, perm=[0, 2, 1, 3])
     for name, output, found in zip(("Y_h", "Y_c"), states, ([s.h for s in lasts], [s.c for s in lasts]), strict=True):
         if output:
-            last = writer.concat(f"{name}.both", [each for each in found if each is not None], axis=0)
+            last = writer.concat(f"{name}.both", own(name, found), axis=0)
             writer.reshape(name, last, (count, *sizes[1:]), output=output)

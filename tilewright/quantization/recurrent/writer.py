@@ -44,6 +44,11 @@ class Writer:
         self.nodes.append(helper.make_node("Split", [source, counts], pieces, named, axis=axis))
         return pieces
 
+    def first(self, name: str, source: str, count: int) -> str:
+        """The first features of each row."""
+        ends = [self.constant(part, np.array([at], np.int64)) for part, at in (("from", 0), ("to", count), ("axis", 1))]
+        return self.node("Slice", name, [source, *ends])
+
     def concat(self, name: str, sources: Sequence[str], axis: int) -> str:
         """The tensors joined; the tensor itself if there is one."""
         return sources[0] if len(sources) == 1 else self.node("Concat", name, sources, axis=axis)
@@ -85,7 +90,11 @@ class Step:
 
     def split(self, part: str, source: str, sizes: Sequence[int]) -> list[str]:
         """Pieces along the features."""
-        return self.writer.split(f"{self.place}/{part}", source, sizes, axis=1)
+        pieces = self.writer.split(f"{self.place}/{part}", source, sizes, axis=1)
+        for index, piece in enumerate(pieces):
+            if piece != source:
+                self.writer.mark_alike(f"{self.role}/{part}/{index}", piece)
+        return pieces
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         return self.writer.constant(name, value)

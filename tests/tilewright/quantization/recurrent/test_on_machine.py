@@ -68,3 +68,15 @@ def test_runs_wholly_on_the_machine(kind: str, steps: int, direction: str, isa: 
         difference = np.abs(found[name] - expected)
         assert difference.max() <= 2.01 * step, name  # a value that is one step off goes into the next steps
         assert (found[name] == expected).mean() >= 0.95, name
+
+
+@pytest.mark.slow
+def test_what_is_kept_in_float_runs_on_the_host() -> None:
+    model = stream("GRU", 2)
+    model.graph.node.append(helper.make_node("MatMul", ["Y", "V"], ["z"], "more"))
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(HIDDEN, dtype=np.float32), "V"))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, (2, 1, 1, HIDDEN)))
+    program = tilewright.compile(tilewright.quantize(model, "random", keep=["cell"]).content, "base16")
+
+    reason = "a float GRU has no lowering; expected its steps, as `tilewright quantize` writes them from a float model"
+    assert [(node.name, node.reason) for node in program.host_nodes] == [("cell", reason)]

@@ -63,7 +63,7 @@ OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
     "stories260k": random_samples,
     "stories260k-step": stories_260k_samples,
 }
-"""Networks in which several nodes are one operation, or one is many: `tilewright quantize` makes them, of these samples."""
+"""Networks in which several nodes are one operation, or one is many: `tilewright quantize` takes them, and samples."""
 
 
 def float_network(name: str) -> onnx.ModelProto:

@@ -105,9 +105,9 @@ def _is_mask(name: str, view: View) -> bool:
 
 def _fits(mask: Sequence[int], shape: Sequence[int], axis: int) -> bool:
     """Whether a mask is along the last dimension, and the same for all or none of those before the last two."""
-    if axis != len(shape) - 1 or len(shape) < 3 or len(mask) != len(shape) or mask[-1] != shape[-1]:
+    if axis != len(shape) - 1 or not 2 <= len(mask) <= len(shape) or len(shape) < 3 or mask[-1] != shape[-1]:
         return False
-    return mask[-2] in (1, shape[-2]) and tuple(mask[:-2]) in ((1,) * (len(shape) - 2), tuple(shape[:-2]))
+    return mask[-2] in (1, shape[-2]) and (prod(mask[:-2]) == 1 or tuple(mask[:-2]) == tuple(shape[:-2]))
 
 
 class _Kept:

@@ -29,7 +29,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         folded = ir.from_proto(model)
         RewritePass(RewriteRuleSet([DenseBias.rule(), ConvBias.rule()], commute=True))(folded)
         optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE, should_fold=_is_folded)
-        RewritePass(RewriteRuleSet([SettledChoice.rule()]))(folded)
+        RewritePass(RewriteRuleSet([SettledChoice.rule(), NeedlessGuard.rule()]))(folded)
         _drop_empty_pieces(folded.graph)
         IdentityEliminationPass()(folded)
         RemoveUnusedNodesPass()(folded)
@@ -111,6 +111,25 @@ class SettledChoice(RewriteRuleClassBase):
         condition = _constant(c)
         assert condition is not None
         return op.Identity(a if condition.all() else b)
+
+
+class NeedlessGuard(RewriteRuleClassBase):
+    """Where(max(s) = -∞, 0, y) → y: Attention's care for rows that are all masked.
+
+    What is quantised is never -∞, and a machine's softmax gives 0 where a mask leaves nothing.
+    """
+
+    def pattern(self, op: Any, s: Any, axes: Any, least: Any, zero: Any, y: Any) -> Any:
+        return op.Where(op.Equal(op.ReduceMax(s, axes, _allow_other_attributes=True), least), zero, y)
+
+    def check(self, context: Any, s: Any, axes: Any, least: ir.Value, zero: ir.Value, y: Any) -> MatchResult:
+        result, limit, otherwise = MatchResult(), _constant(least), _constant(zero)
+        if limit is None or otherwise is None or not np.isneginf(limit).all() or otherwise.any():
+            return result.fail("no choice of 0 where all is -∞")
+        return result
+
+    def rewrite(self, op: Any, s: Any, axes: Any, least: Any, zero: Any, y: ir.Value) -> Any:
+        return op.Identity(y)
 
 
 def _drop_empty_pieces(graph: ir.Graph) -> None:

@@ -74,6 +74,7 @@ def test_a_row_of_which_nothing_is_left_is_no_softmax_of_ours() -> None:
         ((1, 3, 8, 5), (1, 1, 8, 5), (1, 5, 1, 8)),
         ((1, 3, 8, 5), (1, 3, 1, 5), (3, 5, 1, 1)),
         ((4, 1, 20), (1, 1, 20), (1, 20, 1, 1)),
+        ((1, 3, 8, 5), (8, 5), (1, 5, 1, 8)),
     ],
 )
 def test_a_mask_may_be_computed(shape: Sequence[int], mask: Sequence[int], stored: Sequence[int]) -> None:

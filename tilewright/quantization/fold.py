@@ -18,6 +18,7 @@ from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, 
 
 from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.simplify.rewrite import fresh_name
+from tilewright.compiler.simplify.softmax import NEGLIGIBLE
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""
@@ -30,6 +31,7 @@ def fold(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         RewritePass(RewriteRuleSet([DenseBias.rule(), ConvBias.rule()], commute=True))(folded)
         optimize_ir(folded, input_size_limit=ANY_SIZE, output_size_limit=ANY_SIZE, should_fold=_is_folded)
         RewritePass(RewriteRuleSet([SettledChoice.rule(), NeedlessGuard.rule()]))(folded)
+        RewritePass(RewriteRuleSet([BiasAndMask.rule()], commute=True))(folded)
         _drop_empty_pieces(folded.graph)
         IdentityEliminationPass()(folded)
         RemoveUnusedNodesPass()(folded)
@@ -111,6 +113,37 @@ class SettledChoice(RewriteRuleClassBase):
         condition = _constant(c)
         assert condition is not None
         return op.Identity(a if condition.all() else b)
+
+
+class BiasAndMask(RewriteRuleClassBase):
+    """Softmax(x + c) → Softmax((x + b) + m), where c holds a bias and a mask: eight bits do not hold both.
+
+    The bias may be that of ALiBi: Press et al., 2022 (arXiv:2108.12409).
+    """
+
+    def pattern(self, op: Any, x: Any, c: Any) -> Any:
+        return op.Softmax(op.Add(x, c, _outputs=["total"]), _allow_other_attributes=True, _outputs=["result"])
+
+    def check(self, context: Any, x: Any, c: ir.Value, total: Any, result: Any) -> MatchResult:
+        found, values = MatchResult(), _constant(c)
+        if values is None or values.dtype != np.float32:
+            return found.fail("no constant")
+        is_masked = values <= NEGLIGIBLE
+        if not is_masked.any() or not np.where(is_masked, 0, values).any():
+            return found.fail("a mask alone, or none")
+        return found
+
+    def rewrite(self, op: Any, x: ir.Value, c: ir.Value, total: ir.Value, result: ir.Value) -> Any:
+        values, add, softmax = _constant(c), total.producer(), result.producer()
+        assert values is not None and add is not None and softmax is not None
+        is_masked = values <= NEGLIGIBLE
+        for part, each in (("bias", np.where(is_masked, 0, values)), ("mask", np.where(is_masked, values, 0))):
+            constant = op.initializer(ir.tensor(each.astype(np.float32)), name=f"{total.name}/{part}")
+            x = op.Add(x, constant)
+            made = x.producer()
+            assert made is not None
+            made.name = f"{add.name}/{part}"
+        return op.Softmax(x, **softmax.attributes)
 
 
 class NeedlessGuard(RewriteRuleClassBase):

@@ -100,6 +100,21 @@ def test_what_is_added_besides_is_no_mask() -> None:
     assert "masked.out" in [node.input[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
 
 
+def test_a_bias_and_a_mask_in_one_constant_are_two() -> None:
+    """As ALiBi's with a causal mask: the bias has steps of its own."""
+    b = FloatBuilder()
+    x = b.node("MatMul", "first", b.input(shape=(1, ROWS, FEATURES)), b.normal("a", FEATURES, FEATURES, scale=0.2))
+    distance = np.arange(FEATURES) - np.arange(ROWS)[:, None]
+    both = np.where(distance > 0, np.finfo(np.float32).min, 0.5 * distance)
+    x = b.node("Softmax", "softmax", b.node("Add", "placed", b.constant("both", both), x), axis=-1)
+    model = b.build(b.node("MatMul", "last", x, b.normal("b", FEATURES, FEATURES, scale=0.2)))
+    data = samples(model, 4)
+    result = quantize(model, data)
+    assert [layer.name for layer in result.layers][2:4] == ["placed/bias", "placed/mask"]
+    assert compile_keeping(result.content, load_machine("sequence16"), Options())[0].host_nodes == ()
+    assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
+
+
 def test_what_others_read_is_quantised() -> None:
     model = network(curved, "sigmoid")
     assert inner_tensors(model) == frozenset()

@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from programs.networks.builder import Builder
+from programs.networks.decoder import Decoder, step, step_samples
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.attention_networks import attention_network
@@ -20,6 +22,7 @@ from tilewright import host
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, place_regions
+from tilewright.quantization.quantize import quantize
 from tilewright.rtl.run import run_rtl_many
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import simulate_values
@@ -86,14 +89,23 @@ def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: 
 
 @pytest.mark.slow
 def test_normalisations_and_masks_are_the_simulators() -> None:
-    """Rows that fill the lanes and rows that do not, with a mean and without, in one node and in nine."""
+    """Rows that fill the lanes or do not, with a mean and without, in one node and in nine; a step of a decoder."""
     shapes = {"one node": (3, 16), "divided": (2, 5, 10), "root mean square": (1, 3, 12), "over the length": (4, 7)}
     models = [normalizing_model(form, shape) for form, shape in shapes.items()]
     models.append(masked_model((2, 5, 10), np.arange(10) < 7))
+    models.append(decoder_step())
     programs = require_the_simulators("sequence16", models, SMALL)
 
     assert {"sum_channels", "sum_deviations", "sum_squares", "leading", "root", "deviation"} <= mnemonics(programs)
     assert {"ratio", "max_kept", "sum_kept", "normalize_kept"} <= mnemonics(programs)
+
+
+def decoder_step() -> onnx.ModelProto:
+    """A token after up to six others, by a layer with a cache and a mask of it."""
+    sizes = Decoder(layers=1, features=16, heads=2, sources=1, hidden=24, words=10)
+    model = step(Builder("step"), sizes, 6)
+    rows = np.random.default_rng(1).standard_normal((sizes.words, sizes.features), np.float32)
+    return quantize(model, step_samples(model, sizes, 6, rows)).model
 
 
 def require_the_simulators(name: str, models: list[onnx.ModelProto], changes: Sequence[str] = ()) -> list[Program]:

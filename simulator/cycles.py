@@ -56,6 +56,7 @@ def simulate_cycles(program: Program, bases: Mapping[str, int], ideal: Ideal | N
     code = instruction_table(program, bases)
     parameters, queues, places = _reset(program, code, ideal)
     state = np.zeros(1, STATE)[0]
+    state["has_news"] = 1
     state["program_beats"] = len(program.instructions) * int(parameters["instruction_beats"])
     end, cycles = run_cycles(parameters, state, code, queues)
     if end not in (DONE, WAIT_FAULT):
@@ -156,7 +157,8 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         indices = np.flatnonzero(code[:, ENGINE] == engine)
         engine_order[engine, : indices.size] = indices
     lengths = {
-        **dict.fromkeys(("dispatched", "started", "completed", "retiring", "can_take", "activity"), len(ENGINES)),
+        **dict.fromkeys(("dispatched", "started", "completed", "retiring"), len(ENGINES)),
+        **dict.fromkeys(("can_take", "activity", "waited"), len(ENGINES)),
         "counters": len(ENGINES) * COUNTERS,
         **dict.fromkeys(("ask", "grant"), figures["requesters"]),
         "index": len(WALKERS) * figures["loops"],

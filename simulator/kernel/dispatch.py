@@ -63,6 +63,19 @@ def step_dispatch(p, s, code, q):
 
 
 @part_of_cycle
+def can_dispatch(p, s, code, q):
+    """Whether assembly or dispatch goes on in this cycle, or refuses an instruction."""
+    if s.assembled < p.instruction_beats:
+        return s.fetch_held > 0
+    i = s.dispatched_all
+    for e in range(ENGINE_COUNT):
+        if code[i, WAITS + e] > q[p.at_dispatched + e]:
+            return True
+    e = code[i, ENGINE]
+    return q[p.at_dispatched + e] - q[p.at_started + e] < q[p.at_queue_depth + e]
+
+
+@part_of_cycle
 def request_read(p, s, q, t, owner, beats):
     """A request enters the address register in cycle t, and is accepted in t + 1."""
     slot = wrapped(s.read_head + s.read_count, p.read_slots)

@@ -74,7 +74,7 @@ def record(*names: str) -> np.dtype[Any]:
 
 
 QUEUES = (
-    *("dispatched", "started", "completed", "retiring", "can_take", "activity"),  # an entry an engine
+    *("dispatched", "started", "completed", "retiring", "can_take", "activity", "waited"),  # an entry an engine
     *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "ask", "grant", "index"),
     *("c_read", "c_write", "c_last", "result_ready", "result_port", "result_refusable", "source_word"),
     *("load_burst_bytes", "load_burst_first", "part_ready", "part_size"),
@@ -87,7 +87,7 @@ QUEUES = (
 `engine_order`: the n-th instruction of each engine. `read_turn`: by port, who was granted last. `ask`:
 the port that each requester asks in this cycle, or -1. `index`: the loop indices of every walker. `c_read`, `c_write`:
 by cycle, the port of the accumulators that the array will read or write, or -1. `activity`: a column of the counters,
-or -1 for nothing in hand.
+or -1 for nothing in hand. `waited`: for which engine an engine's next instruction waits, as it was at the last news.
 """
 
 PARAMETERS = record(
@@ -128,5 +128,7 @@ STATE = record(
     *("part_read", "store_window", "store_burst_head", "store_burst_count"),
     # results
     *("beats_read", "bytes_written", "fault_instruction", "fault_count", "has_progress"),
+    # for the kernel's own sake: whether an instruction was dispatched, started or completed since it looked
+    "has_news",
 )
 """The machine's registers that are single numbers."""

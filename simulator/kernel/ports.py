@@ -30,6 +30,17 @@ def arbitrate_reads(p, q, c_port, w_port):
 
 
 @part_of_cycle
+def grant_vector(p, q, c_port, w_port):
+    """The same, where nobody but the array asks."""
+    port = q[p.at_ask + MMA_ASKS]
+    is_granted = port >= 0 and port != c_port and port != w_port
+    q[p.at_grant + MMA_ASKS] = is_granted
+    q[p.at_grant + p.requesters - 1] = 0
+    if is_granted:
+        q[p.at_read_turn + port] = MMA_ASKS
+
+
+@part_of_cycle
 def engine_of(p, requester):
     """Equal for read requesters of the same engine."""
     if requester == MMA_ASKS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from tilewright.simulator.kernel.compilation import kept_on_disk, part_of_cycle
 from tilewright.simulator.kernel.dispatch import (
     REFUSED,
+    can_dispatch,
     fetch_apart,
     fetch_burst,
     request_read,
@@ -34,32 +35,63 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.kernel.load import start_load, step_load
 from tilewright.simulator.kernel.mma import start_mma, step_mma, vector_port, weight_port
 from tilewright.simulator.kernel.nests import wrapped
-from tilewright.simulator.kernel.ports import arbitrate_reads, arbitrate_writes
+from tilewright.simulator.kernel.ports import arbitrate_reads, arbitrate_writes, grant_vector
 from tilewright.simulator.kernel.store import start_store, step_store, store_port
-from tilewright.simulator.kernel.vec import ask_sources, result_port, start_vec, step_vec
+from tilewright.simulator.kernel.vec import ask_sources, may_issue, result_port, start_vec, step_vec
 
 FAR = 1 << 62
 """A cycle later than the last one of any run."""
 
+READY, ABSENT = -1, -2
+"""What an engine's next instruction waits for: nothing; or there is no such instruction yet."""
+
 
 @part_of_cycle
-def step_engines(p, s, code, q, t):
-    """Requests, arbitration and what every engine and the address channel do in cycle t."""
+def array_is_alone(p, s, code, q):
+    """Whether nothing but the array can change anything before an instruction starts or completes."""
+    if p.is_apart or p.ideal_engines:
+        return False
+    if s.read_count or s.response_count or s.vec_active or s.result_count:
+        return False
+    if s.load_active or s.load_buffer or s.load_burst_count or s.words_left or s.writer_held:
+        return False
+    if q[p.at_started + LOAD] != q[p.at_completed + LOAD] or q[p.at_started + STORE] != q[p.at_completed + STORE]:
+        return False
+    if s.packed != q[p.at_started + LOAD] or fetch_burst(p, s) > 0:
+        return False
+    return not can_dispatch(p, s, code, q)
+
+
+@part_of_cycle
+def step_engines(p, s, code, q, t, is_alone):
+    """Requests, arbitration and what every engine and the address channel do in cycle t; or the array, if alone."""
     slot = s.slot
     c_read_port, c_write_port = q[p.at_c_read + slot], q[p.at_c_write + slot]
     q[p.at_c_read + slot] = -1
     w_port = weight_port(p, s, code, q)
     q[p.at_ask + MMA_ASKS] = vector_port(p, s, code, q, t)
-    ask_sources(p, s, code, q, t)
-    q[p.at_ask + p.requesters - 1] = store_port(p, s, code, q)
-    arbitrate_reads(p, q, c_read_port, w_port)
+    can_issue, others_ask = False, False
+    if not is_alone:
+        can_issue = may_issue(p, s, code, t)
+        q[p.at_ask + p.requesters - 1] = store_port(p, s, code, q)
+        others_ask = can_issue or q[p.at_ask + p.requesters - 1] >= 0
+    if others_ask:
+        ask_sources(p, s, code, q, can_issue)
+        arbitrate_reads(p, q, c_read_port, w_port)
+    else:
+        grant_vector(p, q, c_read_port, w_port)
+    step_mma(p, s, code, q, t, w_port, c_write_port)
+    if not is_alone:
+        step_others(p, s, code, q, t, c_write_port, can_issue)
 
+
+@part_of_cycle
+def step_others(p, s, code, q, t, c_write_port, can_issue):
+    """What all but the array do in cycle t."""
     vec_port = result_port(p, s, q, t)
     load_port = s.writer_port if s.writer_held else -1
     vec_written, load_written = arbitrate_writes(p, c_write_port, vec_port, load_port)
-
-    step_mma(p, s, code, q, t, w_port, c_write_port)
-    step_vec(p, s, code, q, t, vec_written)
+    step_vec(p, s, code, q, t, can_issue, vec_written)
     fetched = 0 if p.is_apart else fetch_burst(p, s)
     s.load_is_full = s.load_buffer >= p.load_beats
     loaded = step_load(p, s, code, q, fetched > 0, load_written)
@@ -75,23 +107,26 @@ def step_engines(p, s, code, q, t):
 
 @part_of_cycle
 def first_waited(p, code, q, i):
-    """The first engine that an instruction still waits for, or -1."""
+    """The first engine that an instruction still waits for, or READY."""
     for e in range(ENGINE_COUNT):
         if q[p.at_completed + e] < code[i, WAITS + e]:
             return e
-    return -1
+    return READY
 
 
 @part_of_cycle
 def start_instructions(p, s, code, q, t):
     """Start what may start, and choose the counter of every engine for this cycle (into `activity`)."""
+    if s.has_news:
+        s.has_news = 0
+        for e in range(ENGINE_COUNT):
+            q[p.at_waited + e] = ABSENT
+            if q[p.at_dispatched + e] > q[p.at_started + e]:
+                i = q[p.at_engine_order + e * p.instructions + q[p.at_started + e]]
+                q[p.at_waited + e] = first_waited(p, code, q, i)
     for e in range(ENGINE_COUNT):
-        is_present = q[p.at_dispatched + e] > q[p.at_started + e]
-        i, waited, starts = 0, -1, False
-        if is_present:
-            i = q[p.at_engine_order + e * p.instructions + q[p.at_started + e]]
-            waited = first_waited(p, code, q, i)
-            starts = waited < 0 and q[p.at_can_take + e]
+        waited = q[p.at_waited + e]
+        starts = waited == READY and q[p.at_can_take + e]
         if q[p.at_activity + e] < 0:
             if starts:
                 q[p.at_activity + e] = BUSY
@@ -102,6 +137,8 @@ def start_instructions(p, s, code, q, t):
         if not starts:
             continue
         s.has_progress = 1
+        s.has_news = 1
+        i = q[p.at_engine_order + e * p.instructions + q[p.at_started + e]]
         q[p.at_started_at + i] = t
         q[p.at_started + e] += 1
         if (p.ideal_engines >> e) & 1:
@@ -115,6 +152,15 @@ def start_instructions(p, s, code, q, t):
             start_vec(p, s, code, q, i)
         elif e == STORE:
             start_store(p, s, code, q, i)
+
+
+@part_of_cycle
+def rest_others(p, q):
+    """Let all engines but the array have nothing in hand, and take what comes."""
+    for e in range(ENGINE_COUNT):
+        if e != MMA:
+            q[p.at_activity + e] = -1
+            q[p.at_can_take + e] = 1
 
 
 @part_of_cycle
@@ -143,30 +189,39 @@ def run_cycles(p, s, code, q):
     """Run to the end; (how it ended, the cycle). Changes `s` and `q`.
 
     When nothing at all changes in a cycle, only DRAM can change anything: the cycles until it answers are alike and are
-    counted at once.
+    counted at once. While the array is alone, the rest of the machine is not gone through: it stays as it is.
     """
     t = 0
+    is_alone = False
     while not is_over(p, s, q):
         s.has_progress = 0
         for e in range(ENGINE_COUNT):
             q[p.at_retiring + e] = 0
-        step_engines(p, s, code, q, t)
-        pushed = step_dispatch(p, s, code, q)
-        if pushed == REFUSED:
-            return WAIT_FAULT, t
-        step_memory(p, s, q, t)
-        if p.is_apart:
-            fetch_apart(p, s, t)
+        if s.has_news or not is_alone:
+            is_alone = array_is_alone(p, s, code, q)
+            if is_alone:
+                rest_others(p, q)
+        step_engines(p, s, code, q, t, is_alone)
+        pushed = -1
+        if not is_alone:
+            pushed = step_dispatch(p, s, code, q)
+            if pushed == REFUSED:
+                return WAIT_FAULT, t
+            step_memory(p, s, q, t)
+            if p.is_apart:
+                fetch_apart(p, s, t)
         start_instructions(p, s, code, q, t)
         if pushed >= 0:
             q[p.at_dispatched_at + s.dispatched_all] = t
             q[p.at_dispatched + pushed] += 1
             s.dispatched_all += 1
+            s.has_news = 1
         for e in range(ENGINE_COUNT):
             if q[p.at_retiring + e]:
                 q[p.at_retired_at + q[p.at_engine_order + e * p.instructions + q[p.at_completed + e]]] = t + 1
                 q[p.at_completed + e] += 1
                 s.has_progress = 1
+                s.has_news = 1
         following = t + 1
         if not s.has_progress:
             following = next_event(p, s, q)

@@ -42,10 +42,10 @@ def may_issue(p, s, code, t):
 
 
 @part_of_cycle
-def ask_sources(p, s, code, q, t):
+def ask_sources(p, s, code, q, can_issue):
     for k in range(p.vec_sources):
         q[p.at_ask + VEC_ASKS + k] = -1
-    if not may_issue(p, s, code, t):
+    if not can_issue:
         return
     for k in range(code[s.vec_instruction, SOURCES]):
         if not (s.granted >> k) & 1:
@@ -53,12 +53,11 @@ def ask_sources(p, s, code, q, t):
 
 
 @part_of_cycle
-def step_vec(p, s, code, q, t, is_written):
+def step_vec(p, s, code, q, t, can_issue, is_written):
     q[p.at_can_take + VEC] = not s.vec_active
     q[p.at_activity + VEC] = STALL_PORT if s.vec_active else -1
     if s.result_count:
         s.has_progress = 1
-    can_issue = may_issue(p, s, code, t)
     if s.vec_active and t <= s.newest_ready:
         s.has_progress = 1
     if is_written:

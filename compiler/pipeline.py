@@ -34,7 +34,6 @@ from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.options import Options
-from tilewright.compiler.rare_collection import rare_collection
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
@@ -48,6 +47,7 @@ from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import MODEL, Program
+from tilewright.isa.rare_collection import rare_collection
 
 Model = str | Path | bytes | onnx.ModelProto
 Dump = Callable[[str, str], None]

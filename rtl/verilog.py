@@ -7,6 +7,7 @@ import re
 from amaranth.back import verilog
 
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.rare_collection import rare_collection
 from tilewright.rtl.npu import Npu
 
 TOP = "npu"
@@ -15,7 +16,8 @@ TOP = "npu"
 
 def emit_verilog(machine: Machine) -> str:
     """The whole machine, top module `npu`; its registers for the host are those of `rtl.registers.register_map`."""
-    text = verilog.convert(Npu(machine), name=TOP, emit_src=False)
+    with rare_collection():
+        text = verilog.convert(Npu(machine), name=TOP, emit_src=False)
     return _fold_zero_rows(text)
 
 

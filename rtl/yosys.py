@@ -18,6 +18,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
+from tilewright.isa.rare_collection import rare_collection
 from tilewright.rtl.cache import cache_folder, kept
 
 TOP = "top"
@@ -37,7 +38,8 @@ class YosysError(Exception):
 
 def run_yosys(component: wiring.Component, script: str) -> str:
     """The text that a script writes to `out`, having read the component as module `top`."""
-    netlist = rtlil.convert(component, name=TOP, emit_src=False)
+    with rare_collection():
+        netlist = rtlil.convert(component, name=TOP, emit_src=False)
     return run_script({"in.il": netlist}, f"read_rtlil in.il\nhierarchy -top {TOP}\n{script}")
 
 

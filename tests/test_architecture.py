@@ -18,13 +18,13 @@ PACKAGES = {
 
 ROOMS = {
     "isa": (
-        *("errors", "language", "machine", "timing", "engines", "files", "program", "check", "assembly", "binary"),
-        "pages",
+        *("errors", "rare_collection", "language", "machine", "timing"),
+        *("engines", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
         *("errors", "number_format", "vectors", "evaluate", "remedy"),
         *("text", "graph", "nest", "importers", "simplify", "lower", "select", "tile", "tiling", "emission"),
-        *("options", "attempts", "search", "levels", "rare_collection", "pipeline", "partition"),
+        *("options", "attempts", "search", "levels", "pipeline", "partition"),
     ),
 }
 """The folders and files at the top of a package, lowest first: one may import those before it."""

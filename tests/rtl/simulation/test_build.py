@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tilewright.isa.files.loader import load_machine
-from tilewright.rtl.simulation import build
+from tilewright.rtl.simulation import build, verilator
 from tilewright.rtl.simulation.tools import RtlError
 
 
@@ -35,6 +35,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return f"module {machine.name}; endmodule\n"
 
     monkeypatch.setattr(build, "emit_verilog", emit)
+    monkeypatch.setattr(build, "runtime_objects", lambda has_waves: [])
     return names
 
 
@@ -79,7 +80,7 @@ def test_finds_the_files_of_an_import(line: str, files: list[str]) -> None:
 
 
 def test_knows_whether_a_program_is_built(emitted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def put(top: str, texts: object, folder: Path) -> Path:
+    def put(top: str, texts: object, runtime: object, folder: Path) -> Path:
         (folder / top).write_text("program")
         return folder / top
 
@@ -103,7 +104,7 @@ def test_a_build_that_fails_leaves_no_program(emitted: list[str]) -> None:
 def test_says_when_make_is_missing(emitted: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RtlError, match=r"needs make; install g\+\+, make and perl$"):
-        build._run(["make"], tmp_path)
+        verilator.run_tool(["make"], tmp_path)
 
 
 # -- the C++ stage, with a Verilator and a make that only write what they are called with ------------------------------
@@ -134,7 +135,8 @@ def build_with_fakes(folder: Path, seconds: float) -> str:
         script.replace(tools / name)
     os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
     os.environ["TILEWRIGHT_CACHE"] = str(folder / "cache")
-    build.verilator_folder = lambda: tools  # type: ignore[assignment]
+    verilator.verilator_folder = lambda: tools  # type: ignore[assignment]
+    build.runtime_objects = lambda has_waves: []  # type: ignore[assignment]
     build.emit_verilog = lambda machine: "module npu; endmodule"  # type: ignore[assignment]
     return build.build_bare(load_machine("tiny8")).read_text()
 

@@ -33,7 +33,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rich.console import Console
 from rich.table import Table
 
-from tests.digits import MODEL, images
+from tests.digits import MODEL
 from tilewright.api import Program, compile  # noqa: A004
 from tilewright.host import dram_image
 from tilewright.isa.files.loader import load_machine
@@ -45,8 +45,8 @@ from tilewright.simulator.cycles import simulate_cycles
 
 MACHINE = "base16"
 
-SIMULATED_RUNS = 1000
-"""Runs of the digits network in one hardware simulation, so that start-up is a small part."""
+SIMULATED_RUNS = 100
+"""Runs of ResNet-8 in one hardware simulation, so that start-up is a small part."""
 
 WATCH = """
 <script>
@@ -149,9 +149,10 @@ def _cycles_alone(folder: Path) -> str:
 
 def _hardware(folder: Path) -> str:
     machine = load_machine(MACHINE)
-    program = compile(MODEL, MACHINE).binary
+    compiled = _compiled(folder, "resnet8")
+    program = compiled.binary
     bases = place_regions(program.limits)
-    job = program, dram_image(program, {"image": images()[:1]}), bases
+    job = program, dram_image(program, compiled.zero_inputs()), bases
     build_simulation(machine)
     used, start = _processor_seconds(), time.perf_counter()
     runs = run_rtl_many(machine, [job] * SIMULATED_RUNS)

@@ -1,9 +1,13 @@
 // The memory behind the bus, as docs/microarchitecture.md describes it, and the trace of a run.
 //
 // `tilewright_cycle` is called at every clock edge with the signals of the cycle that ends, and returns those of the
-// next one. The test bench, which lives in the same process, hands over its arrays with the `attach` functions.
+// next one. The test bench, which lives in the same process, hands over its arrays with the `attach` functions, and may
+// have the clock run by `tilewright_run`.
 
 #include <svdpi.h>
+
+#include "Vtop.h"
+#include "Vtop__Syms.h"
 
 #include <cstdint>
 #include <cstring>
@@ -82,6 +86,19 @@ void write_beat(bool is_last, const svBitVecVal* data, const svBitVecVal* strobe
 }  // namespace
 
 extern "C" {
+
+// Clock cycles until the machine is done, at most so many; whether it is done then. The clock is high before and after.
+// It is the test bench's own clock, without the simulator's time and all that waits for it.
+bool tilewright_run(int64_t max_cycles) {
+    auto scope = static_cast<const VerilatedScope*>(svGetScopeFromName("bench"));
+    Vtop* top = static_cast<Vtop__Syms*>(scope->symsp())->__Vm_modelp;
+    for (int64_t cycle = 0; cycle < max_cycles && !top->done; cycle++)
+        for (int level : {0, 1}) {
+            top->clock = level;
+            top->eval();
+        }
+    return top->done;
+}
 
 void tilewright_attach_dram(uint8_t* bytes, uint64_t size, uint64_t bus_bytes, uint64_t latency_cycles) {
     bench.dram = bytes;

@@ -70,19 +70,17 @@ class _Masks:
     """What is known of masks and of pairs of them; equal ones are one object (`affine_mask`), so that little is new."""
 
     def __init__(self) -> None:
-        self._is_whole: dict[int, bool] = {}
         self._have_common: dict[tuple[int, int, int], bool] = {}
-        self._kept: list[NDArray[np.bool_]] = []  # so that no identity is used again
+        self._kept: dict[int, NDArray[np.bool_]] = {}  # so that no identity is used again
 
     def access(self, offset: int, footprint: Footprint) -> _Access:
         """A footprint in a buffer at an offset of its space."""
         mask = footprint.mask
-        if id(mask) not in self._is_whole:
-            self._is_whole[id(mask)] = bool(mask.all())
-            self._kept.append(mask)
         first = offset + footprint.first
-        whole = self._is_whole[id(mask)]
-        return _Access(first, first + len(mask), None if whole else mask, footprint.is_write)
+        if footprint.is_whole:
+            return _Access(first, first + len(mask), None, footprint.is_write)
+        self._kept[id(mask)] = mask
+        return _Access(first, first + len(mask), mask, footprint.is_write)
 
     def have_common(self, one: _Access, other: _Access) -> bool:
         """Whether two accesses whose bounds overlap have a word in common."""
@@ -91,6 +89,8 @@ class _Masks:
         if one.mask is None or other.mask is None:
             partial, whole = (one, other) if other.mask is None else (other, one)
             assert partial.mask is not None
+            if whole.first <= partial.first or whole.stop >= partial.stop:
+                return True  # the first and the last bit of a mask are set
             return bool(partial.mask[max(0, whole.first - partial.first) : whole.stop - partial.first].any())
         key = id(one.mask), id(other.mask), other.first - one.first
         if key not in self._have_common:

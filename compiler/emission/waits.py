@@ -58,11 +58,15 @@ class _Tracker:
     def record(self, engine: str, count: int, first: int, footprint: Footprint) -> None:
         if not self.is_written:
             return
-        span = slice(first, first + len(footprint.mask))
         if footprint.is_write:
-            self._counts(self.writers, engine)[span][footprint.mask] = count
+            self._set(self._counts(self.writers, engine), count, first, footprint)
         if footprint.is_read:
-            self._counts(self.readers, engine)[span][footprint.mask] = count
+            self._set(self._counts(self.readers, engine), count, first, footprint)
+
+    @staticmethod
+    def _set(counts: NDArray[np.int32], count: int, first: int, footprint: Footprint) -> None:
+        span = counts[first : first + len(footprint.mask)]
+        span[... if footprint.is_whole else footprint.mask] = count
 
     def _counts(self, by_engine: dict[str, NDArray[np.int32]], engine: str) -> NDArray[np.int32]:
         if engine not in by_engine:
@@ -119,7 +123,7 @@ def reads_own_writes(footprint: Footprint) -> bool:
 
 
 def _raise(needed: dict[str, int], engine: str, counts: NDArray[np.int32], footprint: Footprint) -> None:
-    last = int(counts.max(where=footprint.mask, initial=0))
+    last = int(counts.max() if footprint.is_whole else counts.max(where=footprint.mask, initial=0))
     if last > needed.get(engine, 0):
         needed[engine] = last
 

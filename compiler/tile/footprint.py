@@ -23,7 +23,8 @@ from tilewright.isa.machine.memory import DRAM
 class Footprint:
     """What one operand of an operation touches: word `first + i` of the buffer wherever `mask[i]` is set.
 
-    Words on chip, bytes in DRAM. An accumulating destination is also read.
+    Words on chip, bytes in DRAM. An accumulating destination is also read. The first and the last bit of a mask are
+    set; it `is_whole` when all are.
     """
 
     operand: str
@@ -32,6 +33,7 @@ class Footprint:
     is_write: bool
     first: int
     mask: NDArray[np.bool_]
+    is_whole: bool
 
     @property
     def stop(self) -> int:
@@ -43,11 +45,12 @@ def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Fo
     format = machine.format(operation.mnemonic)
     found = []
     for operand in format.operands:
-        first, mask = operand_mask(machine, format, operand, operation)
+        block, loops = block_words(machine, format, operand), _operand_loops(operand, operation)
+        first, mask, is_whole = _KEPT.mask(block, loops)
         base = operation.bases[operand.name]
         is_write = operand is format.destination
         is_read = not is_write or reads_destination(format, operation)
-        found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask))
+        found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask, is_whole))
     return tuple(found)
 
 
@@ -106,13 +109,15 @@ class _KeptMasks:
     """Masks that were asked for; when they take too much memory, all are forgotten."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, Loops], tuple[int, NDArray[np.bool_]]] = {}
+        self._found: dict[tuple[int, Loops], tuple[int, NDArray[np.bool_], bool]] = {}
         self._bytes = 0
 
-    def mask(self, block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
+    def mask(self, block: int, loops: Loops) -> tuple[int, NDArray[np.bool_], bool]:
+        """First word, mask from there on, and whether every bit of it is set."""
         found = self._found.get((block, loops))
         if found is None:
-            found = _new_mask(block, loops)
+            first, mask = _new_mask(block, loops)
+            found = first, mask, bool(mask.all())
             if self._bytes + found[1].nbytes > MOST_KEPT_BYTES:
                 self._found.clear()
                 self._bytes = 0
@@ -126,7 +131,8 @@ _KEPT = _KeptMasks()
 
 def affine_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
     """(first word, mask) of `block` consecutive words at every `Σ index·stride`; equal ones are mostly one object."""
-    return _KEPT.mask(block, loops)
+    first, mask, _ = _KEPT.mask(block, loops)
+    return first, mask
 
 
 def _new_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:

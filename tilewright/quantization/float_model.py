@@ -21,6 +21,7 @@ from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
+from tilewright.quantization.multi_head import has_attention, write_attention
 from tilewright.quantization.norms import has_norms, write_norms
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
@@ -75,7 +76,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
 
     `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, and
-    normalisations of positions those of rows, but for those that `keep` names.
+    normalisations of positions those of rows, MultiHeadAttention its products, but for those that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
@@ -83,7 +84,10 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     _require_float(source, name)
     require_harmless(source, name)
     plain = _inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
-    folded = fold(plain, name)
+    whole = plain
+    if has_attention(plain):
+        whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
+    folded = fold(whole, name)
     if has_norms(folded):
         folded = write_norms(_inferred(folded, name), frozenset(keep))
     if not has_recurrent_nodes(plain):

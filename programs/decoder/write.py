@@ -16,9 +16,10 @@ import tilewright
 from programs.decoder.model import STEP, continued
 from programs.decoder.network import LENGTH
 from programs.decoder.text import decode, encode
+from tilewright.errors import USER_ERRORS, describe
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Write a text, and what it took."""
     parser = argparse.ArgumentParser(prog="python -m programs.decoder.write", description="Continue a text.")
     parser.add_argument("text", help="how it begins")
@@ -27,18 +28,19 @@ def main() -> None:
     parser.add_argument("--on", default="sim", choices=["sim", "interp", "rtl"], help="default: sim")
     parser.add_argument("--temperature", type=float, default=0.4, help="default: 0.4; 0: always the most likely one")
     parser.add_argument("--seed", type=int, default=0, help="of the choices, if the temperature is not 0")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     try:
         print(written(given.text, given.count, given.isa, given.on, given.temperature, given.seed))
-    except (ValueError, tilewright.InputError) as error:
-        parser.exit(1, f"error: {error}\n")
+    except (ValueError, *USER_ERRORS) as error:
+        parser.exit(1, f"error: {describe(error)}\n")
 
 
 def written(text: str, count: int | None, isa: str, on: str, temperature: float, seed: int) -> str:
     """The continued text, and a line that says how many cycles a character took."""
     prompt = encode(text)
     program = tilewright.compile(STEP, isa)
-    found = continued(program, prompt, count or LENGTH - len(prompt), chooser(temperature, seed), on)
+    more = LENGTH - len(prompt) if count is None else count
+    found = continued(program, prompt, more, chooser(temperature, seed), on)
     lines = [decode(found.tokens)]
     if found.cycles is not None:
         lines.append(f"[{len(found.cycles)} runs of {max(found.cycles):,} cycles on {isa}]")

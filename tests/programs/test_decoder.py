@@ -33,7 +33,7 @@ from programs.decoder.network import (
     shapes,
 )
 from programs.decoder.text import CHARACTERS, FOLDER, decode, encode, paragraphs, stored
-from programs.decoder.write import chooser, written
+from programs.decoder.write import chooser, main, written
 from programs.networks.decoder import Decoder
 from tests.compiler.models import run_onnx
 
@@ -172,6 +172,24 @@ def test_the_step_is_what_quantising_gives(tmp_path: Path) -> None:
     for new, old in zip(made.graph.initializer, kept.graph.initializer, strict=True):
         first, second = (onnx.numpy_helper.to_array(each).astype(np.float64) for each in (new, old))
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["café"], "error: the decoder knows printable ASCII and line breaks; the text has ['é']"),
+        (
+            ["The", "--count", "127"],
+            "error: a prompt of 3 tokens and 127 more need 128 places of the cache; it has 127",
+        ),
+        (["The", "--isa", "base17"], "error: no machine 'base17' (did you mean 'base16'?)"),
+    ],
+)
+def test_says_what_it_cannot_write(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith(message)
 
 
 def test_writes() -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from programs.decoder.model import PLACES, STEP, calibration, float_step, load_weights
+from programs.decoder.network import SIZES, TABLE
 from programs.networks.builder import Builder
 from programs.networks.decoder import Decoder, step, step_samples
 from programs.networks.quantise import random_inputs
@@ -106,6 +108,24 @@ def decoder_step() -> onnx.ModelProto:
     model = step(Builder("step"), sizes, 6)
     rows = np.random.default_rng(1).standard_normal((sizes.words, sizes.features), np.float32)
     return quantize(model, step_samples(model, sizes, 6, rows)).model
+
+
+@pytest.mark.slow
+def test_a_trained_decoders_step_is_the_simulators() -> None:
+    """A character after 99 others, of the text that it was calibrated with: as the simulator has it, and likely."""
+    model, machine = onnx.load(STEP), load_machine("sequence16")
+    program = compile_model(model, machine)
+    text = calibration()[:1, :PLACES]
+    samples = step_samples(float_step(), SIZES, PLACES, load_weights()[TABLE], words=text)
+    dram = host.dram_image(program, {name: each[99:100] for name, each in samples.items()})
+    bases = place_regions(program.limits)
+
+    ((state, counters),) = run_rtl_many(machine, [(program, dram, bases)])
+
+    assert_same_bytes(simulate_values(program, dram, bases), state, "the decoder's step")
+    assert_same_counters(simulate_cycles(program, bases), counters, "the decoder's step")
+    logits = host.read_outputs(program, state.dram)["logits"]
+    assert text[0, 100] in np.argsort(logits.ravel())[-5:]
 
 
 def require_the_simulators(name: str, models: list[onnx.ModelProto], changes: Sequence[str] = ()) -> list[Program]:

@@ -71,8 +71,9 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     divided = nest.deviation(mean, packed)
     parameters = _parameters(operator, operator.attributes["scale"] * units.result, network)
     for name, (values, element_type) in parameters.items():
-        constant = network.add_constant(f"{operator.name}.{name}", values, element_type)
-        reads[name] = Access(constant, (affine(("o", 1)),))
+        is_one = bool((values == values[0]).all())
+        constant = network.add_constant(f"{operator.name}.{name}", values[:1] if is_one else values, element_type)
+        reads[name] = Access(constant, (affine() if is_one else affine(("o", 1)),))
     bias, scale, shift = (source(name, network.values(reads[name].tensor)) for name in parameters)
     expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.number)
     loops = result_loops(network.shape(y), i=padded)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor between layers: its name and shape, which is [1, channels, height, width], [1, tokens, features],
-    [1, features], or what a recurrent layer reads and makes.
+    """A tensor between layers: its name and shape, which is [1, channels, height, width], [1, channels, length],
+    [1, tokens, features], [1, features], or what a recurrent layer reads and makes.
     """
 
     name: str
@@ -93,20 +94,24 @@ class Builder:
         is_normalised: bool = True,
         has_bias: bool = True,
     ) -> Value:
-        """A convolution with bias. `padding`: `symmetric` (half the kernel), `same` (TensorFlow's) or `valid`."""
-        window = (kernel, kernel) if isinstance(kernel, int) else kernel
+        """A convolution with bias, over an image or a length. `padding`: `symmetric` (half the kernel), `same`
+        (TensorFlow's) or `valid`.
+        """
+        spatial = len(source.shape) - 2
+        window = (kernel,) * spatial if isinstance(kernel, int) else kernel
         begins, ends = _pads(padding, source.shape[2:], window, stride)
         size = [
             (length + begin + end - taps) // stride + 1
             for length, begin, end, taps in zip(source.shape[2:], begins, ends, window, strict=True)
         ]
         shape = (channels, source.channels // groups, *window)
-        inputs = [source.name, self._normal(f"{name}.weight", shape, gain, shape[1] * window[0] * window[1])]
+        inputs = [source.name, self._normal(f"{name}.weight", shape, gain, prod(shape[1:]))]
         if has_bias:
             inputs.append(self._bias(name, channels))
         if is_normalised:
             self.folded_channels += channels
-        attributes = {"kernel_shape": list(window), "strides": [stride] * 2, "pads": [*begins, *ends], "group": groups}
+        strides = [stride] * spatial
+        attributes = {"kernel_shape": list(window), "strides": strides, "pads": [*begins, *ends], "group": groups}
         return self._node("Conv", name, inputs, (1, channels, *size), **attributes)
 
     def depthwise(
@@ -225,12 +230,30 @@ class Builder:
         product = self._node("Mul", f"{name}.gated", [name, more.name], source.shape)
         return self._node("Mul", f"{name}.gelu", [product.name, self._scalar("gelu.half", 0.5)], source.shape)
 
+    def gelu_tanh(self, source: Value) -> Value:
+        """x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2: Hendrycks and Gimpel (arXiv:1606.08415), section 2."""
+        name = source.name
+
+        def step(op_type: str, part: str, *inputs: str) -> str:
+            return self._node(op_type, f"{name}.{part}", [*inputs], source.shape).name
+
+        cube = step("Pow", "cube", name, self._scalar("gelu.three", 3.0))
+        bent = step("Add", "bent", name, step("Mul", "part", cube, self._scalar("gelu.part", 0.044715)))
+        wide = step("Mul", "wide", bent, self._scalar("gelu.wide", float(np.sqrt(2 / np.pi))))
+        more = step("Add", "more", step("Tanh", "tanh", wide), self._scalar("gelu.one", 1.0))
+        half = step("Mul", "half", name, self._scalar("gelu.half", 0.5))
+        return self._node("Mul", f"{name}.gelu", [half, more], source.shape)
+
     def layer_norm(self, name: str, source: Value) -> Value:
         """Each token's features to a mean of 0 and a variance of 1, then with learned scales near 1 and biases."""
-        random, features = self._random(name), source.shape[-1]
-        scale = self._keep(f"{name}.scale", 1.0 + 0.1 * random.standard_normal(features))
-        bias = self._keep(f"{name}.bias", 0.1 * random.standard_normal(features))
+        scale, bias = self._scale_and_bias(name, source.shape[-1])
         return self._node("LayerNormalization", name, [source.name, scale, bias], source.shape, axis=-1)
+
+    def no_norm(self, name: str, source: Value) -> Value:
+        """Nothing but the learned scales and biases of a normalisation."""
+        scale, bias = self._scale_and_bias(name, source.shape[-1])
+        scaled = self._node("Mul", f"{name}.scaled", [source.name, scale], source.shape)
+        return self._node("Add", name, [scaled.name, bias], source.shape)
 
     def rms_norm(self, name: str, source: Value) -> Value:
         """Each token's features to a mean square of 1, then with learned scales near 1; opset 23 has a node for it."""
@@ -362,6 +385,11 @@ class Builder:
         values = self._random(name).standard_normal(shape, np.float32)
         return self._keep(name, values * np.float32(BIAS_DEVIATION))
 
+    def _scale_and_bias(self, name: str, features: int) -> tuple[str, str]:
+        random = self._random(name)
+        scale = self._keep(f"{name}.scale", 1.0 + 0.1 * random.standard_normal(features))
+        return scale, self._keep(f"{name}.bias", 0.1 * random.standard_normal(features))
+
     def _scalar(self, name: str, value: float) -> str:
         return self._keep(name, np.array(value))
 
@@ -378,11 +406,11 @@ class Builder:
 
 
 def _pads(
-    padding: str, size: tuple[int, ...], window: tuple[int, int], stride: int
+    padding: str, size: tuple[int, ...], window: tuple[int, ...], stride: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Zeros in front and behind, per axis. Example: `same`, 96 pixels, 3 taps, stride 2: 0 in front, 1 behind."""
     if padding == "valid":
-        return (0, 0), (0, 0)
+        return (0,) * len(window), (0,) * len(window)
     if padding == "symmetric":
         half = tuple(taps // 2 for taps in window)
         return half, half

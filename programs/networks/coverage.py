@@ -34,7 +34,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
     "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
-    "transformers": ("vit-tiny", "kwt-1", "bert-tiny", "stories260k", "stories260k-step"),
+    "transformers": (
+        "vit-tiny", "kwt-1", "bert-tiny", "mobilebert-block", "whisper-tiny-encoder", "gpt2-block", "stories260k",
+        "stories260k-step",
+    ),
 }  # fmt: skip
 """The networks by what they are for."""
 

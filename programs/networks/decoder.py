@@ -100,19 +100,27 @@ def turns(sizes: Decoder, tokens: int) -> tuple[NDArray[np.float32], NDArray[np.
 
 
 def step_samples(
-    model: onnx.ModelProto, sizes: Decoder, length: int, embeddings: NDArray[np.float32], texts: int = 2
+    model: onnx.ModelProto,
+    sizes: Decoder,
+    length: int,
+    embeddings: NDArray[np.float32],
+    texts: int = 2,
+    words: NDArray[np.int64] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
-    """Inputs of a step while it reads random texts that fill its cache: an array for each, samples first.
+    """Inputs of a step while it reads texts that fill its cache: an array for each, samples first.
 
-    `embeddings` is the table of the words' rows, [words, features].
+    `embeddings` is the table of the words' rows, [words, features]; `words` are the texts, [texts, length]. Without
+    them there are so many random ones.
     """
     import onnxruntime
 
+    if words is None:
+        words = np.random.default_rng(0).integers(0, sizes.words, (texts, length))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     cached = [each.name for each in session.get_inputs() if each.name.startswith(CACHED)]
     cos, sin = turns(sizes, length)
     feeds = []
-    for text in np.random.default_rng(0).integers(0, sizes.words, (texts, length)):
+    for text in words:
         cache = {name: np.zeros((1, sizes.sources, length, sizes.width), np.float32) for name in cached}
         for place, word in enumerate(text):
             mask = np.where(np.arange(length + 1) < place, 0, np.finfo(np.float32).min).astype(np.float32)

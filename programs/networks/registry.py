@@ -10,7 +10,9 @@ from programs.networks.botnet import botnet50
 from programs.networks.builder import Builder
 from programs.networks.decoder import stories_260k, stories_260k_samples, stories_260k_step
 from programs.networks.efficientnet_lite import efficientnet_lite0
+from programs.networks.gpt2 import gpt2_block
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
+from programs.networks.mobilebert import mobilebert_block
 from programs.networks.mobilenet_v1 import mobilenet_v1, mobilenet_v1_025
 from programs.networks.mobilenet_v2 import mobilenet_v2
 from programs.networks.mobilenet_v3 import mobilenet_v3_large, mobilenet_v3_small
@@ -22,6 +24,7 @@ from programs.networks.shufflenet_v2 import shufflenet_v2
 from programs.networks.squeezenet import squeezenet_1_0, squeezenet_1_1
 from programs.networks.transformer import bert_tiny, kwt_1, vit_tiny
 from programs.networks.unet import unet
+from programs.networks.whisper import whisper_tiny_encoder
 from programs.networks.yolo import yolov3_tiny, yolov3_tiny_boxes
 
 NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
@@ -30,10 +33,12 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "botnet50": botnet50,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
+    "gpt2-block": gpt2_block,
     "gru-keywords": gru_keywords,
     "kwt-1": kwt_1,
     "lstm-denoiser": lstm_denoiser,
     "lstm-tagger": lstm_tagger,
+    "mobilebert-block": mobilebert_block,
     "mobilenetv1": mobilenet_v1,
     "mobilenetv1-0.25": mobilenet_v1_025,
     "mobilenetv2": mobilenet_v2,
@@ -51,17 +56,21 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "stories260k-step": stories_260k_step,
     "unet": unet,
     "vit-tiny": vit_tiny,
+    "whisper-tiny-encoder": whisper_tiny_encoder,
     "yolov3-tiny": yolov3_tiny,
     "yolov3-tiny-boxes": yolov3_tiny_boxes,
 }
 """Name on the command line → its builder."""
 
 OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
+    "gpt2-block": random_samples,
     "gru-keywords": random_samples,
     "lstm-denoiser": random_samples,
     "lstm-tagger": random_samples,
+    "mobilebert-block": random_samples,
     "stories260k": random_samples,
     "stories260k-step": stories_260k_samples,
+    "whisper-tiny-encoder": random_samples,
 }
 """Networks in which several nodes are one operation, or one is many: `tilewright quantize` takes them, and samples."""
 

@@ -26,7 +26,8 @@ class Encoder:
     heads: int
     hidden: int
     is_normalised_first: bool = True  # or after each sum, as in the first paper
-    has_bias: bool = True  # in q, k and v
+    has_bias: bool = True  # in q, k and v; `has_key_bias` in k as well
+    has_key_bias: bool = True
 
 
 def vit_tiny(builder: Builder) -> onnx.ModelProto:
@@ -92,19 +93,31 @@ def encoder(builder: Builder, x: Value, sizes: Encoder) -> Value:
 
 def attention(builder: Builder, name: str, source: Value, sizes: Encoder) -> Value:
     """softmax(q kᵀ / √d) v for each head, and a linear layer."""
-    _, tokens, features = source.shape
-    width = features // sizes.heads
-    split = (1, tokens, sizes.heads, width)
-    heads = []
-    for letter, axes in (("q", (0, 2, 1, 3)), ("k", (0, 2, 3, 1)), ("v", (0, 2, 1, 3))):
-        made = builder.linear(f"{name}.{letter}", source, features, has_bias=sizes.has_bias)
-        made = builder.reshape(f"{name}.{letter}.split", made, split)
-        heads.append(builder.transpose(f"{name}.{letter}.heads", made, axes))
-    q, k, v = heads
+    features = source.shape[-1]
+    biases = {"q": sizes.has_bias, "k": sizes.has_bias and sizes.has_key_bias, "v": sizes.has_bias}
+    q, k, v = (
+        heads_of(builder, name, part, builder.linear(f"{name}.{part}", source, features, has_bias=has), sizes.heads)
+        for part, has in biases.items()
+    )
+    return builder.linear(f"{name}.out", attended(builder, name, q, k, v), features, gain=BRANCH_GAIN)
+
+
+def heads_of(builder: Builder, name: str, part: str, made: Value, heads: int) -> Value:
+    """[1, tokens, features] as [1, heads, tokens, features of a head]; k as [1, heads, features of a head, tokens]."""
+    _, tokens, features = made.shape
+    split = builder.reshape(f"{name}.{part}.split", made, (1, tokens, heads, features // heads))
+    return builder.transpose(f"{name}.{part}.heads", split, (0, 2, 3, 1) if part == "k" else (0, 2, 1, 3))
+
+
+def attended(builder: Builder, name: str, q: Value, k: Value, v: Value, mask: Value | None = None) -> Value:
+    """softmax(q kᵀ / √d + mask) v for each head, and the heads side by side: [1, tokens, features]."""
+    _, heads, tokens, width = q.shape
     scores = builder.scaled(f"{name}.scaled", builder.matmul(f"{name}.scores", q, k), 1 / sqrt(width))
+    if mask is not None:
+        scores = builder.add(f"{name}.masked", scores, mask)
     mixed = builder.matmul(f"{name}.mixed", builder.softmax(f"{name}.softmax", scores, axis=3), v)
-    joined = builder.reshape(f"{name}.joined", builder.transpose(f"{name}.turned", mixed, (0, 2, 1, 3)), source.shape)
-    return builder.linear(f"{name}.out", joined, features, gain=BRANCH_GAIN)
+    turned = builder.transpose(f"{name}.turned", mixed, (0, 2, 1, 3))
+    return builder.reshape(f"{name}.joined", turned, (1, tokens, heads * width))
 
 
 def _two_layers(builder: Builder, name: str, source: Value, sizes: Encoder) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,12 @@ from tilewright.compiler.pipeline import pass_names
 
 DOCUMENTS = (
     *("README.md", "docs/tutorial.md", "docs/quantization.md", "docs/levels.md"),
-    *("docs/values.md", "docs/explain.md", "docs/systolic.md", "docs/codesign.md", "programs/kernels/README.md"),
+    *("docs/values.md", "docs/explain.md", "docs/systolic.md", "docs/codesign.md"),
+    "programs/kernels/README.md",
 )
+
+LONG_DOCUMENTS = ("docs/sequences.md", "programs/decoder/README.md")
+"""Their commands take more than a few seconds."""
 
 ENVIRONMENT = ". .venv/bin/activate"
 """The one command that a test has behind it already."""
@@ -40,7 +45,7 @@ def folder(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", [*DOCUMENTS, *(pytest.param(n, marks=pytest.mark.slow) for n in LONG_DOCUMENTS)])
 def test_what_the_document_shows_is_what_happens(
     name: str, repository: Path, folder: Path, tilewright: Command, update_golden: bool
 ) -> None:
@@ -114,6 +119,8 @@ def run(command: str, where: str, expected: Block | None, tilewright: Command) -
         return ""  # the environment is there; the targets are asked of the Makefile, and run by .ci/run
     words, _, pipe = command.partition(" | ")
     program, *arguments = shlex.split(words)
+    if (program, *arguments[:1]) == ("python", "-m"):
+        return run_module(arguments[1], arguments[2:], where)
     assert program == "tilewright", f"{where}: {command}"
     ended = tilewright(*arguments)
     may_fail = expected is not None and bool(FAILURE.search(expected.text) or not expected.text)
@@ -121,3 +128,10 @@ def run(command: str, where: str, expected: Block | None, tilewright: Command) -
     if not pipe:
         return ended.out + ended.err
     return subprocess.run(["sh", "-c", pipe], input=ended.out, capture_output=True, text=True, check=True).stdout
+
+
+def run_module(module: str, arguments: list[str], where: str) -> str:
+    """What a command `python -m` prints."""
+    ended = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{where}: {module} {arguments}\n{ended.stderr}"
+    return ended.stdout + ended.stderr

@@ -78,6 +78,14 @@ PUBLISHED = {
     ),
     # The release says 407e6 for B0 without its squeeze-and-excite, which its paper gives as 0.39e9.
     "efficientnet-lite0": Published(0.39e9, 0.01e9, 4_652_008, UNFOLDED, "EfficientNet, table 2, B0; timm's model"),
+    # 124,439,808 parameters less the tables of words and places and the last normalisation: twelve blocks.
+    "gpt2-block": Published(
+        encoder_macs(1, 128, 768, 3072),
+        1,
+        (124_439_808 - 50_257 * 768 - 1024 * 768 - 2 * 768) // 12,
+        UNFOLDED,
+        "the release of the smallest network; work by hand",
+    ),
     # 3.8e6 operations, each half of a multiply-accumulate; one more bias for each gate than TensorFlow has.
     "gru-keywords": Published(
         3.8e6 / 2, 0.1e6 / 2, 3 * 154 * (10 + 154 + 2) + 155 * 12, UNFOLDED, "Hello Edge, GRU-S; parameters by hand"
@@ -104,6 +112,15 @@ PUBLISHED = {
         2 * 4 * 200 * (130 + 200 + 2) + 401 * 17,
         UNFOLDED,
         "by hand from the sizes of BLSTM-CNNs-CRF, table 1",
+    ),
+    # Linear layers between 512 and 128 features: two in, v, four times two, one out; q, k and the one after attention
+    # within 128. A bias for each of their results; scales and biases of 2 + 1 + 4 NoNorms of 128 and one of 512.
+    "mobilebert-block": Published(
+        128 * (12 * 512 * 128 + 3 * 128**2) + 2 * 128**2 * 128,
+        1,
+        12 * 512 * 128 + 3 * 128**2 + (2 + 1 + 3 + 4) * 128 + 4 * 512 + 512 + 2 * (7 * 128 + 512),
+        UNFOLDED,
+        "MobileBERT, table 1 and figure 1: 25.3e6 parameters in 24 blocks and embeddings; exactly by hand",
     ),
     "mobilenetv1": Published(569e6, 1e6, 4_253_864, UNFOLDED_WITH_STATISTICS, "MobileNets, table 4; Keras's summary"),
     "mobilenetv1-0.25": Published(7.49e6, 0.01e6, 221_794, BIAS_AND_STATISTICS, MLPERF_TINY + "7.49e6"),
@@ -169,6 +186,14 @@ PUBLISHED = {
         5_717_416,
         UNFOLDED,
         "timm's model; work by hand, 1.3e9 in DeiT's table 5",
+    ),
+    # Three taps of 80 bands at 3000 places, three of 384 channels at 1500; no bias in k; a normalisation at the end.
+    "whisper-tiny-encoder": Published(
+        3000 * 3 * 80 * 384 + 1500 * 3 * 384**2 + encoder_macs(4, 1500, 384, 1536),
+        1,
+        37_184_640 - (51_865 + 448) * 384 - 4 * (8 * 384**2 + 6 * 384 + 2 * 384 * 1536 + 5 * 384 + 6 * 384) - 2 * 384,
+        UNFOLDED,
+        "Whisper, table 1: 39e6 parameters; the release's, less those of the decoder; work by hand",
     ),
     "yolov3-tiny": Published(
         2.78e9, 0.01e9, 8_858_734, UNFOLDED_WITH_STATISTICS, "the authors' site: 5.56e9 operations; size of the weights"
@@ -266,6 +291,7 @@ def test_measures_a_network_and_reports_one_that_is_not_there() -> None:
 def stored_parameters(model: onnx.ModelProto) -> int:
     """Weights, biases and normalisations, without the constants of operators."""
     constants = ("relu6.low", "relu6.high", "upsample.scales", "gelu.root", "gelu.one", "gelu.half")
+    constants += ("gelu.three", "gelu.part", "gelu.wide")
     constants += ("norm.one", "norm.two", "norm.epsilon", "cos", "sin", "mask")
     not_trained = (".factor", ".constant", ".shape", ".start", ".end", ".axis")
     return sum(

@@ -21,6 +21,8 @@ from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
+from tilewright.quantization.multi_head import has_attention, write_attention
+from tilewright.quantization.norms import has_norms, write_norms
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
 from tilewright.quantization.recurrent.write_out import has_recurrent_nodes, write_out
@@ -73,8 +75,8 @@ class FloatModel:
 def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[str] = ()) -> FloatModel:
     """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
 
-    `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, but for those
-    that `keep` names.
+    `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, and
+    normalisations of positions those of rows, MultiHeadAttention its products, but for those that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
@@ -82,9 +84,15 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     _require_float(source, name)
     require_harmless(source, name)
     plain = _inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
+    whole = plain
+    if has_attention(plain):
+        whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
+    folded = fold(whole, name)
+    if has_norms(folded):
+        folded = write_norms(_inferred(folded, name), frozenset(keep))
     if not has_recurrent_nodes(plain):
-        return FloatModel(name, plain, _prepared(fold(plain, name), name), {})
-    written = write_out(_inferred(fold(plain, name), name), frozenset(keep))
+        return FloatModel(name, plain, _prepared(folded, name), {})
+    written = write_out(_inferred(folded, name), frozenset(keep))
     return FloatModel(name, plain, _prepared(fold(_inferred(written.model, name), name), name), written.alike)
 
 

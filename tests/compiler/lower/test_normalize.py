@@ -93,6 +93,15 @@ def test_one_root_for_each_pixel() -> None:
     assert sum(iterations["deviation"]) == 3 * 4
 
 
+def test_one_scale_for_all_channels_is_one_word() -> None:
+    """Rows whose scales would fill the memory of parameters, if each channel had one."""
+    machine = load_machine("sequence16")
+    program = compile_model(normalizing_model("LpNormalization", (1, 4096)), machine, Options(effort=0))
+    inputs = {"x": np.random.default_rng(6).normal(0, 2, (1, 4096)).astype(np.float32)}
+    expected = run_onnx(normalizing_model("LpNormalization", (1, 4096)), inputs)["result"]
+    assert steps_apart(simulated(program, inputs)["result"], expected, program.outputs[0]).max() <= 1
+
+
 def test_a_machine_without_the_instructions_says_what_it_lacks() -> None:
     with pytest.raises(CompileError, match="no instruction of base16 computes `.*sum.*where"):
         compile_model(normalizing_model("one node", (3, 64)), base16())

@@ -15,7 +15,8 @@ from tilewright.compiler.graph.element_order import ElementOrder, effort, same_o
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
-from tilewright.compiler.simplify.rewrite import fresh_name, rewrite
+from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
+from tilewright.compiler.simplify.rewrite import Rules, View, fresh_name, rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
@@ -34,7 +35,11 @@ def arrange_products(graph: Graph) -> Graph:
         else:
             arranged.add(operator)
     graph = replace(graph, operators=tuple(arranged.operators), tensors=arranged.tensors)
-    return rewrite(graph, dict.fromkeys(("rescale", "lookup"), (reshape_after_rescale,)))
+    return rewrite(graph, AFTERWARDS)
+
+
+AFTERWARDS: Rules = {**dict.fromkeys(("rescale", "lookup"), (reshape_after_rescale,)), **REORDERED_CONCAT_RULES}
+"""What reshapes and transpositions of a product's operands and result may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class _Arranged:
         self.operators: list[Operator] = []
         self.tensors: dict[str, TensorType] = dict(graph.tensors)
         self._graph = graph
+        self._view = View(graph)
         self._producers: dict[str, Operator] = {}
         self._readers: dict[str, list[Operator]] = {}
         for operator in graph.operators:
@@ -111,8 +117,21 @@ class _Arranged:
         return operands + results + READ_TRANSPOSED * form.is_transposed
 
     def _effort_of_operand(self, name: str, is_turned: bool) -> int:
-        """The effort to move an operand from where it is computed, with channels and columns exchanged or not."""
-        wanted = self.tensors[name].shape
+        """The effort to move an operand from where it is computed, with channels and columns exchanged or not.
+
+        Of a concatenation that an input goes into, each part is moved by itself, and the host does that of the input.
+        """
+        joint = self._producers.get(name)
+        if joint is not None and joint.kind == "concat" and any(map(self._is_from_host, joint.inputs)):
+            parts = [part for part in joint.inputs if not self._is_from_host(part)]
+            return sum(self._effort_of_part(part, is_turned) for part in parts)
+        return self._effort_of_part(name, is_turned)
+
+    def _is_from_host(self, name: str) -> bool:
+        return is_from_host(name, self._view)
+
+    def _effort_of_part(self, name: str, is_turned: bool) -> int:
+        wanted: tuple[int, ...] = stored_shape(self.tensors[name].shape)
         root, order = self._order_of(name)
         if is_turned:
             order = None if order is None else order.transposed(wanted, EXCHANGED)

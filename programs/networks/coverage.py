@@ -34,7 +34,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "segmentation": ("unet",),
     "speech and sound": ("ds-cnn", "autoencoder"),
     "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
-    "transformers": ("vit-tiny", "kwt-1", "bert-tiny", "stories260k", "stories260k-step"),
+    "transformers": (
+        "vit-tiny", "kwt-1", "bert-tiny", "stories260k", "stories260k-step", "stories15m", "stories15m-step",
+    ),
 }  # fmt: skip
 """The networks by what they are for."""
 

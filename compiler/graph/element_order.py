@@ -102,6 +102,15 @@ def effort(order: ElementOrder | None, source: Sequence[int], result: Sequence[i
     return 1 if list(before[-1:]) == after[-1:] else 3
 
 
+def keeps_channels(order: ElementOrder, source: Sequence[int], result: Sequence[int]) -> bool:
+    """Whether the channels of a stored tensor, [N, C, H, W], are those of the result, in the same order."""
+    cut = order.cut_as_source(source)
+    cut = None if cut is None else cut.cut_as_result(result)
+    if cut is None:
+        return False
+    return list(cut.source_groups(source)[CHANNEL]) == [cut.axes[j] for j in cut.result_groups(result)[CHANNEL]]
+
+
 def same_order(shape: Sequence[int]) -> ElementOrder:
     """The order that leaves every element of a tensor where it is."""
     size = prod(shape)

@@ -15,6 +15,7 @@ from tilewright.compiler.simplify.check import require_integer, require_quantize
 from tilewright.compiler.simplify.concats import CONCAT_RULES
 from tilewright.compiler.simplify.dimensions import join_dimensions
 from tilewright.compiler.simplify.fold import FOLD_RULES
+from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
 from tilewright.compiler.simplify.moves import MOVE_RULES
@@ -23,16 +24,18 @@ from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
 from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
 from tilewright.compiler.simplify.refold import refold
+from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES
 from tilewright.compiler.simplify.repeated_matrices import REPETITION_FORMS
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
 from tilewright.compiler.simplify.softmax import MASK_FORMS
 from tilewright.compiler.simplify.tables import TABLE_RULES
-from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES
+from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES, separate_ends
 
 RULES: Sequence[Rules] = (
     FOLD_RULES,
     CANONICALIZE,
+    HEAD_RULES,
     BINARY_RULES,
     PRODUCT_FACTOR_RULES,
     AFFINE_RULES,
@@ -45,6 +48,7 @@ RULES: Sequence[Rules] = (
     LAYOUT_RULES,
     PADDING_RULES,
     TRANSPOSE_RULES,
+    REORDERED_CONCAT_RULES,
 )
 """All rules, in the order in which those of one operator kind are tried."""
 
@@ -64,7 +68,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     graph = rewrite(graph, merged(RULES), blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)
-    graph = arrange_products(refold(merge_equal_operators(graph)))
+    graph = separate_ends(arrange_products(refold(merge_equal_operators(graph))))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)
     return graph

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.graph.element_order import ElementOrder, effort, same_order
+from tilewright.compiler.graph.element_order import ElementOrder, effort, keeps_channels, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
-from tilewright.compiler.simplify.rewrite import fresh_name, rewrite
+from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
+from tilewright.compiler.simplify.rewrite import Rules, View, fresh_name, rewrite
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 EXCHANGED = (0, 3, 2, 1)
@@ -31,10 +32,16 @@ def arrange_products(graph: Graph) -> Graph:
     for operator in graph.operators:
         if operator.kind == "product":
             arranged.add_product(operator)
+        elif operator.kind == "softmax":
+            arranged.add_softmax(operator)
         else:
             arranged.add(operator)
     graph = replace(graph, operators=tuple(arranged.operators), tensors=arranged.tensors)
-    return rewrite(graph, dict.fromkeys(("rescale", "lookup"), (reshape_after_rescale,)))
+    return rewrite(graph, AFTERWARDS)
+
+
+AFTERWARDS: Rules = {**dict.fromkeys(("rescale", "lookup"), (reshape_after_rescale,)), **REORDERED_CONCAT_RULES}
+"""What reshapes and transpositions of a product's operands and result may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class _Arranged:
         self.operators: list[Operator] = []
         self.tensors: dict[str, TensorType] = dict(graph.tensors)
         self._graph = graph
+        self._view = View(graph)
         self._producers: dict[str, Operator] = {}
         self._readers: dict[str, list[Operator]] = {}
         for operator in graph.operators:
@@ -85,6 +93,45 @@ class _Arranged:
         back = {"axes": EXCHANGED}
         self.add(Operator(f"{product.name}.back", "transpose", (swapped,), (result,), back, product.nodes))
 
+    def add_softmax(self, softmax: Operator) -> None:
+        """Add a softmax in the layout in which its operand is computed, if that has the same channels.
+
+        The moves before it then are behind it, where they may undo those of a product that reads it.
+        """
+        name, result = softmax.inputs[0], softmax.outputs[0]
+        moves = self._moves_before(name)
+        root, order = self._order_of(name)
+        own = self.tensors[root].shape
+        if not moves or order is None or len(own) > 4 or self._is_fed(root) or not self._is_alike_for_all(softmax):
+            self.add(softmax)
+            return
+        stored, wanted = stored_shape(own), stored_shape(self.tensors[name].shape)
+        if effort(order, stored, wanted) == 0 or not keeps_channels(order, stored, wanted):
+            self.add(softmax)
+            return
+        made = self._typed(root, f"{name}.unmoved", root, stored)
+        self.add(Operator(f"{softmax.name}.shape", "reshape", (root,), (made,), {}, softmax.nodes))
+        taken = self._typed(result, f"{result}.unmoved", root, stored)
+        self.add(replace(softmax, inputs=(made, *softmax.inputs[1:]), outputs=(taken,)))
+        last = self._typed(result, f"{result}.unmoved", root, own)
+        self.add(Operator(f"{softmax.name}.shape", "reshape", (taken,), (last,), {}, softmax.nodes))
+        for move in moves:
+            is_last = move.outputs[0] == name
+            moved = result if is_last else self._typed(result, f"{result}.unmoved", move.outputs[0])
+            self.add(replace(move, inputs=(last,), outputs=(moved,)))
+            last = moved
+
+    def _typed(self, like: str, name: str, shaped: str, shape: tuple[int, ...] | None = None) -> str:
+        """A new tensor that is like one but for its shape, which is given or that of another."""
+        fresh = fresh_name(name, self.tensors)
+        self.tensors[fresh] = replace(self.tensors[like], shape=shape or self.tensors[shaped].shape)
+        return fresh
+
+    def _is_alike_for_all(self, softmax: Operator) -> bool:
+        """Whether a softmax leaves out the same channels of all pixels."""
+        kept = [stored_shape(self.tensors[name].shape) for name in softmax.inputs[1:]]
+        return len(softmax.attributes["mask"]) == 0 and all((n, h, w) == (1, 1, 1) for n, _, h, w in kept)
+
     def _exchanged(self, name: str, product: Operator) -> str:
         turned = fresh_name(f"{name}.turned", self.tensors)
         self._type_exchanged(name, turned)
@@ -111,32 +158,54 @@ class _Arranged:
         return operands + results + READ_TRANSPOSED * form.is_transposed
 
     def _effort_of_operand(self, name: str, is_turned: bool) -> int:
-        """The effort to move an operand from where it is computed, with channels and columns exchanged or not."""
-        wanted = self.tensors[name].shape
+        """The effort to move an operand from where it is computed, with channels and columns exchanged or not.
+
+        Of a concatenation that an input goes into, each part is moved by itself, and the host does that of the input.
+        """
+        joint = self._producers.get(name)
+        if joint is not None and joint.kind == "concat" and any(map(self._is_from_host, joint.inputs)):
+            parts = [part for part in joint.inputs if not self._is_from_host(part)]
+            return sum(self._effort_of_part(part, is_turned) for part in parts)
+        return self._effort_of_part(name, is_turned)
+
+    def _is_from_host(self, name: str) -> bool:
+        return is_from_host(name, self._view)
+
+    def _effort_of_part(self, name: str, is_turned: bool) -> int:
+        wanted: tuple[int, ...] = stored_shape(self.tensors[name].shape)
         root, order = self._order_of(name)
         if is_turned:
             order = None if order is None else order.transposed(wanted, EXCHANGED)
             wanted = tuple(wanted[axis] for axis in EXCHANGED)
         shape = self.tensors[root].shape
-        is_fed = root not in self._producers or self._producers[root].kind in (*QUANTIZING, "transpose")
-        if len(shape) > 4 or (is_fed and order is not None and order.is_same):
+        if len(shape) > 4 or (self._is_fed(root) and order is not None and order.is_same):
             return 0 if order is not None and order.is_same else 4
         return effort(order, stored_shape(shape), wanted)
 
+    def _is_fed(self, root: str) -> bool:
+        """Whether the host gives a tensor."""
+        return root not in self._producers or self._producers[root].kind in (*QUANTIZING, "transpose")
+
     def _order_of(self, name: str) -> tuple[str, ElementOrder | None]:
         """The tensor that a chain of moves begins with, and how the elements of a tensor come from it."""
-        chain = []
+        moves = self._moves_before(name)
+        root = moves[0].inputs[0] if moves else name
+        order: ElementOrder | None = same_order(self.tensors[root].shape)
+        for move in moves:
+            if move.kind == "transpose" and order is not None:
+                order = order.transposed(self.tensors[move.inputs[0]].shape, move.attributes["axes"])
+        return root, order
+
+    def _moves_before(self, name: str) -> list[Operator]:
+        """The chain of moves that ends with a tensor, the first one first."""
+        chain: list[Operator] = []
         while (producer := self._producers.get(name)) is not None and producer.kind in REORDERING:
             is_new = producer.outputs[0] not in self._graph.tensors or producer.inputs[0] not in self._graph.tensors
             if producer.kind == "transpose" and not is_new and is_at_an_end(producer, self._graph):
                 break
-            chain.append(producer)
+            chain.insert(0, producer)
             name = producer.inputs[0]
-        order: ElementOrder | None = same_order(self.tensors[name].shape)
-        for move in reversed(chain):
-            if move.kind == "transpose" and order is not None:
-                order = order.transposed(self.tensors[move.inputs[0]].shape, move.attributes["axes"])
-        return name, order
+        return chain
 
     def _efforts_of_readers(self, name: str, order: ElementOrder | None, stored: tuple[int, ...]) -> Iterator[int]:
         """The efforts to move a result, stored in a shape with its elements in an order, to each of its readers."""

@@ -148,6 +148,22 @@ def spread_channel(operator: Operator, view: View) -> Replacement | None:
     return None
 
 
+def before_spread(name: str, view: View) -> str:
+    """The operand of one channel that `spread_channel` spread over many, or the tensor itself."""
+    product = view.producer(name, "conv")
+    if product is None:
+        return name
+    weights, source = view.constant(product.inputs[1]), view.type(product.inputs[0])
+    if weights is None or len(product.inputs) > 2 or stored_shape(source.shape)[CHANNEL] != 1:
+        return name
+    is_exact = source.quantization == view.type(name).quantization and source.limits == tuple(
+        product.attributes[limit] for limit in ("low", "high")
+    )
+    is_spread = weights.shape[1:] == (1, 1, 1) and bool((weights == 1).all()) and not any(product.attributes["pads"])
+    is_plain = view.type(product.inputs[1]).quantization == Quantization((1.0,), (0,))
+    return product.inputs[0] if is_exact and is_spread and is_plain else name
+
+
 BINARY_RULES = {
     **dict.fromkeys(BINARY_KINDS, (in_pairs, of_two)),
     **dict.fromkeys(("maximum", "minimum"), (quantized_between, spread_channel)),

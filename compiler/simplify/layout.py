@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import Operator, stored_shape
+from tilewright.compiler.graph.graph import CHANNEL, Operator, stored_shape
+from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
+from tilewright.compiler.simplify.reordered_concats import is_ordered_for_concat
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
@@ -33,14 +35,65 @@ def reshape_after_rescale(operator: Operator, view: View) -> Replacement | None:
     if operator.kind == "lookup" and operator.attributes["table"].ndim > 1:
         return None
     before = view.producer(operator.inputs[0], "reshape", "transpose")
+    source, result = operator.inputs[0], operator.outputs[0]
     if before is None or (before.kind == "transpose" and before.inputs[0] in view.inputs):
         return None  # the host orders an input's elements
-    source, result = before.inputs[0], operator.outputs[0]
+    if is_ordered_for_concat(source, result, view):
+        return None
+    source = before.inputs[0]
     middle = view.fresh(f"{result}.unshaped")
     tensor_type = replace(view.type(result), shape=view.type(source).shape)
     rescale = replace(operator, inputs=(source,), outputs=(middle,))
     reshape = replace(before, inputs=(middle,), outputs=(result,))
     return Replacement((rescale, reshape), {middle: tensor_type})
+
+
+def reshape_after_binary(operator: Operator, view: View) -> Replacement | None:
+    """add(reshape(a), reshape(b)) → reshape(add(a, b)), where a has more channels: words of one element become full.
+
+    The same for all operators of two operands of one shape. In place of a reshaped tensor, an operand may be an input,
+    which the host stores in any shape, or one that other operators read in the new shape already.
+    """
+    shape = view.type(operator.outputs[0]).shape
+    before = next((o for name in operator.inputs if (o := view.producer(name, "reshape")) is not None), None)
+    if before is None or any(view.type(name).shape != shape for name in operator.inputs):
+        return None
+    within = view.type(before.inputs[0]).shape
+    if max(len(shape), len(within)) > MOST_DIMENSIONS or stored_shape(within)[CHANNEL] <= stored_shape(shape)[CHANNEL]:
+        return None
+    inputs: list[str] = []
+    shaped: list[Operator] = []
+    types = {}
+    for name in operator.inputs:
+        producer = view.producer(name, "reshape")
+        source = name if producer is None else producer.inputs[0]
+        if producer is None or not _is_stored_as(within, source, view):
+            source = name
+            if not _is_read_as(within, name, operator, view):
+                return None
+        if view.type(source).shape != within:
+            fresh = view.fresh(f"{source}.shaped")
+            types[fresh] = replace(view.type(source), shape=within)
+            shaped.append(replace(before, name=f"{operator.name}.shape", inputs=(source,), outputs=(fresh,)))
+            source = fresh
+        inputs.append(source)
+    result = operator.outputs[0]
+    middle = view.fresh(f"{result}.unshaped")
+    types[middle] = replace(view.type(result), shape=within)
+    made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
+    return Replacement((*shaped, made, replace(before, inputs=(middle,), outputs=(result,))), types)
+
+
+def _is_stored_as(shape: tuple[int, ...], name: str, view: View) -> bool:
+    own = view.type(name).shape
+    return len(own) <= MOST_DIMENSIONS and stored_shape(own) == stored_shape(shape)
+
+
+def _is_read_as(shape: tuple[int, ...], name: str, reader: Operator, view: View) -> bool:
+    """Whether all other readers of a tensor reshape it so; an input need have no other."""
+    others = [user for user in view.users(name) if user.outputs != reader.outputs]
+    is_shaped = all(user.kind == "reshape" and _is_stored_as(shape, user.outputs[0], view) for user in others)
+    return is_shaped and (bool(others) or view.producer(name, "quantize") is not None) and name not in view.outputs
 
 
 def flatten_into_conv(operator: Operator, view: View) -> Replacement | None:
@@ -81,4 +134,5 @@ LAYOUT_RULES = {
     "rescale": (reshape_after_rescale,),
     "lookup": (reshape_after_rescale,),
     "conv": (flatten_into_conv,),
+    **dict.fromkeys(BINARY, (reshape_after_binary,)),
 }

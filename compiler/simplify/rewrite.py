@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
@@ -184,13 +185,14 @@ def merge_equal_operators(graph: Graph) -> Graph:
 
 
 def _meaning(operator: Operator, graph: Graph) -> Any:
-    """Equal for operators that compute the same; arrays are compared by identity."""
-    attributes = tuple(
-        sorted((key, value if _is_plain(value) else id(value)) for key, value in operator.attributes.items())
-    )
+    """Equal for operators that compute the same."""
+    attributes = tuple(sorted((key, _comparable(value)) for key, value in operator.attributes.items()))
     types = tuple(graph.tensors.get(name) for name in operator.outputs)
     return operator.kind, operator.inputs, attributes, types
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, int | float | str | tuple)
+def _comparable(value: Any) -> Any:
+    """An attribute as a value that is equal for equal attributes; what is neither plain nor an array is its own."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value if isinstance(value, int | float | str | tuple) else id(value)

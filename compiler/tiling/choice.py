@@ -123,7 +123,8 @@ def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], opt
     else:
         raise too_small(shape, machine, room, words)
     is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
-    cycles = expected_cycles(shape, machine, sizes, points_outer, is_double)
+    is_triple = _all_within(words, {m: options.budget_fraction * r.free * 2 / 3 for m, r in room.items()})
+    cycles = expected_cycles(shape, machine, sizes, points_outer, is_double, is_triple)
     tiles = tile_counts(shape, sizes).all
     return Candidates(sizes, points_outer, is_double, is_possible, words, cycles, tiles)
 

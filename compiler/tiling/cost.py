@@ -86,9 +86,10 @@ class _Load:
 
 
 def expected_cycles(
-    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, is_double: Flags
-) -> Cycles:
-    """Expected cycles of the whole nest for each candidate."""
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, is_double: Flags,
+    is_triple: Flags,
+) -> Cycles:  # fmt: skip
+    """Expected cycles of the whole nest for each candidate; of which two, or three, tiles fit side by side."""
     count = tile_counts(shape, sizes)
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
     first = np.zeros(count.all.shape, float)  # what must be there before the first product
@@ -114,7 +115,7 @@ def expected_cycles(
     is_loading = load > slowest
     ends = (vec + store) / count.results + mma / count.all
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, count.all, count.results))
-    slowest = np.maximum(slowest, load)
+    slowest = np.maximum(slowest, load + np.where(is_loading & ~is_triple, _uneven_cycles(shape, sizes, count, mma), 0))
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * TILE_CYCLES + serial + TRAFFIC * load
     return np.where(is_double, slowest + ends, total + count.all * serial) + latency
@@ -131,6 +132,21 @@ def tile_counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> TileCounts:
     for tap in shape.taps:
         partial_sums = partial_sums * counts[tap]
     return TileCounts(extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums)
+
+
+def _uneven_cycles(shape: NestShape, sizes: Mapping[str, Sizes], count: TileCounts, mma: Cycles) -> Cycles:
+    """What the bus waits where the last partial sum is smaller than the others, and no third tile fits.
+
+    Of two places for weights, one is filled while the array works on the other. Filled sooner, it waits for the array.
+    Example: 18 summed blocks in sums of 5, 5, 5 and 3: for each tile of results but the last, the time of two blocks.
+    """
+    if shape.weights is None or shape.summed == NO_LOOP:
+        return np.zeros_like(mma)
+    size = sizes[shape.summed]
+    blocks = reach(shape, {**sizes, shape.summed: np.full_like(size, count.extent[shape.summed])})[0]
+    missing = -(-blocks // size) * size - blocks
+    cycles: Cycles = mma * missing / blocks * (1 - 1 / count.results)
+    return cycles
 
 
 def _product_cycles(shape: NestShape, machine: Machine, step: Step, count: TileCounts) -> Sizes:

@@ -36,7 +36,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
     "transformers": (
         "vit-tiny", "kwt-1", "bert-tiny", "mobilebert-block", "whisper-tiny-encoder", "gpt2-block", "stories260k",
-        "stories260k-step",
+        "stories260k-step", "stories15m", "stories15m-step",
     ),
 }  # fmt: skip
 """The networks by what they are for."""

@@ -59,6 +59,22 @@ def stories_260k_samples(model: onnx.ModelProto) -> dict[str, NDArray[np.float32
     return step_samples(model, STORIES_260K, 64, rows.astype(np.float32))
 
 
+def stories_15m(builder: Builder) -> onnx.ModelProto:
+    """The layers of stories15M for the first 64 tokens of a text: what comes after each of them."""
+    return prefill(builder, STORIES_15M, 64)
+
+
+def stories_15m_step(builder: Builder) -> onnx.ModelProto:
+    """The same for one token, with the keys and values of up to 64 before it."""
+    return step(builder, STORIES_15M, 64)
+
+
+def stories_15m_samples(model: onnx.ModelProto) -> dict[str, NDArray[np.float32]]:
+    """What that network reads while it goes through a random text."""
+    rows = np.random.default_rng(0).standard_normal((STORIES_15M.words, STORIES_15M.features))
+    return step_samples(model, STORIES_15M, 64, rows.astype(np.float32), texts=1)
+
+
 def prefill(builder: Builder, sizes: Decoder, tokens: int) -> onnx.ModelProto:
     """All tokens of a text at once; none sees those after it."""
     x = builder.input("embeddings", tokens, sizes.features)

@@ -8,7 +8,14 @@ import onnx
 
 from programs.networks.botnet import botnet50
 from programs.networks.builder import Builder
-from programs.networks.decoder import stories_260k, stories_260k_samples, stories_260k_step
+from programs.networks.decoder import (
+    stories_15m,
+    stories_15m_samples,
+    stories_15m_step,
+    stories_260k,
+    stories_260k_samples,
+    stories_260k_step,
+)
 from programs.networks.efficientnet_lite import efficientnet_lite0
 from programs.networks.gpt2 import gpt2_block
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
@@ -52,6 +59,8 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "shufflenetv2": shufflenet_v2,
     "squeezenet1.0": squeezenet_1_0,
     "squeezenet1.1": squeezenet_1_1,
+    "stories15m": stories_15m,
+    "stories15m-step": stories_15m_step,
     "stories260k": stories_260k,
     "stories260k-step": stories_260k_step,
     "unet": unet,
@@ -68,6 +77,8 @@ OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
     "lstm-denoiser": random_samples,
     "lstm-tagger": random_samples,
     "mobilebert-block": random_samples,
+    "stories15m": random_samples,
+    "stories15m-step": stories_15m_samples,
     "stories260k": random_samples,
     "stories260k-step": stories_260k_samples,
     "whisper-tiny-encoder": random_samples,

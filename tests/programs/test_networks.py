@@ -145,6 +145,21 @@ PUBLISHED = {
     "shufflenetv2": Published(0.145e9, 0.001e9, 2_278_604, UNFOLDED, TORCHVISION),
     "squeezenet1.0": Published(0.819e9, 0.001e9, 1_248_424, UNFOLDED, TORCHVISION),
     "squeezenet1.1": Published(0.349e9, 0.001e9, 1_235_496, UNFOLDED, TORCHVISION),
+    # As below; as many keys and values as heads, and matrices to and from 768 features.
+    "stories15m": Published(
+        64 * (6 * (4 * 288**2 + 3 * 288 * 768) + 288 * 32000) + 6 * 2 * 64**2 * 288,
+        1,
+        32000 * 288 + 6 * (4 * 288**2 + 3 * 288 * 768 + 2 * 288) + 288,
+        UNFOLDED,
+        "tinyllamas: 15 million parameters; exactly by hand",
+    ),
+    "stories15m-step": Published(
+        6 * (4 * 288**2 + 3 * 288 * 768) + 288 * 32000 + 6 * 2 * 65 * 288,
+        1,
+        32000 * 288 + 6 * (4 * 288**2 + 3 * 288 * 768 + 2 * 288) + 288,
+        UNFOLDED,
+        "the same network",
+    ),
     # The table of embeddings is the classifier's, too. Keys and values of half as many heads; three matrices to and
     # from 172 features.
     "stories260k": Published(

@@ -61,10 +61,10 @@ def _widen(
         averages |= makers[chain[-1]].op_type in AVERAGES
         chain.append(makers[chain[-1]].input[0])
     maker = makers.get(chain[-1])
-    if maker is None or any(name not in ranges or readers[name] != 1 for name in chain):
+    if any(name not in ranges or readers[name] != 1 for name in chain):
         return
     if averages and any(ranges[name].low < wanted.low or ranges[name].high > wanted.high for name in chain):
         return
-    if maker.op_type == "Clip" or (maker.op_type == "Relu" and wanted.low < 0):
+    if maker is not None and (maker.op_type == "Clip" or (maker.op_type == "Relu" and wanted.low < 0)):
         return
     ranges.update(dict.fromkeys(chain, wanted))

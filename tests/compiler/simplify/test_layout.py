@@ -8,6 +8,7 @@ from tilewright.compiler.simplify.layout import (
     drop_reshape_to_same,
     flatten_into_conv,
     merge_reshapes,
+    reshape_after_binary,
     reshape_after_rescale,
 )
 
@@ -30,6 +31,48 @@ def test_a_rescale_moves_before_a_reshape() -> None:
     tensor_type = TensorType("int8", (1, 108), OTHER)
     graph = builder.graph(builder.add("s", "rescale", flat, tensor_type=tensor_type, low=-128, high=127))
     assert kinds(rewritten(graph, {"rescale": (reshape_after_rescale,)})) == ["quantize", "rescale", "reshape"]
+
+
+AFTER_BINARY = {"add": (reshape_after_binary,), "reshape": (drop_reshape_to_same, merge_reshapes)}
+
+
+def sum_of(builder: GraphBuilder, a: str, b: str) -> str:
+    return builder.add("sum", "add", a, b, tensor_type=TensorType("int8", (1, 1, 108), OTHER), low=-128, high=127)
+
+
+def test_a_sum_of_reshapes_is_a_reshaped_sum() -> None:
+    builder = GraphBuilder()
+    a = builder.reshape("r", builder.quantize("p", "x"), 1, 1, 108)
+    b = builder.reshape("s", builder.quantize("q", "x"), 1, 1, 108)
+    graph = rewritten(builder.graph(sum_of(builder, a, b)), AFTER_BINARY)
+    assert kinds(graph) == ["quantize", "quantize", "add", "reshape"]
+    assert graph.tensors[only(graph, "add").outputs[0]].shape == (1, 3, 6, 6)
+
+
+def test_an_operand_that_others_read_reshaped_is_so_too() -> None:
+    builder = GraphBuilder((1, 1, 108))
+    q = builder.quantize("q", "x")
+    other = builder.add("m", "rescale", builder.reshape("r", q, 1, 108, 1), low=-128, high=127)
+    graph = rewritten(builder.graph(sum_of(builder, builder.reshape("s", other, 1, 1, 108), q)), AFTER_BINARY)
+    assert graph.tensors[only(graph, "add").outputs[0]].shape == (1, 108, 1)
+
+
+def test_a_sum_with_a_tensor_that_is_computed_in_its_shape_stays() -> None:
+    builder = GraphBuilder((1, 1, 108))
+    a = builder.add("m", "rescale", builder.quantize("q", "x"), low=-128, high=127)
+    b = builder.reshape("s", builder.reshape("r", builder.quantize("p", "x"), 1, 108, 1), 1, 1, 108)
+    graph = rewritten(builder.graph(sum_of(builder, a, b)), {"add": (reshape_after_binary,)})
+    assert graph.tensors[only(graph, "add").outputs[0]].shape == (1, 1, 108)
+
+
+def test_operands_that_are_read_in_each_others_shapes_come_to_an_end() -> None:
+    builder = GraphBuilder((1, 1, 108))
+    q = builder.quantize("q", "x")
+    wide = builder.add("w", "rescale", builder.reshape("r", q, 1, 108, 1), low=-128, high=127)
+    back = builder.reshape("s", wide, 1, 1, 108)
+    other = builder.add("o", "max_pool", back, kernel=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
+    graph = rewritten(builder.graph(sum_of(builder, back, q), other), AFTER_BINARY)
+    assert graph.tensors[only(graph, "add").outputs[0]].shape == (1, 108, 1)
 
 
 def product(builder: GraphBuilder, x: str, outputs: int, is_quantized: bool) -> str:

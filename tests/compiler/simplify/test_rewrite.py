@@ -34,6 +34,15 @@ def test_merges_equal_operators() -> None:
     assert_same(graph, merged)
 
 
+def test_merges_operators_with_equal_tables_only() -> None:
+    builder = GraphBuilder()
+    q = builder.quantize("q", "x")
+    tables = [np.full(256, value, np.int8) for value in (1, 1, 2)]
+    looked = [builder.add(f"t{number}", "lookup", q, table=table) for number, table in enumerate(tables)]
+    merged = merge_equal_operators(builder.graph(*looked))
+    assert merged.outputs == {"t0": "t0", "t1": "t0", "t2": "t2"}
+
+
 def test_keeps_operators_with_other_attributes_or_types() -> None:
     builder = GraphBuilder()
     low, high = (

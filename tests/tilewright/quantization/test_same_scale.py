@@ -44,6 +44,14 @@ def test_so_does_what_is_before_a_pool() -> None:
     assert found["first.out"] == found["MaxPool0.out"] == found["Transpose1.out"] == WIDE
 
 
+def test_so_does_an_input_that_only_the_concat_reads() -> None:
+    b = FloatBuilder()
+    x, y = b.input("x"), b.input("y")
+    model = b.build(b.node("Concat", "join", x, y, axis=1), b.node("Neg", "reader", y))
+    found = join_ranges(model, {"x": OWN, "y": OWN, "join.out": WIDE, "reader.out": OWN})
+    assert found["x"] == WIDE and found["y"] == OWN
+
+
 def test_a_tensor_with_another_reader_keeps_its_own() -> None:
     assert joined(other_reader=True)["first.out"] == OWN
 

@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from tests.operators.measure import Exactness, measured
+from tests.operators.tflite_names import tflite_names
+from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY
 from tilewright.compiler.partition.support import Support, support_table, unasked_operators
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -30,6 +32,8 @@ results that are equal. Of {{count}} random results of all operators, {{equal}} 
 
 Here, every operator is tested alone. In a network, its neighbours matter too. A Relu or Clip becomes part of the node
 before it, a Pad becomes part of the node after it, and a Transpose costs nothing if another one undoes it.
+
+An operator of a TFLite file becomes one of ONNX, or several: *TFLite* names it beside each of them.
 """
 
 
@@ -53,36 +57,45 @@ def page_now() -> str:
 
 def places(text: str) -> dict[tuple[str, str], str]:
     """Of each form on the page, where it runs."""
-    lines = re.findall(r"^\| (\w+) \| (.*?) \| (.*?) \|", text, re.MULTILINE)
+    lines = re.findall(r"^\| (\w+) \| [A-Z0-9_, ]*\| (.*?) \| (.*?) \|", text, re.MULTILINE)
     return {(operator, form): place for operator, form, place in lines if place.startswith(("NPU", "host"))}
 
 
 def _machine(found: Sequence[tuple[Support, Exactness | None]]) -> list[str]:
-    lines = ["## On the machine\n", *_table_head("operator", "form", "where", "steps", "equal", "limit")]
-    for _, group in groupby(found, lambda row: row[0].operator):
+    lines = ["## On the machine\n", *_table_head("operator", "TFLite", "form", "where", "steps", "equal", "limit")]
+    names = tflite_names()
+    for operator, group in groupby(found, lambda row: row[0].operator):
         forms = list(group)
         if any(support.dtypes for support, _ in forms):
-            lines += [_row(support, exactness) for support, exactness in forms]
+            first = ", ".join(names.get(operator, ()))
+            lines += [_row(support, "" if at else first, exactness) for at, (support, exactness) in enumerate(forms)]
     return [*lines, ""]
 
 
-def _row(support: Support, exactness: Exactness | None) -> str:
+def _row(support: Support, names: str, exactness: Exactness | None) -> str:
     figures = ("", "") if exactness is None else (str(exactness.steps), _percent(exactness.equal, exactness.count))
-    cells = (support.operator, support.form, support.place, *figures, support.reason.replace("|", "\\|"))
+    cells = (support.operator, names, support.form, support.place, *figures, support.reason.replace("|", "\\|"))
     return f"| {' | '.join(cells)} |"
 
 
 def _host(found: Sequence[tuple[Support, Exactness | None]]) -> list[str]:
-    lines = ["## On the host\n", *_table_head("operator", "why")]
+    lines = ["## On the host\n", *_table_head("operator", "TFLite", "why")]
+    others = tflite_names()
     for operator, group in groupby(found, lambda row: row[0].operator):
         supports = [support for support, _ in group]
         if not any(support.dtypes for support in supports):
             reasons = dict.fromkeys(support.reason.replace("|", "\\|") for support in supports)
-            lines.append(f"| {operator} | {'; '.join(reasons)} |")
+            lines.append(f"| {operator} | {', '.join(others.pop(operator, ()))} | {'; '.join(reasons)} |")
+        else:
+            others.pop(operator, None)
     names = ", ".join(unasked_operators())
     why = "because they do not work on real numbers or need operands of several kinds"
     steps = "LSTM, GRU and RNN among them run on the machine: [quantising](quantization.md) writes them out as steps."
-    return [*lines, "", *textwrap.wrap(f"These operators were not tested, {why}: {names}. {steps}", 116), ""]
+    untested = f"These operators were not tested, {why}: {names}. {steps}"
+    kinds = ", ".join(sorted({kind for of in others.values() for kind in of}))
+    folded = f"Computed when the file is read, from what it says: {', '.join(sorted(FOLDED_ONLY))}."
+    tflite = f"Operators of TFLite that become such operators: {kinds}. {folded}"
+    return [*lines, "", *textwrap.wrap(untested, 116), "", *textwrap.wrap(tflite, 116), ""]
 
 
 def _table_head(*columns: str) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.compiler.pipelines import base16
 from tests.operators.measure import Exactness, measured
 from tests.operators.page import PAGE, page, page_now, places
+from tests.operators.tflite_names import onnx_operators
 from tilewright.compiler.errors import CompileError, DamagedModel
 from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.importers.tflite.translate import ROWS
 from tilewright.compiler.partition.probe_model import Activation, Numbers, Probe, probe_model
 from tilewright.compiler.partition.probes import PROBES, plain_probes
 from tilewright.compiler.partition.support import Support, support_table, unasked_operators, why_not
@@ -59,9 +63,28 @@ def test_the_page_is_read_as_it_is_written() -> None:
         (Support("Sin", "", (), "none"), None),
     ]
     text = page(found)
-    assert "| Conv | 1×1 | NPU | 1 | 99.9 % |  |" in text
-    assert "| Sin | none |" in text
+    assert "| Conv | CONV_2D, DEPTHWISE_CONV_2D | 1×1 | NPU | 1 | 99.9 % |  |" in text
+    assert "| Sin | SIN | none |" in text
     assert places(text) == {("Conv", "1×1"): "NPU", ("Conv", "3-D"): "host"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "operators"),
+    [
+        ("SQUARE", ("Mul",)),
+        ("RSQRT", ("Sqrt", "Reciprocal")),
+        ("TRANSPOSE", ("Transpose",)),
+        ("BATCH_TO_SPACE_ND", ("Reshape", "Transpose")),
+        ("QUANTIZE", ("QuantizeLinear",)),
+    ],
+)
+def test_an_operator_of_tflite_becomes_operators_of_onnx(kind: str, operators: tuple[str, ...]) -> None:
+    assert onnx_operators(kind) == operators
+
+
+def test_every_operator_of_tflite_has_a_place_on_the_page() -> None:
+    text = page([(Support("Conv", "", ("int8",), ""), None)])
+    assert set(ROWS) - set(re.findall(r"[A-Z][A-Z0-9_]+", text)) == set()
 
 
 @pytest.mark.slow

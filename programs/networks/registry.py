@@ -72,8 +72,10 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
 """Name on the command line → its builder."""
 
 OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
+    "bert-tiny": random_samples,
     "gpt2-block": random_samples,
     "gru-keywords": random_samples,
+    "kwt-1": random_samples,
     "lstm-denoiser": random_samples,
     "lstm-tagger": random_samples,
     "mobilebert-block": random_samples,
@@ -81,6 +83,7 @@ OF_MANY_NODES: dict[str, Callable[[onnx.ModelProto], Feed]] = {
     "stories15m-step": stories_15m_samples,
     "stories260k": random_samples,
     "stories260k-step": stories_260k_samples,
+    "vit-tiny": random_samples,
     "whisper-tiny-encoder": random_samples,
 }
 """Networks in which several nodes are one operation, or one is many: `tilewright quantize` takes them, and samples."""

@@ -20,6 +20,7 @@ from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize
 from tilewright.quantization.ranges import DEFAULT_PERCENTILE, find_ranges
 from tilewright.quantization.same_scale import join_ranges, join_steps
 from tilewright.quantization.samples import Calibration, Samples, read_samples
+from tilewright.quantization.symmetric import even_ranges
 from tilewright.quantization.tensors import Tensors
 
 SAME_FUNCTION_DB = 60.0
@@ -96,7 +97,7 @@ def quantize(
     found = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
     ranges = with_masks(prepared, found, samples, name)
     _require_same_function(float_model, samples)
-    joined = join_ranges(prepared, join_steps(float_model.alike, ranges))
+    joined = join_ranges(prepared, even_ranges(prepared, join_steps(float_model.alike, ranges)))
 
     def quantized_but(kept: Iterable[str]) -> tuple[onnx.ModelProto, tuple[LayerNoise, ...]]:
         quantized = quantize_model(prepared, joined, activations, name, frozenset(kept))

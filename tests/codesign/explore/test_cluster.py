@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,16 +28,28 @@ from tilewright.codesign.explore.study import Study
 
 __all__ = ["make_space"]
 
-SILENT = {"distributed.worker.memory.terminate": False, "distributed.scheduler.allowed-failures": 1}
+SETTINGS = {
+    "distributed.worker.memory.terminate": False,
+    "distributed.scheduler.allowed-failures": 1,
+    "distributed.deploy.lost-worker-timeout": "5 minutes",  # a busy computer takes a while to start one anew
+}
+
+LONGEST_SECONDS = 300.0
+"""A test that waits longer for workers fails: the scheduler is gone then."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
+    """A cluster for one test, which may kill its workers."""
     with (
-        dask.config.set(SILENT),
+        dask.config.set(SETTINGS),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as started,
     ):
+        end = threading.Timer(LONGEST_SECONDS, started.close)
+        end.daemon = True
+        end.start()
         yield started
+        end.cancel()
 
 
 def times(folder: Path) -> Counter[object]:

@@ -45,8 +45,7 @@ def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Fo
     format = machine.format(operation.mnemonic)
     found = []
     for operand in format.operands:
-        block, loops = block_words(machine, format, operand), _operand_loops(operand, operation)
-        first, mask, is_whole = _KEPT.mask(block, loops)
+        first, mask, is_whole = operand_mask(machine, format, operand, operation)
         base = operation.bases[operand.name]
         is_write = operand is format.destination
         is_read = not is_write or reads_destination(format, operation)
@@ -64,10 +63,8 @@ def reads_destination(format: InstructionFormat, operation: TileOperation) -> bo
     return bool(format.has_accumulate and operation.fields.get(ACCUMULATE, 0))
 
 
-def operand_mask(
-    machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation
-) -> tuple[int, NDArray[np.bool_]]:
-    """(first word relative to the base, mask from there on) of one operand."""
+def operand_mask(machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation) -> Mask:
+    """First word relative to the base, mask from there on, and whether every bit of it is set, of one operand."""
     return affine_mask(block_words(machine, format, operand), _operand_loops(operand, operation))
 
 
@@ -102,6 +99,9 @@ def dma_word_bytes(machine: Machine, format: InstructionFormat) -> int:
 Loops = tuple[tuple[int, int], ...]
 """(trip, stride) of each loop, innermost first."""
 
+Mask = tuple[int, NDArray[np.bool_], bool]
+"""First word, the words touched from there on, and whether these are all words up to the last."""
+
 MOST_KEPT_BYTES = 1 << 27
 
 
@@ -109,11 +109,10 @@ class _KeptMasks:
     """Masks that were asked for; when they take too much memory, all are forgotten."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, Loops], tuple[int, NDArray[np.bool_], bool]] = {}
+        self._found: dict[tuple[int, Loops], Mask] = {}
         self._bytes = 0
 
-    def mask(self, block: int, loops: Loops) -> tuple[int, NDArray[np.bool_], bool]:
-        """First word, mask from there on, and whether every bit of it is set."""
+    def mask(self, block: int, loops: Loops) -> Mask:
         found = self._found.get((block, loops))
         if found is None:
             first, mask = _new_mask(block, loops)
@@ -129,10 +128,9 @@ class _KeptMasks:
 _KEPT = _KeptMasks()
 
 
-def affine_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:
-    """(first word, mask) of `block` consecutive words at every `Σ index·stride`; equal ones are mostly one object."""
-    first, mask, _ = _KEPT.mask(block, loops)
-    return first, mask
+def affine_mask(block: int, loops: Loops) -> Mask:
+    """The mask of `block` consecutive words at every `Σ index·stride`; equal masks are mostly one object."""
+    return _KEPT.mask(block, loops)
 
 
 def _new_mask(block: int, loops: Loops) -> tuple[int, NDArray[np.bool_]]:

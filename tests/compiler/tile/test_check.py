@@ -20,7 +20,7 @@ def test_bounds_are_those_of_the_mask(machine: str) -> None:
     for operation in tiles.operations:
         format = tiles.machine.format(operation.mnemonic)
         for operand in format.operands:
-            first, mask = operand_mask(tiles.machine, format, operand, operation)
+            first, mask, _ = operand_mask(tiles.machine, format, operand, operation)
             assert operand_bounds(tiles.machine, format, operand, operation) == (first, first + len(mask))
 
 

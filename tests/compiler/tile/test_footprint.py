@@ -24,11 +24,12 @@ def test_equals_a_plain_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
     loops = tuple((int(rng.integers(1, 8)), int(rng.integers(-9, 10))) for _ in range(rng.integers(0, 4)))
     block = int(rng.integers(1, 4))
-    first, mask = affine_mask(block, loops)
+    first, mask, is_whole = affine_mask(block, loops)
+    assert is_whole == mask.all()
     assert {first + int(offset) for offset in np.flatnonzero(mask)} == words(block, loops)
 
 
 def test_the_example_of_the_file() -> None:
-    first, mask = affine_mask(1, ((3, 1), (2, 8)))
+    first, mask, _ = affine_mask(1, ((3, 1), (2, 8)))
     assert first == 0
     assert np.flatnonzero(mask).tolist() == [0, 1, 2, 8, 9, 10]

@@ -17,10 +17,7 @@ from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
 from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
 from tilewright.compiler.simplify.rewrite import Rules, View, fresh_name, rewrite
-from tilewright.compiler.simplify.transposes import is_at_an_end
-
-EXCHANGED = (0, 3, 2, 1)
-"""The axes of a transposition that exchanges channels and columns."""
+from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape, is_at_an_end
 
 READ_TRANSPOSED = 0.25
 """The cost of reading an operand transposed. It is less than any move, so it only decides between equals."""
@@ -90,8 +87,7 @@ class _Arranged:
         swapped = fresh_name(f"{result}.swapped", self.tensors)
         self._type_exchanged(result, swapped)
         self.add(replace(made, outputs=(swapped,)))
-        back = {"axes": EXCHANGED}
-        self.add(Operator(f"{product.name}.back", "transpose", (swapped,), (result,), back, product.nodes))
+        self.add(exchange(f"{product.name}.back", swapped, result, product))
 
     def add_softmax(self, softmax: Operator) -> None:
         """Add a softmax in the layout in which its operand is computed, if that has the same channels.
@@ -135,13 +131,12 @@ class _Arranged:
     def _exchanged(self, name: str, product: Operator) -> str:
         turned = fresh_name(f"{name}.turned", self.tensors)
         self._type_exchanged(name, turned)
-        axes = {"axes": EXCHANGED}
-        self.add(Operator(f"{product.name}.turn", "transpose", (name,), (turned,), axes, product.nodes))
+        self.add(exchange(f"{product.name}.turn", name, turned, product))
         return turned
 
     def _type_exchanged(self, name: str, turned: str) -> None:
         tensor_type = self.tensors[name]
-        self.tensors[turned] = replace(tensor_type, shape=tuple(tensor_type.shape[axis] for axis in EXCHANGED))
+        self.tensors[turned] = replace(tensor_type, shape=exchanged_shape(tensor_type.shape))
 
     # -- efforts -------------------------------------------------------------------------------------------------------
 
@@ -150,7 +145,7 @@ class _Arranged:
         shape = self.tensors[product.outputs[0]].shape
         order = same_order(shape)
         if form.is_swapped:
-            shape = tuple(shape[axis] for axis in EXCHANGED)
+            shape = exchanged_shape(shape)
             turned = order.transposed(shape, EXCHANGED)
             assert turned is not None
             order = turned
@@ -176,7 +171,7 @@ class _Arranged:
         root, order = self._order_of(name)
         if is_turned:
             order = None if order is None else order.transposed(wanted, EXCHANGED)
-            wanted = tuple(wanted[axis] for axis in EXCHANGED)
+            wanted = exchanged_shape(wanted)
         shape = self.tensors[root].shape
         if len(shape) > 4 or (self._is_fed(root) and order is not None and order.is_same):
             return 0 if order is not None and order.is_same else 4
@@ -224,7 +219,7 @@ class _Arranged:
                 yield 0 if order is not None and order.is_same else 3
             elif reader.kind == "product":
                 turned = None if order is None else order.transposed(shape, EXCHANGED)
-                other = tuple(shape[axis] for axis in EXCHANGED)
+                other = exchanged_shape(shape)
                 yield min(effort(order, stored, shape), effort(turned, stored, other))
             else:
                 yield effort(order, stored, stored_shape(shape)) if len(shape) <= 4 else 4

@@ -8,16 +8,13 @@ the heads are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.compiler.graph.graph import TAKEN, Operator, stored_shape
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS, before_spread
 from tilewright.compiler.simplify.reordered_concats import is_from_host
 from tilewright.compiler.simplify.rewrite import Replacement, View
-
-EXCHANGED = (0, 3, 2, 1)
-"""The axes of a transposition that exchanges channels and columns."""
+from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape
 
 
 def binary_of_heads(operator: Operator, view: View) -> Replacement | None:
@@ -53,21 +50,13 @@ def _exchanged(operator: Operator, view: View) -> Replacement:
         before = _exchanged_from(name, view)
         if before is None:
             before = view.fresh(f"{name}.exchanged")
-            types[before] = replace(view.type(name), shape=_turned(view.type(name).shape))
-            turns.append(_exchange(f"{operator.name}.turn", name, before, operator))
+            types[before] = replace(view.type(name), shape=exchanged_shape(view.type(name).shape))
+            turns.append(exchange(f"{operator.name}.turn", name, before, operator))
         inputs.append(before)
     middle = view.fresh(f"{result}.exchanged")
-    types[middle] = replace(view.type(result), shape=_turned(view.type(result).shape))
+    types[middle] = replace(view.type(result), shape=exchanged_shape(view.type(result).shape))
     made = replace(operator, inputs=tuple(inputs), outputs=(middle,))
-    return Replacement((*turns, made, _exchange(f"{operator.name}.back", middle, result, operator)), types)
-
-
-def _exchange(name: str, source: str, result: str, of: Operator) -> Operator:
-    return Operator(name, "transpose", (source,), (result,), {"axes": EXCHANGED}, of.nodes)
-
-
-def _turned(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(shape[axis] for axis in EXCHANGED)
+    return Replacement((*turns, made, exchange(f"{operator.name}.back", middle, result, operator)), types)
 
 
 def _is_split(name: str, view: View) -> bool:

@@ -6,6 +6,7 @@ that stays may only be at an end of the graph, where the host orders the element
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,19 @@ from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
+
+EXCHANGED = (0, 3, 2, 1)
+"""The axes of a transposition that exchanges channels and columns."""
+
+
+def exchange(name: str, source: str, result: str, of: Operator) -> Operator:
+    """The transposition of a tensor that an operator needs exchanged."""
+    return Operator(name, "transpose", (source,), (result,), {"axes": EXCHANGED}, of.nodes)
+
+
+def exchanged_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape after channels and columns were exchanged."""
+    return tuple(shape[axis] for axis in EXCHANGED)
 
 
 def transpose(operator: Operator, view: View) -> Replacement | None:

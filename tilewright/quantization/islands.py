@@ -22,6 +22,7 @@ from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.softmax import NEGLIGIBLE
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.quantization.ranges import Range
+from tilewright.quantization.same_scale import back_through
 from tilewright.quantization.samples import Samples
 from tilewright.quantization.tensors import Tensors
 
@@ -171,7 +172,8 @@ def with_masks(
     changed = {tensor: each for tensor, each in ranges.items() if tensor not in set().union(*masked.values())}
     for mask in masked:
         least = min(ranges[mask].low, np.float32(NEGLIGIBLE * STEPS))
-        changed |= {tensor: Range(least, np.float32(0)) for tensor in _unmoved(mask, makers) if tensor in changed}
+        unmoved = back_through(MOVES, mask, makers)
+        changed |= {tensor: Range(least, np.float32(0)) for tensor in unmoved if tensor in changed}
     return changed
 
 
@@ -181,11 +183,3 @@ def _added(node: onnx.NodeProto | None, ranges: Mapping[str, Range]) -> Iterator
         for name in node.input:
             if name in ranges and ranges[name].high == 0 and ranges[name].low <= NEGLIGIBLE:
                 yield name
-
-
-def _unmoved(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> Iterator[str]:
-    """A tensor, and those whose values it has in another order."""
-    yield tensor
-    while tensor in makers and makers[tensor].op_type in MOVES:
-        tensor = makers[tensor].input[0]
-        yield tensor

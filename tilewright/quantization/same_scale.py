@@ -8,7 +8,7 @@ range has negative values).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import onnx
 
@@ -22,6 +22,14 @@ SAME_SCALE = PICKS | frozenset(
 
 AVERAGES = ("AveragePool", "Resize")
 """Those of them whose result may depend on values beyond its range; the others only pick elements."""
+
+
+def back_through(kinds: Set[str], tensor: str, makers: Mapping[str, onnx.NodeProto]) -> Iterator[str]:
+    """A tensor, and the first operands of the operators of these kinds that lie before it, nearest first."""
+    yield tensor
+    while tensor in makers and makers[tensor].op_type in kinds:
+        tensor = makers[tensor].input[0]
+        yield tensor
 
 
 def join_steps(alike: Mapping[str, Sequence[str]], ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -56,10 +64,8 @@ def _widen(
     readers: Mapping[str, int],
 ) -> None:
     """Give the range to a tensor and to those before it that share its scale, unless one of them must keep its own."""
-    chain, averages = [tensor], False
-    while chain[-1] in makers and makers[chain[-1]].op_type in SAME_SCALE:
-        averages |= makers[chain[-1]].op_type in AVERAGES
-        chain.append(makers[chain[-1]].input[0])
+    chain = list(back_through(SAME_SCALE, tensor, makers))
+    averages = any(makers[name].op_type in AVERAGES for name in chain[:-1])
     maker = makers.get(chain[-1])
     if any(name not in ranges or readers[name] != 1 for name in chain):
         return

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from tilewright.quantization.ranges import Range
-from tilewright.quantization.same_scale import SAME_SCALE
+from tilewright.quantization.same_scale import SAME_SCALE, back_through
 
 MOST_WIDENING = 1.25
 """A range may become wider by this factor: a third of a bit is lost."""
@@ -29,17 +29,10 @@ def even_ranges(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str
     for node in model.graph.node:
         if node.op_type == "MatMul" and not constants.intersection(node.input):
             for tensor in node.input:
-                root = _root(tensor, makers)
+                *_, root = back_through(SAME_SCALE | {"Split"}, tensor, makers)
                 if root in even:
                     even[root] = _even(even[root])
     return even
-
-
-def _root(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> str:
-    """The tensor whose scale this one has."""
-    while tensor in makers and makers[tensor].op_type in SAME_SCALE | {"Split"}:
-        tensor = makers[tensor].input[0]
-    return tensor
 
 
 def _even(found: Range) -> Range:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from typing import Any
 from tilewright import codesign, compiler, isa, rtl, simulator
 from tilewright.codesign.errors import StudyError
 from tilewright.isa.binary.elf_writer import tool_version
+from tilewright.isa.file_hash import folder_of, hash_of_files
 
 POINTS = "points.jsonl"
 SPACE = "space.yaml"
@@ -48,13 +48,10 @@ Key = tuple[Any, ...]
 @cache
 def version() -> str:
     """The program's version and a hash of all code, and of the processes' figures, that a result depends on."""
-    digest = hashlib.sha256()
-    for package in (codesign, compiler, isa, rtl, simulator):
-        folder = Path(str(package.__file__)).parent
-        for path in sorted({*folder.rglob("*.py"), *folder.glob("processes/*/*.*")}):
-            if ROOMS_WITHOUT_RESULTS.isdisjoint(path.relative_to(folder).parts):
-                digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
-    return f"{tool_version()}+{digest.hexdigest()[:16]}"
+    packages = (codesign, compiler, isa, rtl, simulator)
+    code = hash_of_files((folder_of(package) for package in packages), without=ROOMS_WITHOUT_RESULTS)
+    figures = hash_of_files((folder_of(codesign),), pattern="processes/*/*.*")
+    return f"{tool_version()}+{code[:8]}{figures[:8]}"
 
 
 def key_of(line: Line) -> Key:

@@ -17,6 +17,7 @@ from tilewright.codesign.price.macros import MemoryPrice, storage_price
 from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.unit import Unit
+from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.cache import cache_folder, kept
 
@@ -60,12 +61,7 @@ def known_price(machine: Machine, synthesis: Synthesis, exact: bool, find: Calla
 @functools.cache
 def sources_hash() -> str:
     """Of all that the hardware and its price are made from."""
-    total = hashlib.sha256()
-    for package in (price, isa, rtl):
-        folder = Path(str(package.__file__)).parent
-        for path in sorted(folder.rglob("*.py")):
-            total.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
-    return total.hexdigest()
+    return hash_of_files(folder_of(package) for package in (price, isa, rtl))
 
 
 def _text(logic: Logic) -> str:

@@ -14,16 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilewright import compiler, isa, simulator
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.isa.file_hash import folder_of, hash_of_files
 
 FORMAT = 1
 """Changes with the form of an entry."""
-
-SOURCES = ("compiler", "isa", "simulator")
-"""The packages whose code decides what a search finds."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +89,7 @@ def tuning_key(selection: Selection, options: Options) -> str:
 @cache
 def _code() -> str:
     """A hash of the code of the packages that decide what a search finds."""
-    digest = hashlib.sha256()
-    package = Path(__file__).resolve().parents[2]
-    for folder in SOURCES:
-        for path in sorted((package / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return hash_of_files(folder_of(package) for package in (compiler, isa, simulator))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Fewer searches for cyclic garbage while very many objects are made, all of which are kept: programs, netlists."""
+"""Fewer searches for cyclic garbage: programs and netlists are very many small objects that live to the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from contextlib import contextmanager
 OBJECTS_BETWEEN = 1_000_000
 """New objects after which Python looks for cycles; its own 700 has it look thousands of times in one compilation, and
 lengthens what the netlist of `base16` takes by half."""
+
+OBJECTS_BETWEEN_AT_OTHER_TIMES = 200_000
+
+
+def collect_rarely() -> None:
+    """Look for cycles rarely from now on, to the end of the process."""
+    gc.set_threshold(OBJECTS_BETWEEN_AT_OTHER_TIMES)
 
 
 @contextmanager

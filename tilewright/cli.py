@@ -7,7 +7,6 @@ imported by the command that needs them.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -22,6 +21,7 @@ from tilewright.compile_command import compile_command
 from tilewright.ending import run_to_end
 from tilewright.explain.command import explain_command
 from tilewright.explore_command import explore_app
+from tilewright.isa.rare_collection import collect_rarely
 from tilewright.isa_commands import isa_app
 from tilewright.options import (
     Budget,
@@ -103,13 +103,9 @@ def _common(version: Version = False) -> None:
     """Options that stand before the command."""
 
 
-OBJECTS_BETWEEN_COLLECTIONS = 200_000
-"""A program is many small objects that live to the end: to look at them often finds nothing to free."""
-
-
 def main() -> None:
     """Run the command line; errors of the input become one or two lines and exit code 1, an interruption one line."""
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    collect_rarely()
     if COMPLETION in os.environ:
         from typer.completion import completion_init
 

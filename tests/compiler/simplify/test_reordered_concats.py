@@ -62,6 +62,8 @@ def test_a_cache_that_others_read_stays_as_they_read_it() -> None:
     model = step(is_cache_read=True)
     graph = simplified(model)
     assert most_moved(graph) >= CACHED
+    (joint,) = (operator for operator in graph.operators if operator.kind == "concat")
+    assert graph.tensors[joint.outputs[0]].shape == (1, HEADS, PLACES + 1, FEATURES)
     inputs = random_inputs(model, np.random.default_rng(1))
     expected = run_onnx(model, inputs)
     for name, found in run_graph(graph, inputs).items():

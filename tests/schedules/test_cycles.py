@@ -1,4 +1,4 @@
-"""No network takes more cycles than the committed table says, by more than half a percent."""
+"""Every network takes the cycles of the committed table: more are a fault, and with fewer the table is to be renewed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import pytest
 
 from tests.schedules.cycles import ALLOWED, ENTRIES, measure, read_table
 
+RENEW = "python -m tests.schedules.cycles --measure --update"
+
 
 def hold(name: str, isa: str) -> None:
     committed, now = read_table()[name, isa].cycles, measure(name, isa).cycles
     assert now <= ALLOWED * committed, f"{name} on {isa}: {now} cycles, {committed} in cycles.json"
+    assert committed <= ALLOWED * now, f"{name} on {isa}: {now} cycles; renew cycles.json: {RENEW} {name}"
 
 
 @pytest.mark.parametrize(("name", "isa"), ENTRIES[:2])
-def test_takes_no_more_cycles_than_committed(name: str, isa: str) -> None:
+def test_takes_the_cycles_of_the_table(name: str, isa: str) -> None:
     hold(name, isa)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "isa"), ENTRIES[2:])
-def test_no_network_takes_more_cycles_than_committed(name: str, isa: str) -> None:
+def test_every_network_takes_the_cycles_of_the_table(name: str, isa: str) -> None:
     hold(name, isa)
 
 

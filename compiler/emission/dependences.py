@@ -56,6 +56,15 @@ def dependences(program: TileProgram) -> Dependences:
     return Dependences(tuple(completed), tuple(started))
 
 
+def inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For each operation, those that name it."""
+    after: list[list[int]] = [[] for _ in before]
+    for index, earlier in enumerate(before):
+        for each in earlier:
+            after[each].append(index)
+    return after
+
+
 @dataclass(frozen=True, slots=True)
 class _Access:
     """Words of a space; `mask` is None when it has every word from `first` to before `stop`."""

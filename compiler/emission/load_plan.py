@@ -39,7 +39,7 @@ def plan_loads(
     engines: Sequence[str], durations: Sequence[Duration], before: Dependences, round_trip: int
 ) -> LoadPlan:  # fmt: skip
     """The plan for operations in program order; `round_trip` is the time of one access to DRAM."""
-    starts = _starts(engines, durations, before)
+    starts = starts_in_order(engines, durations, before)
     needed = _needed(engines, starts, before)
     loads = sorted((i for i, engine in enumerate(engines) if engine == LOAD), key=lambda i: (needed[i], i))
     from_cycle = [0] * len(engines)
@@ -52,7 +52,7 @@ def plan_loads(
     return LoadPlan(tuple(loads), starts, from_cycle)
 
 
-def _starts(engines: Sequence[str], durations: Sequence[Duration], before: Dependences) -> list[int]:
+def starts_in_order(engines: Sequence[str], durations: Sequence[Duration], before: Dependences) -> list[int]:
     """The cycle in which each operation starts if loads take no turns and memories have no end."""
     free = dict.fromkeys(ENGINES, 0)
     starts, ends = [0] * len(engines), [0] * len(engines)

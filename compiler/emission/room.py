@@ -98,6 +98,7 @@ class Room:
             self._left[name] -= 1
             if not self._left[name]:
                 insort(memory.releases, (self._end[name], buffer.size))
+                memory.planned[self.turn : self._first[name]] -= buffer.size
         self._started[index] = True
         while self._started[self.turn]:
             self.turn += 1

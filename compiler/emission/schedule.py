@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from tilewright.compiler.emission.dependences import dependences
-from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.dependences import Dependences, dependences, inverse
+from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
+from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Room
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
@@ -37,24 +38,61 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
     """
     if loads_ahead is not None and loads_ahead <= 0:
         return replace(program, remarks={**program.remarks, "order": NONE_AHEAD})
-    order = _Scheduler(program, loads_ahead).order()
+    work = _Work.of(program)
+    found = _Scheduler(work, loads_ahead)
+    order = found.order()
+    beside = overlapped(program, work.engines, work.durations, work.before)
+    if beside is not None:
+        other = _Scheduler(work.in_order(beside), loads_ahead)
+        by_other = other.order()
+        if other.end < found.end:
+            order = [beside[index] for index in by_other]
     return replace(program, operations=tuple(program.operations[index] for index in order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A program, and for each of its operations the engine, the duration, and what must come before."""
+
+    program: TileProgram
+    engines: Sequence[str]
+    durations: Sequence[Duration]
+    before: Dependences
+
+    @staticmethod
+    def of(program: TileProgram) -> _Work:
+        engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+        return _Work(program, engines, durations(program), dependences(program))
+
+    def in_order(self, order: Sequence[int]) -> _Work:
+        """The same in another order that keeps what must come before what."""
+        place = {index: at for at, index in enumerate(order)}
+
+        def moved(before: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+            return tuple(tuple(place[earlier] for earlier in before[index]) for index in order)
+
+        return _Work(
+            replace(self.program, operations=tuple(self.program.operations[index] for index in order)),
+            [self.engines[index] for index in order],
+            [self.durations[index] for index in order],
+            Dependences(moved(self.before.completed), moved(self.before.started)),
+        )
 
 
 class _Scheduler:
     """The state of the machine while operations start one after the other."""
 
-    def __init__(self, program: TileProgram, loads_ahead: int | None) -> None:
+    def __init__(self, work: _Work, loads_ahead: int | None) -> None:
+        program, before = work.program, work.before
         count = len(program.operations)
-        self._engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-        self._durations = durations(program)
+        self.end = 0  # when the last operation so far completes
+        self._engines, self._durations = work.engines, work.durations
         self._room = Room(program)
         self._loads_ahead = count if loads_ahead is None else loads_ahead
         self._early: set[int] = set()  # loads that started before their turn
-        before = dependences(program)
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
-        self._after_end = _inverse(before.completed)
-        self._after_start = _inverse(before.started)
+        self._after_end = inverse(before.completed)
+        self._after_start = inverse(before.started)
         self._ready = [0] * count  # when what an operation comes after lets it start
         self._free = dict.fromkeys(ENGINES, 0)
         self._ends = {engine: deque([0] * flight.contexts) for engine, flight in program.machine.flights.items()}
@@ -114,6 +152,7 @@ class _Scheduler:
     def _start(self, index: int, start: int) -> None:
         engine, duration = self._engines[index], self._durations[index]
         end = start + duration.complete
+        self.end = max(self.end, end)
         self._waiting[engine].remove(index)
         self._free[engine] = start + duration.busy
         if engine in self._ends:
@@ -128,12 +167,3 @@ class _Scheduler:
             for later in after[index]:
                 self._open[later] -= 1
                 self._ready[later] = max(self._ready[later], cycle)
-
-
-def _inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each operation, those that name it."""
-    after: list[list[int]] = [[] for _ in before]
-    for index, earlier in enumerate(before):
-        for each in earlier:
-            after[each].append(index)
-    return after

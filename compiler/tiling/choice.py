@@ -149,7 +149,8 @@ def _all_sizes(shape: NestShape, cut_from: int) -> tuple[dict[str, Sizes], NDArr
         choices[tap] = [extent[tap]] if extent[tap] < cut_from else _even_sizes(extent[tap], 4)
     if not adds:  # the second part of a sum would take the place of the first
         choices |= {loop: [extent[loop]] for loop in (shape.summed, *shape.taps)}
-    grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array([False, True]), indexing="ij")
+    orders = [False, True] if shape.cover.dot is not None else [True, False]
+    grids = np.meshgrid(*(np.array(c, np.int64) for c in choices.values()), np.array(orders), indexing="ij")
     flat = [grid.ravel() for grid in grids]
     return dict(zip(choices, flat[:-1], strict=True)), flat[-1].astype(bool)
 

@@ -45,6 +45,7 @@ ENTRIES = (
     ("efficientnet-lite0", "base16"),
     ("mobilenetv2", "dw16"),
     ("mobilenetv3-large", "dw16"),
+    ("efficientnet-lite0", "dw16"),
     ("resnet50", "base16"),
     ("resnet50", "rect"),
     ("botnet50", "vector16"),

@@ -1,4 +1,4 @@
-"""Every network takes the cycles of the committed table: more are a fault, and with fewer the table is to be renewed."""
+"""Every network takes the cycles of the committed table: more are a fault; with fewer, the table is to be renewed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,209 @@
+"""Layers that keep different engines busy run beside each other: an order of tiles in which no engine waits in vain.
+
+Example: a layer of products is followed by one of the vector engine, and each tile of the second reads one tile of the
+first. One layer after the other, either engine stands still half of the time. In this order, the vector engine takes a
+tile of the second layer whenever it would otherwise wait for the next product.
+
+The layer in front goes first. An engine with nothing to do for it takes the next operation of one of the layers behind,
+if all that it reads is there, and its words stay free until its turn (room). Loads come with the operation that
+needs them; the scheduler moves them ahead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tilewright.compiler.emission.dependences import Dependences, inverse
+from tilewright.compiler.emission.durations import Duration
+from tilewright.compiler.emission.load_plan import LOAD, NEVER, starts_in_order
+from tilewright.compiler.emission.room import Room
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.isa.machine.machine import ENGINES
+
+LAYERS_BESIDE = 2
+"""So many layers behind the one in front may be begun."""
+
+WORTH = 0.005
+"""A network stays in the order of its layers unless this share of its cycles can be saved."""
+
+
+def overlapped(
+    program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences
+) -> list[int] | None:
+    """Another order of the operations, by index, that keeps all dependences; None if it would save too little.
+
+    `engines`, `durations` and `before` are those of the operations.
+    """
+    layers = [operation.layer for operation in program.operations]
+    is_by_layers = all(earlier <= later for earlier, later in pairwise(layers))
+    if not is_by_layers or not _may_save(layers, engines, durations):
+        return None
+    merge = _Merge(program, engines, durations, before)
+    order = merge.order()
+    return order if merge.end < (1 - WORTH) * merge.end_in_order else None
+
+
+def _may_save(layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration]) -> bool:
+    """Whether the busiest engine has less to do than the busiest ones of all layers, one after the other."""
+    busy: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(ENGINES, 0))
+    for layer, engine, duration in zip(layers, engines, durations, strict=True):
+        busy[layer][engine] += duration.busy
+    one_by_one = sum(max(each.values()) for each in busy.values())
+    at_once = max((sum(each[engine] for each in busy.values()) for engine in ENGINES), default=0)
+    return at_once < (1 - WORTH) * one_by_one
+
+
+@dataclass(slots=True)
+class _Step:
+    """An operation of another engine than load, or the last loads of a layer.
+
+    `all`: the loads that stand right before it, and itself; `reads`: those of these loads that it comes after. `open`:
+    how many operations of other steps must still start before it.
+    """
+
+    operation: int
+    all: tuple[int, ...]
+    reads: tuple[int, ...]
+    open: int = 0
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The steps of a layer; `next_of` has, for each step, the next operation of each engine from there on."""
+
+    steps: Sequence[_Step]
+    next_of: Sequence[Mapping[str, int]]
+    at: int = 0
+    late: int | None = None  # cycles by which the last step came later than in the order of layers
+
+    @property
+    def is_done(self) -> bool:
+        return self.at == len(self.steps)
+
+    @property
+    def step(self) -> _Step:
+        """The one whose turn it is."""
+        return self.steps[self.at]
+
+
+class _Merge:
+    """The streams of all layers while they become one; loads take no turns and start as soon as they can."""
+
+    def __init__(
+        self, program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences
+    ) -> None:
+        self._engines, self._durations = engines, durations
+        self._in_order = starts_in_order(engines, durations, before)
+        self.end_in_order = max(self._in_order, default=0)
+        self.end = 0  # the last start
+        self._room = Room(program)
+        self._streams = _streams(program, engines, before)
+        self._ready = [0] * len(engines)  # when what an operation comes after lets it start
+        self._after_end, self._after_start = inverse(before.completed), inverse(before.started)
+        self._steps_after = self._opened(before)
+        self._free = dict.fromkeys(ENGINES, 0)
+
+    def _opened(self, before: Dependences) -> list[list[_Step]]:
+        """For each operation, the other steps that come after it."""
+        after: list[list[_Step]] = [[] for _ in self._engines]
+        for step in (step for stream in self._streams for step in stream.steps):
+            for index in step.all:
+                for earlier in (*before.completed[index], *before.started[index]):
+                    if earlier not in step.all:
+                        step.open += 1
+                        after[earlier].append(step)
+        return after
+
+    def order(self) -> list[int]:
+        """All operations; the layer in front can always go on."""
+        found: list[int] = []
+        for front, first in enumerate(self._streams):
+            while not first.is_done:
+                start, stream = self._best(self._streams[front : front + LAYERS_BESIDE + 1])
+                found += stream.step.all
+                self._take(stream, start)
+        return found
+
+    def _best(self, streams: Sequence[_Stream]) -> tuple[int, _Stream]:
+        """When which stream goes on: the one in front, unless another can start before it and before it is wanted."""
+        best = self._start(streams[0].step), streams[0]
+        for position, stream in enumerate(streams[1:], 1):
+            if stream.is_done or stream.step.open:
+                continue
+            start = self._start(stream.step)
+            limit = min(best[0], self._wanted(self._engines[stream.step.operation], streams[:position]))
+            if start < limit and self._has_room(stream.step, start):
+                best = start, stream
+        return best
+
+    def _start(self, step: _Step) -> int:
+        """When a step can start; its loads have started as soon as they could."""
+        loaded = max((self._ready[load] + self._durations[load].complete for load in step.reads), default=0)
+        return max(self.end, self._free[self._engines[step.operation]], self._ready[step.operation], loaded)
+
+    def _wanted(self, engine: str, streams: Sequence[_Stream]) -> int:
+        """When layers in front will want an engine, as far as they are begun."""
+        return min(
+            (
+                self._in_order[stream.next_of[stream.at][engine]] + stream.late
+                for stream in streams
+                if stream.late is not None and not stream.is_done and engine in stream.next_of[stream.at]
+            ),
+            default=NEVER,
+        )
+
+    def _has_room(self, step: _Step, start: int) -> bool:
+        """Whether there are words for what a step brings on chip."""
+        fresh = {buffer.name: buffer for index in step.all for buffer in self._room.fresh(index)}
+        ready = self._room.ready(step.all[0], fresh.values(), {}) if fresh else 0
+        return ready is not None and ready <= start
+
+    def _take(self, stream: _Stream, start: int) -> None:
+        step = stream.step
+        for index in step.all[:-1]:
+            self._begin(index, self._ready[index])
+        self._begin(step.operation, start)
+        self.end = start
+        stream.late = start - self._in_order[step.operation]
+        stream.at += 1
+
+    def _begin(self, index: int, start: int) -> None:
+        duration, engine = self._durations[index], self._engines[index]
+        end = start + duration.complete
+        if engine != LOAD:
+            self._free[engine] = start + duration.busy
+        self._room.take(index, max(start, self.end), max(end, self.end))
+        for after, cycle in ((self._after_end, end), (self._after_start, start)):
+            for later in after[index]:
+                self._ready[later] = max(self._ready[later], cycle)
+        for step in self._steps_after[index]:
+            step.open -= 1
+
+
+def _streams(program: TileProgram, engines: Sequence[str], before: Dependences) -> list[_Stream]:
+    """The stream of each layer, in the order of layers."""
+    operations: dict[int, list[int]] = defaultdict(list)
+    for index, operation in enumerate(program.operations):
+        operations[operation.layer].append(index)
+    return [_stream(operations[layer], engines, before) for layer in sorted(operations)]
+
+
+def _stream(operations: Sequence[int], engines: Sequence[str], before: Dependences) -> _Stream:
+    """The steps of one layer's operations, with what its engines do next."""
+    steps: list[_Step] = []
+    together: list[int] = []
+    for index in operations:
+        together.append(index)
+        if engines[index] != LOAD or index == operations[-1]:
+            reads = tuple(load for load in together[:-1] if load in before.completed[index])
+            steps.append(_Step(index, tuple(together), reads))
+            together = []
+    next_of: list[Mapping[str, int]] = []
+    following: dict[str, int] = {}
+    for step in reversed(steps):
+        following = {**following, engines[step.operation]: step.operation}
+        next_of.append(following)
+    return _Stream(steps, next_of[::-1])

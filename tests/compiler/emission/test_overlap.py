@@ -1,0 +1,168 @@
+"""Layers that keep different engines busy run beside each other, and nothing passes what it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
+from tilewright.compiler.emission import overlap
+from tilewright.compiler.emission.dependences import dependences
+from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.overlap import overlapped
+from tilewright.compiler.emission.schedule import schedule
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import finished
+from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.isa.files.loader import load_machine
+
+TILES = 8
+VECTORS = 100
+"""Of a product: more cycles than the vector engine takes for the requantisation after it."""
+
+LENGTH = 60
+"""Trips of what the vector engine does to a tile."""
+
+
+def builder(*overrides: str) -> TileBuilder:
+    return TileBuilder(load_machine("base16", overrides), np.random.default_rng(0))
+
+
+def product(build: TileBuilder, source: str = "") -> str:
+    """A tile that keeps the array busy."""
+    return requantize(build, multiply(build, source))
+
+
+def multiply(build: TileBuilder, source: str = "") -> str:
+    sums = build.buffer("acc", WORDS)
+    a, w = source or build.load("act", build.machine.rows), build.load("wgt", build.machine.rows)
+    build.run("mma", {"trip.y": VECTORS, "trip.x": WORDS, "c.x": 1}, a=a, w=w, c=sums)
+    return sums
+
+
+def requantize(build: TileBuilder, sums: str) -> str:
+    to = build.buffer("act", WORDS)
+    fields = {"trip.k": WORDS, "a.k": 1, "y.k": 1, "low": -128, "high": 127}
+    build.run("requantize", fields, a=sums, p=build.load("par", 1), y=to)
+    return to
+
+
+def rescale(build: TileBuilder, source: str, size: int = WORDS) -> str:
+    """A tile that keeps the vector engine busy."""
+    to = build.buffer("act", size)
+    build.run("rescale", {"trip.j": LENGTH, "trip.k": WORDS, "a.k": 1, "y.k": 1}, a=source, y=to)
+    return to
+
+
+def in_layers(build: TileBuilder, *layers: Callable[[str], str], tiles: int = TILES) -> TileProgram:
+    """Layers of as many tiles, each of which reads one of the layer before; those of the last layer are stored."""
+    filled = [""] * tiles
+    for build.layer, layer in enumerate(layers):
+        for tile, source in enumerate(filled):
+            filled[tile] = layer(source)
+            if layer is layers[-1]:
+                build.store(filled[tile])
+    return build.program()
+
+
+def products_and_rescales(build: TileBuilder) -> TileProgram:
+    return in_layers(build, lambda _: product(build), partial(rescale, build))
+
+
+def order_of(program: TileProgram) -> list[int] | None:
+    engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+    return overlapped(program, engines, durations(program), dependences(program))
+
+
+def layers_of(program: TileProgram, engine: str) -> list[int]:
+    """The layers whose operations an engine executes, in its order."""
+    of = program.machine.format
+    return [operation.layer for operation in program.operations if of(operation.mnemonic).engine == engine]
+
+
+def test_the_vector_engine_takes_tiles_of_the_next_layer_between_those_of_the_first() -> None:
+    program = products_and_rescales(builder())
+    assert layers_of(program, "vec") == [*[0] * TILES, *[1] * TILES]
+    scheduled = schedule(program)
+    assert layers_of(scheduled, "vec") == [0, 1] * TILES
+    # The array goes on meanwhile, so that all but the last rescale are hidden behind products.
+    by_layers, beside = (cycles(program, each.operations) for each in (program, scheduled))
+    assert beside < by_layers - (TILES - 2) * LENGTH * WORDS
+
+
+def cycles(program: TileProgram, operations: tuple[object, ...]) -> int:
+    """The exact cycles of operations in this order."""
+    ordered = replace(program, operations=operations)  # type: ignore[arg-type]
+    return exact_cycles(finished(ordered, Options(loads_ahead=0), program.machine))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_keeps_what_must_come_before_what(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "WORTH", -9)  # even if it takes longer
+    program = random_tiles(load_machine("base16"), seed, 60)
+    order = order_of(program)
+    assert order is not None
+    place = {index: at for at, index in enumerate(order)}
+    assert sorted(order) == list(range(len(program.operations)))
+    before = dependences(program)
+    for index, earlier in enumerate(zip(before.completed, before.started, strict=True)):
+        assert all(place[each] < place[index] for found in earlier for each in found)
+
+
+def test_layers_of_one_engine_stay_as_they_are() -> None:
+    build = builder()
+    assert order_of(in_layers(build, lambda _: product(build), lambda _: product(build))) is None
+    build = builder()
+    x = build.load_input()
+    assert order_of(in_layers(build, lambda _: rescale(build, x), partial(rescale, build))) is None
+
+
+def test_a_layer_that_needs_all_of_the_one_before_waits_for_it() -> None:
+    build = builder()
+    tiles = [product(build) for _ in range(TILES)]
+    build.layer = 1
+    for tile in tiles[1:]:
+        build.add(tiles[0], tile, to=tiles[0])
+    for _ in tiles:
+        build.store(rescale(build, tiles[0]))
+    assert order_of(build.program()) is None
+
+
+def test_takes_no_words_that_the_layer_in_front_needs() -> None:
+    """What all products read fills half of the memory, and so does each rescale."""
+    build = builder("memories.act.kib=4")
+    whole = build.load("act", 128)
+    program = in_layers(build, lambda _: product(build, whole), partial(rescale, build, size=140))
+    assert layers_of(schedule(program), "vec") == [*[0] * TILES, *[1] * TILES]
+    finished(program, Options(), program.machine)  # raises DoesNotFit if they do not fit
+
+
+def test_keeps_an_engine_free_for_the_layer_in_front() -> None:
+    """Requantisations that stand behind other products are due when their own is done."""
+    build = builder()
+    x = build.load_input()
+    sums = [multiply(build) for _ in range(3)]
+    for each in sums:
+        build.store(requantize(build, each))
+    build.layer = 1
+    for _ in range(TILES):
+        build.store(rescale(build, x))
+    program = build.program()
+    order = order_of(program)
+    assert order is not None
+    names = [program.operations[index].mnemonic for index in order]
+    products = [at for at, name in enumerate(names) if name == "mma"]
+    assert "rescale" in names[: products[1]]
+    assert "rescale" not in names[products[1] : names.index("requantize")]
+
+
+def test_an_order_that_is_not_by_layers_stays() -> None:
+    program = products_and_rescales(builder())
+    turned = tuple(replace(operation, layer=1 - operation.layer) for operation in program.operations)
+    assert order_of(program) is not None
+    assert order_of(replace(program, operations=turned)) is None

@@ -22,7 +22,7 @@ from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, infer_shapes
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS
 from tilewright.compiler.importers.opsets import (
     NAMES_OF_DEFAULT_DOMAIN,
     OLDEST_READ_OPSET,
@@ -31,6 +31,7 @@ from tilewright.compiler.importers.opsets import (
     opset_of,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
+from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 

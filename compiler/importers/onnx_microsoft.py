@@ -81,10 +81,5 @@ def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     return extended
 
 
-def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of all tensors; raises what ONNX's shape inference raises."""
-    return onnx.shape_inference.infer_shapes(with_functions(model), check_type=True, strict_mode=True, data_prop=True)
-
-
 def _is_concat(node: onnx.NodeProto) -> bool:
     return (node.domain, node.op_type) == (DOMAIN, CONCAT)

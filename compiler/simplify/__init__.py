@@ -18,6 +18,7 @@ from tilewright.compiler.simplify.fold import FOLD_RULES
 from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
+from tilewright.compiler.simplify.masks import MASK_FORMS
 from tilewright.compiler.simplify.moves import MOVE_RULES
 from tilewright.compiler.simplify.normalization_forms import NORMALIZATION_FORMS
 from tilewright.compiler.simplify.normalization_groups import GROUP_FORMS
@@ -29,7 +30,6 @@ from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULE
 from tilewright.compiler.simplify.repeated_matrices import REPETITION_FORMS
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
-from tilewright.compiler.simplify.softmax import MASK_FORMS
 from tilewright.compiler.simplify.tables import TABLE_RULES
 from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES, separate_ends
 
@@ -61,7 +61,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = rewrite(merge_equal_operators(graph), FORMS, blame)
+    graph = merge_equal_operators(rewrite(merge_equal_operators(graph), FORMS, blame))
     graph = rewrite(graph, merged(RULES), blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)

@@ -100,6 +100,18 @@ def test_a_mask_that_is_an_input_is_read_beside_the_scores(unidirectional: int) 
     assert 10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()) > 30
 
 
+def test_the_host_runs_others_and_the_reason_says_why() -> None:
+    sums = np.array([TOKENS, 0, TOKENS, 0, TOKENS], np.int32)
+    quantized = tilewright.quantize(model((None, sums), {}), {"x": samples()})
+    (node,) = (node for node in tilewright.compile(quantized.content, "sequence16", effort=0).host_nodes
+               if node.op_type == "MultiHeadAttention")  # fmt: skip
+    assert node.reason == (
+        "operator MultiHeadAttention of the domain 'com.microsoft' is not of the form that quantize writes out; "
+        "expected query, key and value as [batch, tokens, features], of known sizes; a padding mask as [batch] or "
+        "[batch, keys]; no cache; and a float network"
+    )
+
+
 def test_other_masks_stay_the_hosts() -> None:
     """And so does a node that is to be kept."""
     sums = np.array([TOKENS, 0, TOKENS, 0, TOKENS], np.int32)

@@ -162,8 +162,9 @@ def with_masks(
     sums = _sums_before_softmax(model)
     read = {name for node in sums.values() for name in node.input} - sums.keys()
     masks = {each for each in read if each in ranges and ranges[each].high == 0 and ranges[each].low <= NEGLIGIBLE}
+    ranges = {**ranges, **dict(_chosen(model, ranges))}
     if not masks:
-        return dict(ranges)
+        return ranges
     tensors = Tensors(model, sorted(masks), name)
     for feed in samples:
         masks -= {mask for mask, values in tensors(feed).items() if not is_zero_or_negligible(values)}
@@ -185,6 +186,27 @@ def _sums_before_softmax(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
             inside.add(node.name)
             found[node.output[0]] = node
     return found
+
+
+def _chosen(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> Iterator[tuple[str, Range]]:
+    """Ranges of scores of which a computed condition replaces some by a negligible constant.
+
+    The least value of such a range is so far below all scores that a whole row of it adds less than half a step of
+    1/256 to what softmax divides by. The constant saturates there, and takes no precision from the scores.
+    """
+    makers = {output: node for node in model.graph.node for output in node.output}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    shapes = {value.name: value.type.tensor_type.shape for value in model.graph.value_info}
+    for softmax in (node for node in model.graph.node if node.op_type == "Softmax"):
+        choice = makers.get(softmax.input[0])
+        if choice is None or choice.op_type != "Where" or not {choice.output[0]} <= ranges.keys() & shapes.keys():
+            continue
+        _, first, second = choice.input
+        for scores, other in ((first, second), (second, first)):
+            if scores in ranges and other in constants and (constants[other] <= NEGLIGIBLE).all():
+                row = max(size.dim_value for size in shapes[choice.output[0]].dim)
+                least = ranges[scores].low - np.float32(np.log(2 * (STEPS + 1) * row))
+                yield choice.output[0], Range(np.float32(least), ranges[scores].high)
 
 
 def _masks_some(value: NDArray[Any]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from programs.networks.builder import Builder
 from programs.networks.decoder import Decoder, prefill
@@ -117,6 +118,21 @@ def test_a_mask_may_be_joined_by_a_constant_one(place: str, least: float) -> Non
     program, compiled = compile_keeping(result.content, load_machine("sequence16"), Options())
     found = compare_values(result.model, program, compiled, {name: array[:1] for name, array in data.items()})
     assert program.host_nodes == () and found.first is None
+    assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
+
+
+def test_a_mask_that_is_chosen_takes_no_precision_from_the_scores() -> None:
+    """The host chooses by a computed condition. What it puts in place of scores is the least value of their range."""
+    model, data = with_mask_input(-10000.0)
+    (masked,) = (node for node in model.graph.node if node.name == "masked")
+    scores, mask = masked.input
+    there = helper.make_node("Not", ["masked.at"], ["there"], "there")
+    masked.CopyFrom(helper.make_node("Where", ["there", scores, "least"], list(masked.output), "masked"))
+    at = list(model.graph.node).index(masked)
+    model.graph.node.insert(at, there)
+    model.graph.node.insert(at, helper.make_node("Less", [mask, "least.half"], ["masked.at"], "masked.at"))
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(-5000), "least.half"))
+    result = quantize(model, data)
     assert decibel(*(run_all(each, data) for each in (model, result.model))) > 30
 
 

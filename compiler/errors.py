@@ -85,7 +85,9 @@ class TooSmall(CompileError):
         self.words = words
 
     def with_remedy(self, remedy: str) -> TooSmall:
-        return TooSmall(describe(self.place), self.fact, self.words, remedy)
+        error = TooSmall(describe(self.place), self.fact, self.words, remedy)
+        error.nodes = self.nodes
+        return error
 
 
 class DoesNotFit(CompileError):

@@ -27,7 +27,8 @@ canonical operators (see CANONICAL), with every attribute present:
                                 [1 or N, C, H, W], is 0, x counts for nothing and the result is 0; () is no mask;
                                 where kept, a tensor of [1 or N, C, 1 or H, 1 or W], is 0, too; kept may be left out
     normalize(x) {scale, bias, epsilon, is_centred}    of the channels of [N, C, H, W]: less their mean if is_centred,
-                                over the root of their mean square and epsilon; then by channel times scale, plus bias
+                                over the root of their mean square and epsilon; then times scale, plus bias, which
+                                are arrays of [1 or N, 1 or C, 1 or H, 1 or W]
     channel_max(x)              the largest of the channels of [N, C, H, W]
     permute(x) {shape, axes}    x seen as `shape`, of any rank, its elements in order; transposed by `axes`; then seen
                                 as the result's shape

@@ -96,7 +96,7 @@ def _softmax(operator: Operator, operands: Sequence[Values], result: TensorType)
 
 def _normalize(operator: Operator, operands: Sequence[Values], result: TensorType) -> Values:
     image = operands[0].reshape(stored_shape(operands[0].shape)).astype(np.float64)
-    scale, bias = (operator.attributes[name].reshape(1, -1, 1, 1) for name in ("scale", "bias"))
+    scale, bias = operator.attributes["scale"], operator.attributes["bias"]
     centred = image - image.mean(axis=CHANNEL, keepdims=True) if operator.attributes["is_centred"] else image
     variance = np.square(centred).mean(axis=CHANNEL, keepdims=True)
     return np.asarray(centred / np.sqrt(variance + operator.attributes["epsilon"]) * scale + bias)

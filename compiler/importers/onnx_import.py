@@ -22,7 +22,7 @@ from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, infer_shapes
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, WRITTEN_OUT
 from tilewright.compiler.importers.opsets import (
     NAMES_OF_DEFAULT_DOMAIN,
     OLDEST_READ_OPSET,
@@ -31,6 +31,7 @@ from tilewright.compiler.importers.opsets import (
     opset_of,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
+from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
@@ -146,6 +147,9 @@ def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
 def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
     if node.domain == DOMAIN and node.op_type in OPERATORS:
         return  # no schema; simplify refuses what it does not read
+    if node.domain == DOMAIN and node.op_type in WRITTEN_OUT:
+        fact = f"operator {node.op_type} of the domain {node.domain!r} is not of the form that quantize writes out"
+        raise CompileError(NodeName(name), fact, expected=WRITTEN_OUT[node.op_type])
     if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
         others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
         fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"

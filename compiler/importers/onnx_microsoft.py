@@ -31,6 +31,12 @@ CONCAT = "QLinearConcat"
 
 OPERATORS = (*FUNCTIONS, CONCAT)
 
+WRITTEN_OUT: Mapping[str, str] = {
+    "MultiHeadAttention": "query, key and value as [batch, tokens, features], of known sizes; a padding mask as "
+    "[batch] or [batch, keys]; no cache; and a float network",
+}
+"""Operators that `quantize` writes out as ONNX's own where they are of this form; other nodes come here as they are."""
+
 
 @cache
 def concat_of(count: int) -> onnx.FunctionProto:
@@ -79,11 +85,6 @@ def with_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     extended.functions.extend(function_of(op_type) for op_type in used)
     extended.functions.extend(concat_of(count) for count in counts)
     return extended
-
-
-def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of all tensors; raises what ONNX's shape inference raises."""
-    return onnx.shape_inference.infer_shapes(with_functions(model), check_type=True, strict_mode=True, data_prop=True)
 
 
 def _is_concat(node: onnx.NodeProto) -> bool:

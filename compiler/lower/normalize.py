@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import CHANNEL, Operator
 from tilewright.compiler.lower.network import (
+    SPACE,
     Integers,
     Network,
     activation,
@@ -52,8 +53,9 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     """Each channel less the mean, times the reciprocal root of the variance, requantised channel by channel."""
     x, y = operator.inputs[0], operator.outputs[0]
     channels, widths = network.shape(x)[CHANNEL], network.normalize
-    units = _units_of(operator, channels, network)
     padded = padded_channels(channels, network)
+    _require_room(operator, channels, network)
+    units = _units_of(operator, channels, network)
     scope = scope_of_rounding(network.number.rounding)
     root = reciprocal_root(widths)
     guesses = network.add_constant(f"{operator.name}.guess", root.guesses[None], widths.guesses.element)
@@ -71,14 +73,23 @@ def lower_normalize(operator: Operator, network: Network) -> list[Nest]:
     divided = nest.deviation(mean, packed)
     parameters = _parameters(operator, operator.attributes["scale"] * units.result, network)
     for name, (values, element_type) in parameters.items():
-        is_one = bool((values == values[0]).all())
-        constant = network.add_constant(f"{operator.name}.{name}", values[:1] if is_one else values, element_type)
-        reads[name] = Access(constant, (affine() if is_one else affine(("o", 1)),))
+        reads[name] = _of_result(f"{operator.name}.{name}", values, element_type, network)
     bias, scale, shift = (source(name, network.values(reads[name].tensor)) for name in parameters)
     expr = requantized(divided, bias, scale, shift, target_of(operator, network), network.number)
     loops = result_loops(network.shape(y), i=padded)
     result = Access(network.buffer_of[y], identity_index())
     return [Nest(operator.name, operator.nodes, loops, reads, result, expr, 0)]
+
+
+def _require_room(operator: Operator, channels: int, network: Network) -> None:
+    """Raise CompileError for rows that no tile can hold: a row is all there before any of it is complete."""
+    words = network.normalize.row_words
+    if padded_channels(channels, network) > words * network.lanes:
+        raise CompileError(
+            operator,
+            f"normalises rows of {channels} values",
+            expected=f"at most {words * network.lanes}, which is what the machine holds of a row at once",
+        )
 
 
 def _there(operator: Operator, channels: int, network: Network) -> Access:
@@ -89,21 +100,31 @@ def _there(operator: Operator, channels: int, network: Network) -> Access:
     return Access(constant, (affine(("i", 1)) if padded > channels else affine(),))
 
 
+def _of_result(name: str, values: Integers, element_type: IntegerType, network: Network) -> Access:
+    """A read of constants that broadcast against [N, C, H, W]: one number, one for each channel, or for each pixel."""
+    if (values == values.flat[0]).all():
+        return Access(network.add_constant(name, values.reshape(-1)[:1], element_type), (affine(),))
+    if values.shape[CHANNEL] == values.size:
+        return Access(network.add_constant(name, values.reshape(-1), element_type), (affine(("o", 1)),))
+    index = tuple(affine((loop, 1)) if size > 1 else affine() for loop, size in zip(SPACE, values.shape, strict=True))
+    return Access(network.add_constant(name, values, element_type), index)
+
+
 def _parameters(
     operator: Operator, factors: NDArray[np.float64], network: Network
 ) -> dict[str, tuple[Integers, IntegerType]]:
-    """Bias, scale and shift of each channel; raises CompileError for a bias beyond its field."""
+    """Bias, scale and shift of each channel or pixel; raises CompileError for a bias beyond its field."""
     y_scale, _ = network.quantization(operator.outputs[0])
     factors = np.where(np.abs(factors) < LEAST_FACTOR, LEAST_FACTOR, factors)
     scales, shifts = network.multipliers(np.abs(factors), operator)
     bias = np.rint(operator.attributes["bias"] / y_scale / factors)
+    of_each = [np.broadcast_to(operator.attributes[name], bias.shape) for name in ("bias", "scale")]
     field = IntegerType(network.number.bias_bits, True)
     if np.abs(bias).max(initial=0) > field.interval.high:
         worst = int(np.argmax(np.abs(bias)))
         raise CompileError(
             operator,
-            f"its bias of {operator.attributes['bias'][worst]:g} beside a scale of "
-            f"{operator.attributes['scale'][worst]:g} does not fit {field}",
+            f"its bias of {of_each[0].flat[worst]:g} beside a scale of {of_each[1].flat[worst]:g} does not fit {field}",
             expected="a smaller bias",
         )
     return {

@@ -42,6 +42,7 @@ class NormalizeFormat:
     leading: Kept
     minuend: IntegerType
     rounding: Rounding
+    row_words: int  # of the memory of accumulators: it holds what is left of a whole row
 
 
 def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFormat) -> NormalizeFormat:
@@ -68,7 +69,15 @@ def normalize_format(machine: Machine, softmax: SoftmaxFormat, number: NumberFor
         leading=softmax.leading,
         minuend=softmax.minuend,
         rounding=number.rounding,
+        row_words=_row_words(machine),
     )
+
+
+def _row_words(machine: Machine) -> int:
+    """The depth of the memory of accumulators."""
+    memories = machine.memories.values()
+    depths = (each.depth for each in memories if not each.element.fields and each.element.type == ACCUMULATOR)
+    return max(depths, default=0)
 
 
 def _deviation(node: Expr) -> tuple[int, IntegerType] | None:

@@ -15,8 +15,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, infer_shapes
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
+from tilewright.compiler.importers.shapes import infer_shapes
 
 SCALE = np.float32(0.05)
 RESULT_SCALE = np.float32(0.0627)

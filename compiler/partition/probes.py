@@ -185,6 +185,7 @@ PROBES: Sequence[Probe] = (
     Probe("LayerNormalization", "over the last axis", (Activation((4, 8)), *(Numbers(np.ones(8)) for _ in range(2)))),
     Probe("LpNormalization", "p = 2, over the last axis", (Activation((4, 8)),), {"axis": -1}),
     Probe("InstanceNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2)))),
+    Probe("GroupNormalization", "", (Activation(), *(Numbers(np.ones(8)) for _ in range(2))), {"num_groups": 2}),
     Probe("Dropout", "inference"),
     _integers("QuantizeLinear", "to int8 or uint8, one scale", Activation(), Numbers(SCALE), ZERO),
     _integers("QuantizeLinear", "a scale for each channel", Activation(), Numbers(np.linspace(0.1, 0.2, 8)),

@@ -111,7 +111,7 @@ class Binder:
         return Table(read) if has_entries and _is_of_channels(access, walked) else None
 
     def parameters(self, operand: Operand, match: Match, walked: str) -> Parameters | None:
-        """The constants in the fields of a structured operand, one for all channels or one for each."""
+        """The constants in the fields of a structured operand: one for all, for each channel or for each pixel."""
         fields: dict[str, str | int] = {}
         free = set()
         for field in operand.element.fields:
@@ -121,11 +121,22 @@ class Binder:
                 free.add(field.name)
             elif expr.op is Op.CONST:
                 fields[field.name] = expr.value
-            elif _is_of_channels(self._nest.reads[expr.name], walked):
+            elif _is_of_channels(self._nest.reads[expr.name], walked) or self._is_of_pixels(expr.name, walked):
                 fields[field.name] = expr.name
             else:
                 return None
         return Parameters(fields, frozenset(free))
+
+    def _is_of_pixels(self, read: str, walked: str) -> bool:
+        """Whether a constant [N, C, H, W] moves with the result: it has one value for each pixel, or channel of it."""
+        access, space = self._nest.reads[read], self._space
+        if walked != space.lane or access.tensor not in self._program.constants:
+            return False
+        loops = (space.batch, space.lane, space.row, space.column)
+        return len(access.index) == len(loops) and all(
+            index.terms in ((), ((loop, 1),)) and not index.constant
+            for index, loop in zip(access.index, loops, strict=True)
+        )
 
     def product(self, format: InstructionFormat, match: Match) -> dict[str, Binding] | None:
         """The operands of a dot product: vectors of channels, and a matrix that is constant or computed."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
+
+POINTS = (BATCH, ROW, COLUMN)
+"""The dimensions of pixels, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class ComputedMatrix:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Packed constants of each channel: for each field, the nest's read of that name or one number.
+    """Packed constants of each channel, or of each pixel: for each field, the nest's read of that name or one number.
 
     What is in the fields that are `free` does not matter.
     """
@@ -61,6 +65,11 @@ class Parameters:
         """Whether all channels have the same, so that one word is enough."""
         named = (value for name, value in self.fields.items() if name not in self.free and isinstance(value, str))
         return not any(index.terms for name in named for index in reads[name].index)
+
+    def points(self, reads: Mapping[str, Access]) -> frozenset[int]:
+        """The dimensions of [N, C, H, W] along which they differ from pixel to pixel."""
+        named = [reads[value].index for value in self.fields.values() if isinstance(value, str)]
+        return frozenset(d for index in named if len(index) > len(POINTS) for d in POINTS if index[d].terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from tilewright.compiler.simplify.fold import FOLD_RULES
 from tilewright.compiler.simplify.heads import HEAD_RULES
 from tilewright.compiler.simplify.integer import INTEGER_RULES
 from tilewright.compiler.simplify.layout import LAYOUT_RULES
+from tilewright.compiler.simplify.masks import MASK_FORMS
 from tilewright.compiler.simplify.moves import MOVE_RULES
 from tilewright.compiler.simplify.normalization_forms import NORMALIZATION_FORMS
+from tilewright.compiler.simplify.normalization_groups import GROUP_FORMS
 from tilewright.compiler.simplify.padding import PADDING_RULES
 from tilewright.compiler.simplify.permutes import permute_moves
 from tilewright.compiler.simplify.product_factors import PRODUCT_FACTOR_RULES
@@ -28,7 +30,6 @@ from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULE
 from tilewright.compiler.simplify.repeated_matrices import REPETITION_FORMS
 from tilewright.compiler.simplify.resize import RESIZE_RULES
 from tilewright.compiler.simplify.rewrite import Rules, drop_dead_code, merge_equal_operators, rewrite
-from tilewright.compiler.simplify.softmax import MASK_FORMS
 from tilewright.compiler.simplify.tables import TABLE_RULES
 from tilewright.compiler.simplify.transposes import TRANSPOSE_RULES, separate_ends
 
@@ -52,10 +53,6 @@ RULES: Sequence[Rules] = (
 )
 """All rules, in the order in which those of one operator kind are tried."""
 
-FORMS: Rules = {**NORMALIZATION_FORMS, **MASK_FORMS, **REPETITION_FORMS}
-"""What exporters write as many nodes becomes one operator again, before all other rules."""
-
-
 def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
@@ -64,7 +61,7 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """
     graph = drop_dead_code(graph)
     require_quantized(graph)
-    graph = rewrite(merge_equal_operators(graph), FORMS, blame)
+    graph = merge_equal_operators(rewrite(merge_equal_operators(graph), FORMS, blame))
     graph = rewrite(graph, merged(RULES), blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
         graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)
@@ -78,3 +75,7 @@ def merged(tables: Sequence[Rules]) -> Rules:
     """One table that tries the rules of each operator kind in the tables' order."""
     kinds = dict.fromkeys(kind for table in tables for kind in table)
     return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for kind in kinds}
+
+
+FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, REPETITION_FORMS))
+"""What exporters write as many nodes becomes one operator again, before all other rules."""

@@ -25,6 +25,8 @@ from tilewright.compiler.simplify.elementwise import (
 from tilewright.compiler.simplify.integer_products import INTEGER_PRODUCTS, integer_product
 from tilewright.compiler.simplify.moves import expand, gather, slice_, split
 from tilewright.compiler.simplify.normalization import (
+    group_normalization,
+    instance_normalization,
     layer_normalization,
     lp_normalization,
     rms_normalization,
@@ -93,6 +95,8 @@ CANONICALIZE = {
     "onnx.LayerNormalization": (layer_normalization,),
     "onnx.RMSNormalization": (rms_normalization,),
     "onnx.LpNormalization": (lp_normalization,),
+    "onnx.InstanceNormalization": (instance_normalization,),
+    "onnx.GroupNormalization": (group_normalization,),
     "onnx.Pad": (pad,),
     "onnx.ConvTranspose": (conv_transpose,),
     # only moved

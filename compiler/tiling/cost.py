@@ -39,6 +39,7 @@ from tilewright.compiler.tiling.shape import (
     reach,
     tables,
     vector_access,
+    words_of_pixels,
 )
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
@@ -197,6 +198,8 @@ def _operand_load(
             return _Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * entries * word_bytes / bus)
         case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
             return _Load(np.where(points_outer, count.points, 1) * word_bytes / bus)
+        case Parameters() if (words := words_of_pixels(shape, index, operand, sizes)) is not None:
+            return _Load(count.results * words * word_bytes / bus)
         case Parameters():
             blocks = count.extent[space.across if operand.name in step.across else space.lane]
             return _Load(np.where(points_outer, count.points, 1) * blocks * word_bytes / bus)

@@ -29,6 +29,7 @@ from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, cut,
 from tilewright.compiler.tiling.layout import Layout, box_layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
+from tilewright.compiler.tiling.pixel_parameters import pixel_words
 from tilewright.compiler.tiling.shape import extents
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.isa.machine.encoding import Operand
@@ -218,6 +219,8 @@ class NestLowering:
     def _parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
         """Words of a tile's lane blocks, or of all blocks that a reduction runs over; one word if all are the same."""
         blocks, channels, strides = self._blocks(tile), self._space.trips[self._space.lane], {}
+        if parameters.points(self._nest.reads):
+            return self._pixel_parameter_view(operand, step, parameters, tile)
         across = self._space.across if operand.name in step.across else NO_LOOP
         if across != NO_LOOP:
             blocks, channels = tile[across], self._space.trips[across]
@@ -227,12 +230,22 @@ class NestLowering:
         offsets = (0,) if across != NO_LOOP else tuple(range(len(blocks)))
         if parameters.is_the_same_for_all(self._nest.reads):
             blocks, channels, offsets, strides = range(1), self._lanes, (0,) * len(offsets), {}
-        slot = f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"
         buffer = self._chip.constant(
-            slot, (blocks, channels), operand.memory, operand.name, len(blocks),
+            _slot(operand, parameters), (blocks, channels), operand.memory, operand.name, len(blocks),
             lambda: self._parameter_words(operand.memory, parameters, blocks, channels), self._stage.late,
         )  # fmt: skip
         return _View(buffer, offsets, strides)
+
+    def _pixel_parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
+        """Words of a tile's lane blocks for each of its pixels."""
+        blocks = self._blocks(tile)[:1] if step.is_uniform else self._blocks(tile)
+        points, memory = [tile[loop] for loop in self._space.points], self._builder.machine.memories[operand.memory]
+        words = pixel_words(parameters, self._nest.reads, self._program.constants, blocks, points, memory.width)
+        buffer = self._chip.constant(
+            _slot(operand, parameters), (blocks, *points), operand.memory, operand.name, words.count,
+            lambda: words.packed(memory), self._stage.late,
+        )  # fmt: skip
+        return _View(buffer, words.offsets, words.strides(self._space.points))
 
     def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
         """The tables of a tile's lane blocks: one for all, or one for each."""
@@ -302,3 +315,8 @@ class NestLowering:
         is_in_bank = beside > 0 and words <= memory.bank_depth
         name = f"{self._nest.name}.{name}"
         return self._builder.buffer(name, memory.name, words, layout.group, is_in_bank=is_in_bank)
+
+
+def _slot(operand: Operand, parameters: Parameters) -> str:
+    """Under which an operand's last parameters are remembered."""
+    return f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"

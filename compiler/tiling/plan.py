@@ -14,6 +14,7 @@ from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, ranked_tiles
 from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
 from tilewright.compiler.tiling.room import Room, longest_buffer
 from tilewright.compiler.tiling.shape import NestShape
@@ -68,6 +69,7 @@ class Planner:
         self._transfers = find_transfers(self._machine)
         self._group = vector_blocks(self._machine)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
+        self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.lanes) for c in self._covers]
         self._live = lives(self._nests)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._memory = self._memory_on_chip()
@@ -202,6 +204,7 @@ class Planner:
             off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
             stores_result=not is_on_chip or result in self._outputs,
             result_on_chip=is_on_chip,
+            pixel_blocks=self._pixel_blocks[position],
         )
 
     def _cut_weights(self, cover: Cover) -> WeightTiles | None:

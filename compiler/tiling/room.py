@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import TooSmall
-from tilewright.compiler.nest.space import describe
+from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.remedy import larger_memory
 from tilewright.compiler.tiling.shape import NestShape, Sizes
 from tilewright.isa.machine.machine import Machine
@@ -37,7 +37,10 @@ def longest_buffer(memory: Memory, alignment: int) -> int:
 
 
 def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], words: Mapping[str, Sizes]) -> TooSmall:
-    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first."""
+    """The error for the candidate that lacks the fewest bytes; memories that every candidate lacks come first.
+
+    The nodes of reductions across lanes are at fault themselves: no other plan cuts their rows.
+    """
     most = {name: room[name].most for name in words}
     lacking = {name: np.maximum(needed - most[name], 0) for name, needed in words.items()}
     total = sum(lack * machine.memories[name].word_bytes for name, lack in lacking.items())
@@ -53,7 +56,10 @@ def too_small(shape: NestShape, machine: Machine, room: Mapping[str, Room], word
     ]
     changes = " ".join(f"--set {larger_memory(machine, name, depth)}" for name, depth in depths.items())
     fact = f"its smallest tile needs {', and '.join(needs)}"
-    return TooSmall(describe(shape.cover.nest), fact, depths, f"try {changes}")
+    error = TooSmall(describe(shape.cover.nest), fact, depths, f"try {changes}")
+    if shape.cover.space.across != NO_LOOP:
+        error.nodes = shape.cover.nest.nodes
+    return error
 
 
 def _depth_for(memory: Memory, room: Room, wanted: int) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.select.bindings import Binding, Table, TensorRead
+from tilewright.compiler.select.bindings import POINTS, Binding, Parameters, Table, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
 from tilewright.compiler.tiling.weight_tiles import WeightTiles
 from tilewright.isa.engines.templates import systolic_activations
@@ -41,6 +41,7 @@ class NestShape:
     off_chip: frozenset[str]  # reads that come from DRAM
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
+    pixel_blocks: Mapping[tuple[int, str], int]  # lane blocks that differ, of parameters of pixels, by step and operand
 
 
 def extents(shape: NestShape) -> dict[str, int]:
@@ -126,6 +127,18 @@ def _is_same_tensor(shape: NestShape, one: Binding, other: Binding) -> bool:
 def tables(shape: NestShape, read: str, blocks: Any) -> Any:
     """How many tables some lane blocks look up in: one for all, or one for each."""
     return blocks if any(index.terms for index in shape.cover.nest.reads[read].index) else 1
+
+
+def words_of_pixels(shape: NestShape, index: int, operand: Operand, sizes: Mapping[str, Sizes]) -> Sizes | None:
+    """At most so many words has a tile of an operand's parameters; None if these are the same for all pixels."""
+    bound, space = shape.cover.steps[index].inputs[operand.name], shape.cover.space
+    if (index, operand.name) not in shape.pixel_blocks or not isinstance(bound, Parameters):
+        return None
+    moved = bound.points(shape.cover.nest.reads)
+    words = np.minimum(sizes[space.lane] * shape.unit, shape.pixel_blocks[index, operand.name])
+    for dimension, loop in zip(POINTS, space.points, strict=True):
+        words = words * (sizes[loop] if dimension in moved else 1)
+    return words
 
 
 def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:

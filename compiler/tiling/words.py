@@ -30,6 +30,7 @@ from tilewright.compiler.tiling.shape import (
     reach,
     tables,
     vector_access,
+    words_of_pixels,
 )
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
@@ -81,6 +82,8 @@ def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mappin
             return 0
         case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
             return 1
+        case Parameters() if (words := words_of_pixels(shape, index, operand, sizes)) is not None:
+            return words
         case Parameters():
             return sizes[shape.cover.space.across] if operand.name in step.across else blocks
         case Table(read):

@@ -16,13 +16,13 @@ from tilewright.compiler.errors import CompileError, first_line
 from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, dimensions
 from tilewright.compiler.importers.opsets import opset_of
+from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
 from tilewright.quantization.multi_head import has_attention, write_attention
-from tilewright.quantization.norms import has_norms, write_norms
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
 from tilewright.quantization.recurrent.write_out import has_recurrent_nodes, write_out
@@ -76,7 +76,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
 
     `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, and
-    normalisations of positions those of rows, MultiHeadAttention its products, but for those that `keep` names.
+    MultiHeadAttention its products, but for those that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
@@ -88,8 +88,6 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     if has_attention(plain):
         whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
     folded = fold(whole, name)
-    if has_norms(folded):
-        folded = write_norms(_inferred(folded, name), frozenset(keep))
     if not has_recurrent_nodes(plain):
         return FloatModel(name, plain, _prepared(folded, name), {})
     written = write_out(_inferred(folded, name), frozenset(keep))
@@ -167,7 +165,7 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
                 node.name += "'"
             taken.add(node.name)
     try:
-        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        return infer_shapes(model)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 

@@ -17,8 +17,8 @@ from onnxscript.optimizer import optimize_ir
 from onnxscript.rewriter import MatchResult, RewritePass, RewriteRuleClassBase, RewriteRuleSet
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.simplify.masks import NEGLIGIBLE
 from tilewright.compiler.simplify.rewrite import fresh_name
-from tilewright.compiler.simplify.softmax import NEGLIGIBLE
 
 ANY_SIZE = 1 << 40
 """Constants are folded whatever their size: weights are large."""

@@ -7,10 +7,13 @@ operator of a machine and not the host's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph
@@ -18,8 +21,8 @@ from tilewright.compiler.importers.onnx_import import build_graph, tensor_type
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify import FORMS
+from tilewright.compiler.simplify.masks import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite
-from tilewright.compiler.simplify.softmax import NEGLIGIBLE
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.same_scale import back_through
@@ -153,33 +156,66 @@ def with_masks(
     """The ranges for a network in which computed masks are added to scores.
 
     A mask is 0 or negligible in all samples. Its steps become so large that it can be nothing else; the masked scores
-    have no range, and so stay float before their softmax.
+    have no range, and so stay float before their softmax. So do sums of several masks.
     """
     makers = {output: node for node in model.graph.node for output in node.output}
-    readers = _readers(model)
-    masked: dict[str, list[str]] = {}
-    for node in model.graph.node:
-        if node.op_type == "Softmax" and readers[node.input[0]] == {node.name}:
-            for mask in _added(makers.get(node.input[0]), ranges):
-                masked.setdefault(mask, []).append(node.input[0])
-    if not masked:
-        return dict(ranges)
-    tensors = Tensors(model, list(masked), name)
+    constants = {tensor.name for tensor in model.graph.initializer if _masks_some(numpy_helper.to_array(tensor))}
+    sums = _sums_before_softmax(model)
+    read = {name for node in sums.values() for name in node.input} - sums.keys()
+    masks = {each for each in read if each in ranges and ranges[each].high == 0 and ranges[each].low <= NEGLIGIBLE}
+    ranges = {**ranges, **dict(_chosen(model, ranges))}
+    if not masks:
+        return ranges
+    tensors = Tensors(model, sorted(masks), name)
     for feed in samples:
-        for mask, values in tensors(feed).items():
-            if not ((values == 0) | (values <= NEGLIGIBLE)).all():
-                masked.pop(mask, None)
-    changed = {tensor: each for tensor, each in ranges.items() if tensor not in set().union(*masked.values())}
-    for mask in masked:
+        masks -= {mask for mask, values in tensors(feed).items() if not is_zero_or_negligible(values)}
+    changed = {tensor: each for tensor, each in ranges.items() if not _holds(tensor, masks | constants, sums)}
+    for mask in masks:
         least = min(ranges[mask].low, np.float32(NEGLIGIBLE * STEPS))
         unmoved = back_through(MOVES, mask, makers)
         changed |= {tensor: Range(least, np.float32(0)) for tensor in unmoved if tensor in changed}
     return changed
 
 
-def _added(node: onnx.NodeProto | None, ranges: Mapping[str, Range]) -> Iterator[str]:
-    """What may be a mask of the two operands of a sum, by its range."""
-    if node is not None and node.op_type == "Add":
-        for name in node.input:
-            if name in ranges and ranges[name].high == 0 and ranges[name].low <= NEGLIGIBLE:
-                yield name
+def _sums_before_softmax(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
+    """The results of Add, and of Where by a constant, that nothing but a Softmax reads, or sums for one."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    readers, found = _readers(model), dict[str, onnx.NodeProto]()
+    inside = {node.name for node in model.graph.node if node.op_type == "Softmax"}
+    for node in reversed(model.graph.node):
+        is_sum = node.op_type == "Add" or (node.op_type == "Where" and node.input[0] in known)
+        if is_sum and readers.get(node.output[0], {""}) <= inside:
+            inside.add(node.name)
+            found[node.output[0]] = node
+    return found
+
+
+def _chosen(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> Iterator[tuple[str, Range]]:
+    """Ranges of scores of which a computed condition replaces some by a negligible constant.
+
+    The least value of such a range is so far below all scores that a whole row of it adds less than half a step of
+    1/256 to what softmax divides by. The constant saturates there, and takes no precision from the scores.
+    """
+    makers = {output: node for node in model.graph.node for output in node.output}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    shapes = {value.name: value.type.tensor_type.shape for value in model.graph.value_info}
+    for softmax in (node for node in model.graph.node if node.op_type == "Softmax"):
+        choice = makers.get(softmax.input[0])
+        if choice is None or choice.op_type != "Where" or not {choice.output[0]} <= ranges.keys() & shapes.keys():
+            continue
+        _, first, second = choice.input
+        for scores, other in ((first, second), (second, first)):
+            if scores in ranges and other in constants and (constants[other] <= NEGLIGIBLE).all():
+                row = max(size.dim_value for size in shapes[choice.output[0]].dim)
+                least = ranges[scores].low - np.float32(np.log(2 * (STEPS + 1) * row))
+                yield choice.output[0], Range(np.float32(least), ranges[scores].high)
+
+
+def _masks_some(value: NDArray[Any]) -> bool:
+    """Whether a constant takes scores out, added to them or chosen in their place, and does nothing else to them."""
+    return value.dtype.kind == "f" and bool((value <= NEGLIGIBLE).any()) and is_zero_or_negligible(value)
+
+
+def _holds(tensor: str, masks: Set[str], sums: Mapping[str, onnx.NodeProto]) -> bool:
+    """Whether a mask is among what a sum adds up."""
+    return tensor in sums and any(name in masks or _holds(name, masks, sums) for name in sums[tensor].input)

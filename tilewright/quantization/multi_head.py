@@ -1,11 +1,12 @@
 """MultiHeadAttention of ONNX Runtime's domain `com.microsoft` as nodes of ONNX's own.
 
     q, k, v  = heads of query, key, value, each with its part of the bias      [batch, heads, tokens, width]
-    scores   = q · kᵀ · scale + attention_bias, less what comes later if it is unidirectional
+    scores   = q · kᵀ · scale + attention_bias, less padding, less what comes later if it is unidirectional
     result   = softmax(scores) · v, the heads side by side
 
-Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. Nodes with a padding mask, a cache,
-packed or transposed operands, and those of unknown shape, stay as they are: the host runs them.
+Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. A padding mask is the length of
+each sequence, or says of each key whether it counts. Nodes with other masks, a cache, packed or transposed operands,
+and those of unknown shape, stay as they are: the host runs them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 OPERATOR, DOMAIN = "MultiHeadAttention", "com.microsoft"
-BIAS, ATTENTION_BIAS = 3, 5
+BIAS, PADDING, ATTENTION_BIAS = 3, 4, 5
 """Operands that may be missing. All others beside query, key and value have to be."""
 
 ATTRIBUTES = {"num_heads", "scale", "unidirectional", "mask_filter_value"}
-"""Those that are known. The last counts only where there is a mask to fill in."""
+"""Those that are known. The last is what is added to the scores of padding."""
+
+FILTER = -10000.0
+"""That, where a node does not say it."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -79,7 +83,7 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
 def _is_plain(node: onnx.NodeProto, shapes: Shapes) -> bool:
     """Whether query, key and value are apart and in features, and nothing is given that is not written out."""
     given = {position for position, name in enumerate(node.input) if name}
-    known = {0, 1, 2} <= given <= {0, 1, 2, BIAS, ATTENTION_BIAS}
+    known = {0, 1, 2} <= given <= {0, 1, 2, BIAS, PADDING, ATTENTION_BIAS}
     if not known or any(node.output[1:]) or {attribute.name for attribute in node.attribute} - ATTRIBUTES:
         return False
     q, k, v = (shapes.get(name, ()) for name in node.input[:3])
@@ -87,6 +91,7 @@ def _is_plain(node: onnx.NodeProto, shapes: Shapes) -> bool:
         len(q) == len(k) == len(v) == 3
         and (k[1] == q[1] or not _attributes(node).get("unidirectional", 0))
         and all(name in shapes for name in node.input if name)
+        and (PADDING not in given or shapes[node.input[PADDING]] in ((k[0],), (k[0], k[1])))
     )
 
 
@@ -125,6 +130,8 @@ def _written(node: onnx.NodeProto, shapes: Shapes, graph: onnx.GraphProto) -> li
     factor = attributes.get("scale", 0.0) or 1 / sqrt(features // heads)
     scores = add("MatMul", "scores", split["q"], split["k"])
     scores = add("Mul", "scaled", scores, constant("scale", np.array(factor, np.float32)))
+    if PADDING in optional:
+        scores = add("Add", "kept", scores, _padding(optional[PADDING], shapes, node, add, constant))
     if ATTENTION_BIAS in optional:
         scores = add("Add", "biased", scores, optional[ATTENTION_BIAS])
     if attributes.get("unidirectional", 0):
@@ -135,3 +142,23 @@ def _written(node: onnx.NodeProto, shapes: Shapes, graph: onnx.GraphProto) -> li
     joined = constant("shape", np.array((batch, tokens, shapes[node.input[2]][2])))
     nodes.append(helper.make_node("Reshape", [turned, joined], [node.output[0]], f"{node.name}.joined"))
     return nodes
+
+
+def _padding(
+    mask: str,
+    shapes: Shapes,
+    node: onnx.NodeProto,
+    add: Callable[..., str],
+    constant: Callable[[str, NDArray[Any]], str],
+) -> str:
+    """What is added to scores [batch, heads, tokens, keys]: 0 for keys that count. As [batch, 1, 1, keys]."""
+    batch, keys, _ = shapes[node.input[1]]
+    if len(shapes[mask]) == 1:
+        lengths = add("Reshape", "lengths", mask, constant("lengths.shape", np.array((batch, 1))))
+        there = add("Less", "there", constant("places", np.arange(keys, dtype=np.int32)[None]), lengths)
+    else:
+        there = add("Greater", "there", mask, constant("padding", np.array(0, np.int32)))
+    values = (0.0, _attributes(node).get("mask_filter_value", FILTER))
+    both = (constant(f"added{at}", np.array(value, np.float32)) for at, value in enumerate(values))
+    added = add("Where", "added", there, *both)
+    return add("Reshape", "added.wide", added, constant("added.shape", np.array((batch, 1, 1, keys))))

@@ -20,6 +20,7 @@ from onnx import numpy_helper
 from onnx_ir.passes.common import TopologicalSortPass
 
 from tilewright.compiler.errors import CompileError, first_line
+from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
@@ -273,7 +274,7 @@ def _finished(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in ordered.graph.node:
         del node.metadata_props[:]
     ordered.producer_name, ordered.producer_version = PRODUCER, ""
-    made = onnx.shape_inference.infer_shapes(ordered, check_type=True, strict_mode=True, data_prop=True)
+    made = infer_shapes(ordered)
     onnx.checker.check_model(made)
     return made
 

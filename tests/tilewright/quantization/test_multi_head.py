@@ -19,13 +19,17 @@ TOKENS, FEATURES, HEADS = 16, 32, 2
 RNG = np.random.default_rng(2)
 BIAS = RNG.normal(0, 0.3, 3 * FEATURES).astype(np.float32)
 BETWEEN = RNG.normal(0, 1, (1, HEADS, TOKENS, TOKENS)).astype(np.float32)
-PADDING = np.array([TOKENS - 3], np.int32)
+LENGTHS = np.array([TOKENS - 3], np.int32)
+PADDING = (np.arange(TOKENS) % 5 > 0).astype(np.int32)[None]
 
 CASES: dict[str, tuple[Sequence[NDArray[Any] | None], dict[str, Any]]] = {
     "plain": ((), {}),
     "with a bias": ((BIAS,), {}),
     "with a scale": ((), {"scale": 0.1}),
     "causal": ((BIAS,), {"unidirectional": 1}),
+    "with lengths": ((None, LENGTHS), {}),
+    "with padding": ((BIAS, PADDING), {}),
+    "with padding, causal": ((None, PADDING), {"unidirectional": 1, "mask_filter_value": -20000.0}),
     "with a bias of the scores": ((None, None, BETWEEN), {"mask_filter_value": -50.0}),
 }
 
@@ -72,7 +76,7 @@ def test_means_what_onnx_runtime_computes(name: str) -> None:
     np.testing.assert_allclose(run_onnx(written, x)["y"], run_onnx(given, x)["y"], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["with a bias", pytest.param("causal", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["with a bias", "with padding", pytest.param("causal", marks=pytest.mark.slow)])
 def test_runs_wholly_on_the_machine(name: str) -> None:
     given, data = model(*CASES[name]), samples()
     program = tilewright.compile(tilewright.quantize(given, {"x": data}).content, "sequence16", effort=0)
@@ -81,8 +85,36 @@ def test_runs_wholly_on_the_machine(name: str) -> None:
     assert 10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()) > 30
 
 
-def test_a_padding_mask_stays_the_hosts() -> None:
+@pytest.mark.parametrize("unidirectional", [0, 1], ids=["", "causal"])
+def test_a_mask_that_is_an_input_is_read_beside_the_scores(unidirectional: int) -> None:
+    """The host computes what is added from the input; all the rest is the machine's."""
+    given = model((None, LENGTHS), {"unidirectional": unidirectional})
+    (lengths,) = (tensor for tensor in given.graph.initializer if tensor.name == "more0.1")
+    given.graph.initializer.remove(lengths)
+    given.graph.input.append(helper.make_tensor_value_info("more0.1", TensorProto.INT32, [1]))
+    data = {"x": samples(), "more0.1": np.array([[TOKENS], [3], [9], [1]], np.int32)}
+    program = tilewright.compile(tilewright.quantize(given, data).content, "sequence16", effort=0)
+    assert {node.op_type for node in program.host_nodes} <= {"Less", "Where", "Reshape"}
+    one = {name: array[1] for name, array in data.items()}
+    exact, found = run_onnx(given, one)["y"], program.run(one).outputs["y"]
+    assert 10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()) > 30
+
+
+def test_the_host_runs_others_and_the_reason_says_why() -> None:
+    sums = np.array([TOKENS, 0, TOKENS, 0, TOKENS], np.int32)
+    quantized = tilewright.quantize(model((None, sums), {}), {"x": samples()})
+    (node,) = (node for node in tilewright.compile(quantized.content, "sequence16", effort=0).host_nodes
+               if node.op_type == "MultiHeadAttention")  # fmt: skip
+    assert node.reason == (
+        "operator MultiHeadAttention of the domain 'com.microsoft' is not of the form that quantize writes out; "
+        "expected query, key and value as [batch, tokens, features], of known sizes; a padding mask as [batch] or "
+        "[batch, keys]; no cache; and a float network"
+    )
+
+
+def test_other_masks_stay_the_hosts() -> None:
     """And so does a node that is to be kept."""
-    for given, keep in ((model((None, PADDING), {}), ()), (model((), {}), ("attention0",))):
+    sums = np.array([TOKENS, 0, TOKENS, 0, TOKENS], np.int32)
+    for given, keep in ((model((None, sums), {}), ()), (model((), {}), ("attention0",))):
         operators = [node.op_type for node in read_float_model(given, keep=keep).prepared.graph.node]
         assert "MultiHeadAttention" in operators

@@ -1,4 +1,4 @@
-"""InstanceNormalization and GroupNormalization are written out as a normalisation of rows, and run on the machine."""
+"""InstanceNormalization and GroupNormalization of float networks: eight bits before and after them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tilewright
 from tests.compiler.models import run_onnx
-from tilewright.quantization.float_model import read_float_model
-from tilewright.quantization.norms import LONGEST
 
 GROUPS = ("GroupNormalization", {"num_groups": 4, "epsilon": 1e-2})
 INSTANCES = ("InstanceNormalization", {})
+QDQ = ("QuantizeLinear", "DequantizeLinear")
 RNG = np.random.default_rng(5)
 
 
@@ -49,20 +48,10 @@ def samples(shape: Sequence[int]) -> NDArray[np.float32]:
     return (RNG.standard_normal((4, *shape)) * spread + middle).astype(np.float32)
 
 
-@pytest.mark.parametrize("shape", [(2, 8, 12), (1, 20, 7, 9)], ids=str)
-@pytest.mark.parametrize(("operator", "attributes"), [GROUPS, INSTANCES], ids=["groups", "instances"])
-def test_means_the_same(operator: str, attributes: dict[str, Any], shape: Sequence[int]) -> None:
-    given = model(operator, shape, **attributes)
-    written = read_float_model(given).prepared
-    assert operators(written) == ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization", "Relu"]
-    x = {"x": samples(shape)[0]}
-    np.testing.assert_allclose(run_onnx(written, x)["y"], run_onnx(given, x)["y"], atol=1e-5)
-
-
 @pytest.mark.parametrize("shape", [(1, 32, 8, 8), pytest.param((1, 20, 7, 9), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("operator", "attributes"), [GROUPS, INSTANCES], ids=["groups", "instances"])
 def test_runs_wholly_on_the_machine(operator: str, attributes: dict[str, Any], shape: Sequence[int]) -> None:
-    """With the noise of eight bits at the input, after the normalisation and at the output."""
+    """With the noise of eight bits at the input and at the output."""
     given, data = model(operator, shape, **attributes), samples(shape)
     program = tilewright.compile(tilewright.quantize(given, {"x": data}).content, "sequence16", effort=0)
     assert program.host_nodes == ()
@@ -70,15 +59,25 @@ def test_runs_wholly_on_the_machine(operator: str, attributes: dict[str, Any], s
     assert 10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()) > 33
 
 
-def test_what_is_to_be_kept_stays_as_it_is() -> None:
+def test_loses_no_more_than_the_rounding_of_its_result() -> None:
+    """Between its operand in eight bits and its result in eight bits, nothing is rounded to eight bits."""
+    given, data = model("InstanceNormalization", (1, 16, 8, 8)), samples((1, 16, 8, 8))
+    quantized = tilewright.quantize(given, {"x": data})
+    kinds = [node.op_type for node in quantized.model.graph.node]
+    assert kinds == [*QDQ, "InstanceNormalization", *QDQ]
+
+
+def test_what_is_to_be_kept_stays_float() -> None:
     given = model("InstanceNormalization", (1, 8, 4, 4))
-    assert operators(read_float_model(given, keep=["InstanceNormalization"]).prepared)[0] == "InstanceNormalization"
     quantized = tilewright.quantize(given, {"x": samples((1, 8, 4, 4))}, keep=["norm"])
-    assert "InstanceNormalization" in operators(quantized.model)
+    assert operators(quantized.model)[0] == "InstanceNormalization"
 
 
-def test_computed_scales_and_very_long_rows_stay_as_they_are() -> None:
-    computed = model("InstanceNormalization", (1, 8, 4, 4), computed=True)
-    assert operators(read_float_model(computed).prepared) == ["InstanceNormalization", "Relu"]
-    long = model("InstanceNormalization", (1, 2, 1, LONGEST + 1))
-    assert operators(read_float_model(long).prepared) == ["InstanceNormalization", "Relu"]
+def test_one_may_follow_another() -> None:
+    """The onnx package infers no shape of the result of a GroupNormalization."""
+    given, shape = model("GroupNormalization", (1, 8, 4, 4), num_groups=2), (1, 8, 4, 4)
+    again = helper.make_node("GroupNormalization", ["n", "scale", "bias"], ["m"], "again", num_groups=4)
+    given.graph.node.insert(1, again)
+    given.graph.node[2].input[0] = "m"
+    program = tilewright.compile(tilewright.quantize(given, {"x": samples(shape)}).content, "sequence16", effort=0)
+    assert program.host_nodes == ()

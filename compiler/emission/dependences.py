@@ -122,7 +122,8 @@ class _Accesses:
 
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access."""
-        return [operation for operation, other in self._near(access) if self._masks.have_common(other, access)]
+        near, is_whole, masks = self._near(access), access.mask is None, self._masks
+        return [at for at, other in near if (is_whole and other.mask is None) or masks.have_common(other, access)]
 
     def _near(self, access: _Access) -> list[tuple[int, _Access]]:
         """Those whose bounds overlap with a new access's; among few, numpy would take longer to begin than to end."""

@@ -30,6 +30,7 @@ from tilewright.simulator.kernel.layout import (
     FIXED_REQUESTERS,
     IDLE,
     PARAMETERS,
+    PLACED_QUEUES,
     QUEUES,
     STALL_DRAM,
     STALL_PORT,
@@ -157,9 +158,7 @@ def _contents(machine: Machine, code: NDArray[np.int64], sizes: Mapping[str, int
         indices = np.flatnonzero(code[:, ENGINE] == engine)
         engine_order[engine, : indices.size] = indices
     lengths = {
-        **dict.fromkeys(("dispatched", "started", "completed", "retiring"), len(ENGINES)),
-        **dict.fromkeys(("can_take", "activity", "waited"), len(ENGINES)),
-        "counters": len(ENGINES) * COUNTERS,
+        **PLACED_QUEUES,
         **dict.fromkeys(("ask", "grant"), figures["requesters"]),
         "index": len(WALKERS) * figures["loops"],
         **dict.fromkeys(("c_read", "c_write", "c_last"), sizes["pipeline_slots"]),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.emission.mask_steps import MaskSteps
 from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
 from tilewright.compiler.tile.program import TileProgram
 
@@ -80,7 +82,7 @@ class _Masks:
 
     def __init__(self) -> None:
         self._have_common: dict[tuple[int, int, int], bool] = {}
-        self._kept: dict[int, NDArray[np.bool_]] = {}  # so that no identity is used again
+        self._steps = MaskSteps()
 
     def access(self, offset: int, footprint: Footprint) -> _Access:
         """A footprint in a buffer at an offset of its space."""
@@ -88,7 +90,6 @@ class _Masks:
         first = offset + footprint.first
         if footprint.is_whole:
             return _Access(first, first + len(mask), None, footprint.is_write)
-        self._kept[id(mask)] = mask
         return _Access(first, first + len(mask), mask, footprint.is_write)
 
     def have_common(self, one: _Access, other: _Access) -> bool:
@@ -102,11 +103,14 @@ class _Masks:
                 return True  # the first and the last bit of a mask are set
             return bool(partial.mask[max(0, whole.first - partial.first) : whole.stop - partial.first].any())
         key = id(one.mask), id(other.mask), other.first - one.first
-        if key not in self._have_common:
+        found = self._have_common.get(key)
+        if found is None:
+            step = gcd(self._steps.of(one.mask), self._steps.of(other.mask), other.first - one.first)
             start, stop = max(one.first, other.first), min(one.stop, other.stop)
-            mine = one.mask[start - one.first : stop - one.first]
-            self._have_common[key] = bool((mine & other.mask[start - other.first : stop - other.first]).any())
-        return self._have_common[key]
+            mine = one.mask[start - one.first : stop - one.first : step]
+            found = bool((mine & other.mask[start - other.first : stop - other.first : step]).any())
+            self._have_common[key] = found
+        return found
 
 
 FEW = 32
@@ -127,7 +131,8 @@ class _Accesses:
 
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access."""
-        return [operation for operation, other in self._near(access) if self._masks.have_common(other, access)]
+        near, is_whole, masks = self._near(access), access.mask is None, self._masks
+        return [at for at, other in near if (is_whole and other.mask is None) or masks.have_common(other, access)]
 
     def _near(self, access: _Access) -> list[tuple[int, _Access]]:
         """Those whose bounds overlap with a new access's; among few, numpy would take longer to begin than to end."""

@@ -18,7 +18,7 @@ from tilewright.compiler.tile.footprint import dma_word_bytes
 from tilewright.compiler.tile.program import TileOperation, TileProgram
 from tilewright.isa import timing
 from tilewright.isa.engines.templates import tile_loops
-from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.encoding import InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM
 
@@ -33,18 +33,38 @@ class Duration:
 
 def durations(program: TileProgram) -> list[Duration]:
     """The duration of every operation, in program order."""
-    machine, known = program.machine, dict[tuple[str, tuple[int, ...]], Duration]()
+    known: dict[tuple[str, int, tuple[tuple[str, int], ...]], Duration] = {}
+    outsides = {mnemonic: _outside(format) for mnemonic, format in program.machine.formats.items()}
     found = []
     for operation in program.operations:
-        format = machine.format(operation.mnemonic)
-        trips = tuple(operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops)
-        if machine.engines[format.engine].template is Template.DMA:
-            found.append(_transfer(program, format, operation, trips))
-            continue
-        if (format.mnemonic, trips) not in known:
-            known[format.mnemonic, trips] = _computation(machine, format, trips)
-        found.append(known[format.mnemonic, trips])
+        outside = outsides[operation.mnemonic]
+        place = 0 if outside is None else _place(program, operation, outside)
+        key = operation.mnemonic, place, tuple(operation.fields.items())
+        if key not in known:
+            known[key] = _duration(program.machine, operation, outside, place)
+        found.append(known[key])
     return found
+
+
+def _outside(format: InstructionFormat) -> Operand | None:
+    """The operand in DRAM, if there is one."""
+    return next((operand for operand in format.operands if operand.memory == DRAM), None)
+
+
+def _place(program: TileProgram, operation: TileOperation, outside: Operand) -> int:
+    """Where an operation begins in DRAM, as far as beats and bursts can tell."""
+    base = operation.bases[outside.name]
+    offset = base.offset + (program.buffers[base.buffer].offset or 0)
+    return offset % lcm(program.machine.dram.bus_bytes, timing.BURST_BOUNDARY_BYTES)
+
+
+def _duration(machine: Machine, operation: TileOperation, outside: Operand | None, place: int) -> Duration:
+    format = machine.format(operation.mnemonic)
+    trips = [operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops]
+    if outside is None:
+        return _computation(machine, format, trips)
+    strides = [operation.fields.get(f"{outside.name}.{loop.name}", 0) for loop in format.loops]
+    return _transfer(machine, format, place, tuple(zip(trips, strides, strict=True)))
 
 
 def _computation(machine: Machine, format: InstructionFormat, trips: Sequence[int]) -> Duration:
@@ -69,20 +89,15 @@ def _product(machine: Machine, format: InstructionFormat, trips: Sequence[int]) 
 
 
 def _transfer(
-    program: TileProgram, format: InstructionFormat, operation: TileOperation, trips: Sequence[int]
+    machine: Machine, format: InstructionFormat, place: int, loops: tuple[tuple[int, int], ...]
 ) -> Duration:
-    """DMA is limited by beats, by words, and by the bursts and beats that may be on their way at a time."""
-    machine = program.machine
-    outside = next(operand for operand in format.operands if operand.memory == DRAM)
-    base = operation.bases[outside.name]
-    offset = base.offset + (program.buffers[base.buffer].offset or 0)
-    strides = tuple(operation.fields.get(f"{outside.name}.{loop.name}", 0) for loop in format.loops)
-    place = offset % lcm(machine.dram.bus_bytes, timing.BURST_BOUNDARY_BYTES)  # beyond that, all is as from 0 on
-    beats, bursts = _beats(
-        machine.dram.bus_bytes, dma_word_bytes(machine, format), place, tuple(zip(trips, strides, strict=True))
-    )
+    """DMA is limited by beats, by words, and by the bursts and beats that may be on their way at a time.
+
+    `loops`: the trip count of each, and its stride in DRAM.
+    """
+    beats, bursts = _beats(machine.dram.bus_bytes, dma_word_bytes(machine, format), place, loops)
     there = timing.dma_round_trip(machine)
-    transfer = max(beats, prod(trips))
+    transfer = max(beats, prod(trip for trip, _ in loops))
     if format.destination.memory == DRAM:
         return Duration(transfer, transfer + there)
     under_way = machine.flights[format.engine].bursts

@@ -156,7 +156,8 @@ class _Ring:
 
     def _positions_between(self, first: int, last: int) -> list[int]:
         """The buffers that have a place and are in use at any of these operations."""
-        is_met = (self.addresses >= 0) & (self._first <= last) & (self._last >= first)
+        begun = int(np.searchsorted(self._first, last, side="right"))
+        is_met = (self.addresses[:begun] >= 0) & (self._last[:begun] >= first)
         found: list[int] = np.flatnonzero(is_met).tolist()
         return found
 

@@ -9,11 +9,14 @@ be in the pipeline. The array's sums are an exception to that: it adds to its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.mask_steps import MaskSteps
 from tilewright.compiler.tile.footprint import Footprint, program_footprints
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import ENGINES
@@ -29,101 +32,130 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     started, so what they waited for has completed; and what a completed instruction waited for has completed too.
     """
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-    trackers = _trackers(program, placement)
+    accesses = _accesses(program, placement)
+    trackers = _trackers(accesses)
     counts = dict.fromkeys(ENGINES, 0)
     seen = _Seen()
     waits: list[Mapping[str, int]] = []
-    for engine, footprints in zip(engines, program_footprints(program), strict=True):
-        absolute = [_absolute(program, placement, footprint) for footprint in footprints]
-        needed = _needed(trackers, engine, absolute)
+    for engine, own in zip(engines, accesses, strict=True):
+        needed = _needed(trackers, engine, own)
         counts[engine] += 1
         waits.append(seen.start(engine, needed))
-        for place, first, footprint in absolute:
-            trackers[place].record(engine, counts[engine], first, footprint)
+        for access in own:
+            trackers[access.place].record(engine, counts[engine], access)
     return tuple(waits)
+
+
+# -- what an instruction touches ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Units of a place, from `start` to before `stop`: all of them, or those of a mask."""
+
+    place: str
+    start: int
+    stop: int
+    mask: NDArray[np.bool_] | None
+    is_read: bool
+    is_write: bool
+
+
+def _accesses(program: TileProgram, placement: Placement) -> list[list[_Access]]:
+    """The accesses of every operation. A unit is as many words, or bytes, as all accesses to a place keep together."""
+    found = [
+        [(program.buffers[f.buffer].place, placement.addresses[f.buffer] + f.first, f) for f in footprints]
+        for footprints in program_footprints(program)
+    ]
+    units, steps = dict[str, int](), MaskSteps()
+    for own in found:
+        for place, first, footprint in own:
+            step = len(footprint.mask) if footprint.is_whole else steps.of(footprint.mask)
+            units[place] = gcd(units.get(place, 0), first, step)
+    thinned: dict[tuple[int, int], NDArray[np.bool_]] = {}
+    return [[_access(place, first, f, units[place], thinned) for place, first, f in own] for own in found]
+
+
+def _access(
+    place: str, first: int, footprint: Footprint, unit: int, thinned: dict[tuple[int, int], NDArray[np.bool_]]
+) -> _Access:
+    """A footprint from the word `first` of a place on; `thinned`: masks by identity and unit, as they become known."""
+    start, stop, mask = first // unit, (first + len(footprint.mask)) // unit, None
+    if not footprint.is_whole:
+        key = id(footprint.mask), unit
+        mask = thinned.get(key)
+        if mask is None:
+            mask = thinned[key] = np.ascontiguousarray(footprint.mask[::unit])
+    return _Access(place, start, stop, mask, footprint.is_read, footprint.is_write)
 
 
 # -- who touched a word last -------------------------------------------------------------------------------------------
 
 
 class _Tracker:
-    """For each word of one place: the count of the last instruction of each engine that wrote it, and that read it."""
+    """For each unit of one place: the count of the last instruction of each engine that wrote it, and that read it."""
 
-    def __init__(self, words: int, is_written: bool) -> None:
-        self.words = words
+    def __init__(self, units: int, is_written: bool) -> None:
+        self.units = units
         self.is_written = is_written
         self.writers: dict[str, NDArray[np.int32]] = {}
         self.readers: dict[str, NDArray[np.int32]] = {}
 
-    def record(self, engine: str, count: int, first: int, footprint: Footprint) -> None:
+    def record(self, engine: str, count: int, access: _Access) -> None:
         if not self.is_written:
             return
-        if footprint.is_write:
-            self._set(self._counts(self.writers, engine), count, first, footprint)
-        if footprint.is_read:
-            self._set(self._counts(self.readers, engine), count, first, footprint)
+        if access.is_write:
+            self._set(self._counts(self.writers, engine), count, access)
+        if access.is_read:
+            self._set(self._counts(self.readers, engine), count, access)
 
     @staticmethod
-    def _set(counts: NDArray[np.int32], count: int, first: int, footprint: Footprint) -> None:
-        span = counts[first : first + len(footprint.mask)]
-        span[... if footprint.is_whole else footprint.mask] = count
+    def _set(counts: NDArray[np.int32], count: int, access: _Access) -> None:
+        counts[access.start : access.stop][... if access.mask is None else access.mask] = count
 
     def _counts(self, by_engine: dict[str, NDArray[np.int32]], engine: str) -> NDArray[np.int32]:
         if engine not in by_engine:
-            by_engine[engine] = np.zeros(self.words, np.int32)
+            by_engine[engine] = np.zeros(self.units, np.int32)
         return by_engine[engine]
 
 
-def _trackers(program: TileProgram, placement: Placement) -> dict[str, _Tracker]:
-    machine = program.machine
-    words = {memory.name: memory.depth for memory in machine.memories.values()}
-    for buffer in program.buffers.values():
-        if buffer.place not in machine.memories and buffer.name in placement.addresses:
-            end = placement.addresses[buffer.name] + buffer.size
-            words[buffer.place] = max(words.get(buffer.place, 0), end)
-    written = {_written_place(program, index) for index in range(len(program.operations))}
-    return {place: _Tracker(size, place in written) for place, size in words.items()}
+def _trackers(accesses: Sequence[Sequence[_Access]]) -> dict[str, _Tracker]:
+    ends: dict[str, int] = {}
+    written = set()
+    for own in accesses:
+        for access in own:
+            ends[access.place] = max(ends.get(access.place, 0), access.stop)
+            if access.is_write:
+                written.add(access.place)
+    return {place: _Tracker(end, place in written) for place, end in ends.items()}
 
 
-def _written_place(program: TileProgram, index: int) -> str:
-    operation = program.operations[index]
-    destination = program.machine.format(operation.mnemonic).destination
-    return program.buffers[operation.bases[destination.name].buffer].place
-
-
-def _absolute(program: TileProgram, placement: Placement, footprint: Footprint) -> tuple[str, int, Footprint]:
-    place = program.buffers[footprint.buffer].place
-    return place, placement.addresses[footprint.buffer] + footprint.first, footprint
-
-
-def _needed(
-    trackers: Mapping[str, _Tracker], engine: str, accesses: Sequence[tuple[str, int, Footprint]]
-) -> dict[str, int]:
+def _needed(trackers: Mapping[str, _Tracker], engine: str, accesses: Sequence[_Access]) -> dict[str, int]:
     """The last instruction of each engine that the accesses conflict with."""
     needed: dict[str, int] = {}
-    for place, first, footprint in accesses:
-        span = slice(first, first + len(footprint.mask))
-        tracker = trackers[place]
+    for access in accesses:
+        tracker = trackers[access.place]
         for other, counts in tracker.writers.items():
-            if other != engine or reads_own_writes(footprint):
-                _raise(needed, other, counts[span], footprint)
-        if footprint.is_write:
+            if other != engine or reads_own_writes(access.is_write):
+                _raise(needed, other, counts, access)
+        if access.is_write:
             for other, counts in tracker.readers.items():
                 if other != engine:
-                    _raise(needed, other, counts[span], footprint)
+                    _raise(needed, other, counts, access)
     return needed
 
 
-def reads_own_writes(footprint: Footprint) -> bool:
+def reads_own_writes(is_write: bool) -> bool:
     """True for an access that its own engine's pipeline does not keep behind that engine's earlier writes.
 
     Writes leave an engine in program order, and sums are added to accumulators in program order.
     """
-    return not footprint.is_write
+    return not is_write
 
 
-def _raise(needed: dict[str, int], engine: str, counts: NDArray[np.int32], footprint: Footprint) -> None:
-    last = int(counts.max() if footprint.is_whole else counts.max(where=footprint.mask, initial=0))
+def _raise(needed: dict[str, int], engine: str, counts: NDArray[np.int32], access: _Access) -> None:
+    span = counts[access.start : access.stop]
+    last = int(span.max() if access.mask is None else span.max(where=access.mask, initial=0))
     if last > needed.get(engine, 0):
         needed[engine] = last
 
@@ -132,26 +164,27 @@ def _raise(needed: dict[str, int], engine: str, counts: NDArray[np.int32], footp
 
 
 class _Seen:
-    """For every instruction so far, the completions that its start proves, as a vector over the engines."""
+    """For every instruction so far, the completions that its start proves, by engine."""
 
     def __init__(self) -> None:
-        self.starts: dict[str, list[NDArray[np.int64]]] = {engine: [] for engine in ENGINES}
+        self.starts: dict[str, list[dict[str, int]]] = {engine: [] for engine in ENGINES}
 
     def start(self, engine: str, needed: Mapping[str, int]) -> dict[str, int]:
         """Register the engine's next instruction; the waits of `needed` that nothing else implies."""
-        earlier = self.starts[engine][-1] if self.starts[engine] else np.zeros(len(ENGINES), np.int64)
-        open_waits = {e: c for e, c in needed.items() if c > earlier[ENGINES.index(e)]}
+        earlier = self.starts[engine][-1] if self.starts[engine] else dict.fromkeys(ENGINES, 0)
+        open_waits = {e: c for e, c in needed.items() if c > earlier[e]}
         completed = {e: self._completed(e, c) for e, c in open_waits.items()}
         waits = {
             e: c
             for e, c in open_waits.items()
-            if all(seen[ENGINES.index(e)] < c for other, seen in completed.items() if other != e)
+            if all(seen[e] < c for other, seen in completed.items() if other != e)
         }
-        self.starts[engine].append(np.maximum.reduce([earlier, *completed.values()]))
+        for seen in completed.values():
+            earlier = {e: max(count, seen[e]) for e, count in earlier.items()}
+        self.starts[engine].append(earlier)
         return {e: waits[e] for e in ENGINES if e in waits}
 
-    def _completed(self, engine: str, count: int) -> NDArray[np.int64]:
+    def _completed(self, engine: str, count: int) -> dict[str, int]:
         """What the completion of an engine's first `count` instructions proves."""
-        proved = self.starts[engine][count - 1].copy()
-        proved[ENGINES.index(engine)] = max(proved[ENGINES.index(engine)], count)
-        return proved
+        proved = self.starts[engine][count - 1]
+        return {**proved, engine: max(proved[engine], count)}

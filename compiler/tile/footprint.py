@@ -8,12 +8,12 @@ The checker finds footprints in a way of its own (`isa.check.footprint`), and so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.tile.program import TileBuffer, TileOperation, TileProgram
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
@@ -54,8 +54,21 @@ def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Fo
 
 
 def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...]:
-    """The footprints of every operation, in program order."""
-    return tuple(operation_footprints(program.machine, operation) for operation in program.operations)
+    """The footprints of every operation, in program order; those that differ only in their bases are found once."""
+    known: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Footprint, ...]] = {}
+    found = []
+    for operation in program.operations:
+        key = operation.mnemonic, tuple(operation.fields.items())
+        if key not in known:
+            elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
+            known[key] = operation_footprints(program.machine, replace(operation, bases=elsewhere))
+        found.append(tuple([_moved(footprint, operation.bases[footprint.operand]) for footprint in known[key]]))
+    return tuple(found)
+
+
+def _moved(of: Footprint, base: BufferAddress) -> Footprint:
+    """The footprint of an operand at another base, of one at word 0."""
+    return Footprint(of.operand, base.buffer, of.is_read, of.is_write, base.offset + of.first, of.mask, of.is_whole)
 
 
 def reads_destination(format: InstructionFormat, operation: TileOperation) -> bool:

@@ -70,21 +70,29 @@ def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
 def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:
     """The first word (on chip) or byte (DRAM) that an operand touches, and one beyond the last; unchecked."""
     base = instruction.base(operand.name)
-    low, high = _reach(operand_steps(instruction, operand))
-    return base + low, base + high + unit_words(instruction, operand, machine)
-
-
-@lru_cache(KEPT_STEPS)
-def _reach(steps: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-    """The least and the greatest `Σ index·stride`."""
-    reaches = [stride * (trip - 1) for stride, trip in steps]
-    return sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0)
+    walk = _walk(instruction.format.walks[operand.name](instruction.values))
+    return base + walk.low, base + walk.high + unit_words(instruction, operand, machine)
 
 
 def operand_steps(instruction: Instruction, operand: Operand) -> tuple[tuple[int, int], ...]:
     """(stride, trip count) of each loop that the operand strides over, outermost first."""
-    values, positions = instruction.values, instruction.format.positions
-    return tuple([(values[positions[stride]], values[positions[trip]]) for trip, stride in operand.loop_fields])
+    return _walk(instruction.format.walks[operand.name](instruction.values)).steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """(stride, trip count) of each loop, outermost first, and the least and the greatest `Σ index·stride`."""
+
+    steps: tuple[tuple[int, int], ...]
+    low: int
+    high: int
+
+
+@lru_cache(KEPT_STEPS)
+def _walk(strides_and_trips: tuple[int, ...]) -> _Walk:
+    steps = tuple(zip(strides_and_trips[::2], strides_and_trips[1::2], strict=True))
+    reaches = [stride * (trip - 1) for stride, trip in steps]
+    return _Walk(steps, sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0))
 
 
 def unit_words(instruction: Instruction, operand: Operand, machine: Machine) -> int:

@@ -37,6 +37,16 @@ class HazardKind(Enum):
     WRITE_AFTER_WRITE = "write after write"
 
 
+AFTER_WRITES = [(HazardKind.READ_AFTER_WRITE, by) for by in range(len(ENGINES))]
+"""What a read that comes too early is, by the number of the engine that writes."""
+
+AFTER_BOTH = [
+    *((HazardKind.WRITE_AFTER_READ, by) for by in range(len(ENGINES))),
+    *((HazardKind.WRITE_AFTER_WRITE, by) for by in range(len(ENGINES))),
+]
+"""What a write that comes too early is: after a read of an engine, after a write of an engine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hazard:
     """An access of `instruction` that may happen too early.
@@ -132,20 +142,17 @@ def _late_accesses(
 ) -> Iterator[tuple[HazardKind, int, int, int]]:
     """(kind, first word, engine number, count that must be waited for) of everything wrong with one access."""
     if access.is_write:
-        late = [
-            (HazardKind.WRITE_AFTER_READ, place.reads, engine),
-            (HazardKind.WRITE_AFTER_WRITE, place.writes, engine),
-        ]
+        kinds, counts, in_order = AFTER_BOTH, place.counts, engine
     else:
         if not place.is_written[pieces].all():
             yield HazardKind.UNWRITTEN, place.first_word(pieces, ~place.is_written[pieces]), -1, -1
-        late = [(HazardKind.READ_AFTER_WRITE, place.writes, engine if _adds_to_sums(instruction, access) else -1)]
-    for kind, counts, in_order in late:
-        latest: list[int] = counts[:, pieces].max(axis=1).tolist()
-        for by, (count, certain) in enumerate(zip(latest, clock, strict=True)):
-            # An engine's own writes come after its earlier reads and writes: it works in order.
-            if count > certain and by != in_order:
-                yield kind, place.first_word(pieces, counts[by, pieces] > certain), by, count
+        kinds, counts = AFTER_WRITES, place.writes
+        in_order = engine if _adds_to_sums(instruction, access) else -1
+    latest: list[int] = counts[:, pieces].max(axis=1).tolist()
+    for row, (count, (kind, by)) in enumerate(zip(latest, kinds, strict=True)):
+        # An engine's own writes come after its earlier reads and writes: it works in order.
+        if count > clock[by] and by != in_order:
+            yield kind, place.first_word(pieces, counts[row, pieces] > clock[by]), by, count
 
 
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
@@ -166,8 +173,8 @@ class _Place:
         self.piece_count = piece_count
         """How many pieces all accesses have together."""
         count = max(1, len(bounds) - 1)
-        self.writes = np.zeros((len(ENGINES), count), np.int32)  # instructions of an engine up to its last write
-        self.reads = np.zeros((len(ENGINES), count), np.int32)
+        self.counts = np.zeros((2 * len(ENGINES), count), np.int32)  # instructions of an engine up to its last access
+        self.reads, self.writes = self.counts[: len(ENGINES)], self.counts[len(ENGINES) :]
         self.is_written = np.zeros(count, bool)
         self.is_written[: int(np.searchsorted(bounds, initialised))] = True
 

@@ -6,10 +6,11 @@ per operand its region (DRAM only), base and strides, the immediates, the flags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from operator import itemgetter
 
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.numeric import IntegerType
@@ -135,6 +136,15 @@ class InstructionFormat:
     def held(self) -> tuple[tuple[str, int, int, int], ...]:
         """The name of each field, the least and the largest value that it holds, and its default."""
         return tuple((field.name, field.low, field.high, field.default) for field in self.fields)
+
+    @cached_property
+    def walks(self) -> Mapping[str, Callable[[tuple[int, ...]], tuple[int, ...]]]:
+        """By operand, what takes from an instruction's values the stride and the trip count of each of its loops."""
+        places = {
+            operand.name: [self.positions[field] for trip, stride in operand.loop_fields for field in (stride, trip)]
+            for operand in self.operands
+        }
+        return {name: itemgetter(*own) if own else itemgetter(slice(0)) for name, own in places.items()}
 
     def operand(self, name: str) -> Operand:
         for operand in self.operands:

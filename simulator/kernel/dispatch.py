@@ -5,7 +5,17 @@
 from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
-from tilewright.simulator.kernel.layout import ENGINE, ENGINE_COUNT, FETCH_OWNER, LOAD_OWNER, STORE, WAITS
+from tilewright.simulator.kernel.layout import (
+    AT_DISPATCHED,
+    AT_RETIRING,
+    AT_STARTED,
+    ENGINE,
+    ENGINE_COUNT,
+    FETCH_OWNER,
+    LOAD_OWNER,
+    STORE,
+    WAITS,
+)
 from tilewright.simulator.kernel.nests import wrapped
 
 REFUSED = -2
@@ -45,12 +55,12 @@ def step_dispatch(p, s, code, q):
     if is_full:
         i = s.dispatched_all
         for e in range(ENGINE_COUNT):
-            if code[i, WAITS + e] > q[p.at_dispatched + e]:
+            if code[i, WAITS + e] > q[AT_DISPATCHED + e]:
                 s.fault_instruction = i
                 s.fault_count = code[i, WAITS + e]
                 return REFUSED
         e = code[i, ENGINE]
-        if q[p.at_dispatched + e] - q[p.at_started + e] < q[p.at_queue_depth + e]:
+        if q[AT_DISPATCHED + e] - q[AT_STARTED + e] < q[p.at_queue_depth + e]:
             pushed = e
             s.assembled = 0
             s.has_progress = 1
@@ -69,10 +79,10 @@ def can_dispatch(p, s, code, q):
         return s.fetch_held > 0
     i = s.dispatched_all
     for e in range(ENGINE_COUNT):
-        if code[i, WAITS + e] > q[p.at_dispatched + e]:
+        if code[i, WAITS + e] > q[AT_DISPATCHED + e]:
             return True
     e = code[i, ENGINE]
-    return q[p.at_dispatched + e] - q[p.at_started + e] < q[p.at_queue_depth + e]
+    return q[AT_DISPATCHED + e] - q[AT_STARTED + e] < q[p.at_queue_depth + e]
 
 
 @part_of_cycle
@@ -105,6 +115,6 @@ def step_memory(p, s, q, t):
                 s.read_count -= 1
     if s.response_count > 0 and t >= q[p.at_response_at + s.response_head]:
         s.has_progress = 1
-        q[p.at_retiring + STORE] = q[p.at_response_last + s.response_head]
+        q[AT_RETIRING + STORE] = q[p.at_response_last + s.response_head]
         s.response_head = wrapped(s.response_head + 1, p.response_slots)
         s.response_count -= 1

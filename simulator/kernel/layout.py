@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,20 +70,32 @@ DONE, WAIT_FAULT, STUCK = range(3)
 # -- queues, parameters, state -----------------------------------------------------------------------------------------
 
 
-def record(*names: str) -> np.dtype[Any]:
-    return np.dtype([(name, np.int64) for name in names])
+def record(*names: str, places: Sequence[str] = ()) -> np.dtype[Any]:
+    """Numbers by name, then places: these have no sign, so the compiled code does not ask whether they are negative."""
+    return np.dtype([*((name, np.int64) for name in names), *((name, np.uint32) for name in places)])
 
+
+PLACED_QUEUES = {
+    **dict.fromkeys(("dispatched", "started", "completed", "retiring", "can_take", "activity", "waited"), ENGINE_COUNT),
+    "counters": ENGINE_COUNT * COUNTERS,
+}
+"""The first of `q`, and how many entries each has: no machine has others, so that the kernel knows their places."""
+
+AT_DISPATCHED, AT_STARTED, AT_COMPLETED, AT_RETIRING, AT_CAN_TAKE, AT_ACTIVITY, AT_WAITED, AT_COUNTERS = (
+    sum(list(PLACED_QUEUES.values())[:position]) for position in range(len(PLACED_QUEUES))
+)
+"""Where these begin, in their order."""
 
 QUEUES = (
-    *("dispatched", "started", "completed", "retiring", "can_take", "activity", "waited"),  # an entry an engine
-    *("counters", "engine_order", "queue_depth", "port_of_word", "read_turn", "ask", "grant", "index"),
+    *PLACED_QUEUES,
+    *("engine_order", "queue_depth", "port_of_word", "read_turn", "ask", "grant", "index"),
     *("c_read", "c_write", "c_last", "result_ready", "result_port", "result_refusable", "source_word"),
     *("load_burst_bytes", "load_burst_first", "part_ready", "part_size"),
     *("store_burst_bytes", "store_burst_first", "store_burst_last"),
     *("read_owner", "read_first", "read_beats", "response_at", "response_last"),
     *("dispatched_at", "started_at", "retired_at"),
 )
-"""What `q` holds, each as a stretch of its own.
+"""What `q` holds, each as a stretch of its own; those of PLACED_QUEUES have an entry, or row, for each engine.
 
 `engine_order`: the n-th instruction of each engine. `read_turn`: by port, who was granted last. `ask`:
 the port that each requester asks in this cycle, or -1. `index`: the loop indices of every walker. `c_read`, `c_write`:
@@ -98,8 +111,10 @@ PARAMETERS = record(
     *("instruction_beats", "vec_sources", "requesters", "loops", "words", "instructions"),
     *("pipeline_slots", "result_slots", "read_slots", "response_slots"),
     *("is_apart", "ideal_engines"),
-    *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
-    *(f"at_{name}" for name in QUEUES),
+    places=(
+        *("trips_column", "is_reduce_column", "bases_column", "steps_column"),
+        *(f"at_{name}" for name in QUEUES if name not in PLACED_QUEUES),
+    ),
 )
 """Sizes and latencies of a machine, sizes of rings, and where things are in `code` and `q`.
 

@@ -6,6 +6,11 @@ from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
 from tilewright.simulator.kernel.layout import (
+    AT_ACTIVITY,
+    AT_CAN_TAKE,
+    AT_COMPLETED,
+    AT_RETIRING,
+    AT_STARTED,
     BUSY,
     DMA_BYTE,
     DMA_WORD,
@@ -65,14 +70,14 @@ def ask_load_burst(p, s, code, q):
 @part_of_cycle
 def step_load(p, s, code, q, is_fetch_asking, is_written):
     """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
-    in_hand = q[p.at_started + LOAD] - q[p.at_completed + LOAD]
+    in_hand = q[AT_STARTED + LOAD] - q[AT_COMPLETED + LOAD]
     was_active = s.load_active
     bursts = s.load_burst_count
     beats = 0 if is_fetch_asking else ask_load_burst(p, s, code, q)
-    q[p.at_can_take + LOAD] = in_hand < p.load_contexts and (not was_active or not s.load_active)
+    q[AT_CAN_TAKE + LOAD] = in_hand < p.load_contexts and (not was_active or not s.load_active)
     was_held = s.writer_held
     if is_written:
-        q[p.at_retiring + LOAD] = s.writer_last
+        q[AT_RETIRING + LOAD] = s.writer_last
         s.writer_held = 0
     emits = emit_part(p, s, code, q)
     if bursts > 0 and s.load_buffer > 0:
@@ -81,13 +86,13 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
         s.load_burst_count += 1
         s.load_asked += beats
         s.has_progress = 1
-    q[p.at_activity + LOAD] = -1
+    q[AT_ACTIVITY + LOAD] = -1
     if emits:
-        q[p.at_activity + LOAD] = BUSY
+        q[AT_ACTIVITY + LOAD] = BUSY
     elif was_held and not is_written:
-        q[p.at_activity + LOAD] = STALL_PORT
+        q[AT_ACTIVITY + LOAD] = STALL_PORT
     elif in_hand > 0:
-        q[p.at_activity + LOAD] = STALL_DRAM
+        q[AT_ACTIVITY + LOAD] = STALL_DRAM
     if was_held:
         s.has_progress = 1
     return beats
@@ -96,7 +101,7 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
 @part_of_cycle
 def emit_part(p, s, code, q):
     """The next bytes of a word, as many as a beat has or as the word lacks, go to the writer; 1 if they do."""
-    if s.words_left == 0 and s.packed < q[p.at_started + LOAD]:
+    if s.words_left == 0 and s.packed < q[AT_STARTED + LOAD]:
         i = q[p.at_engine_order + LOAD * p.instructions + s.packed]
         s.words_left = code[i, ITERATIONS]
         s.load_word = first_place(p, code, i, DMA_WORD)

@@ -7,6 +7,9 @@ from __future__ import annotations
 from tilewright.simulator.kernel.compilation import part_of_cycle
 from tilewright.simulator.kernel.layout import (
     ACCUMULATES,
+    AT_ACTIVITY,
+    AT_CAN_TAKE,
+    AT_RETIRING,
     BUSY,
     FIRST_INNER,
     GROUP,
@@ -114,24 +117,24 @@ def issue_vector(p, s, code, q, t):
 
 @part_of_cycle
 def step_mma(p, s, code, q, t, w_port, c_write_port):
-    q[p.at_can_take + MMA] = not s.mma_active
-    q[p.at_activity + MMA] = STALL_WEIGHTS if s.mma_active else -1
+    q[AT_CAN_TAKE + MMA] = not s.mma_active
+    q[AT_ACTIVITY + MMA] = STALL_WEIGHTS if s.mma_active else -1
     if w_port >= 0:
         read_weight_row(p, s, code, q, t)
     if q[p.at_grant + MMA_ASKS]:
         issue_vector(p, s, code, q, t)
-        q[p.at_activity + MMA] = BUSY
+        q[AT_ACTIVITY + MMA] = BUSY
     elif q[p.at_ask + MMA_ASKS] >= 0:
-        q[p.at_activity + MMA] = STALL_PORT
+        q[AT_ACTIVITY + MMA] = STALL_PORT
     if s.mma_active:
         tiles = code[s.mma_instruction, GROUP]
         if s.vector_tile == tiles and s.weight_tile == tiles:
             s.mma_active = 0
-            q[p.at_can_take + MMA] = q[p.at_grant + MMA_ASKS]
+            q[AT_CAN_TAKE + MMA] = q[p.at_grant + MMA_ASKS]
     if c_write_port >= 0:
         slot = s.slot
         s.mma_in_flight -= 1
-        q[p.at_retiring + MMA] = q[p.at_c_last + slot]
+        q[AT_RETIRING + MMA] = q[p.at_c_last + slot]
         q[p.at_c_write + slot] = -1
         q[p.at_c_last + slot] = 0
     if s.mma_active or s.mma_in_flight:

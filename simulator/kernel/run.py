@@ -15,6 +15,14 @@ from tilewright.simulator.kernel.dispatch import (
     step_memory,
 )
 from tilewright.simulator.kernel.layout import (
+    AT_ACTIVITY,
+    AT_CAN_TAKE,
+    AT_COMPLETED,
+    AT_COUNTERS,
+    AT_DISPATCHED,
+    AT_RETIRING,
+    AT_STARTED,
+    AT_WAITED,
     BUSY,
     COUNTERS,
     DONE,
@@ -55,9 +63,9 @@ def array_is_alone(p, s, code, q):
         return False
     if s.load_active or s.load_buffer or s.load_burst_count or s.words_left or s.writer_held:
         return False
-    if q[p.at_started + LOAD] != q[p.at_completed + LOAD] or q[p.at_started + STORE] != q[p.at_completed + STORE]:
+    if q[AT_STARTED + LOAD] != q[AT_COMPLETED + LOAD] or q[AT_STARTED + STORE] != q[AT_COMPLETED + STORE]:
         return False
-    if s.packed != q[p.at_started + LOAD] or fetch_burst(p, s) > 0:
+    if s.packed != q[AT_STARTED + LOAD] or fetch_burst(p, s) > 0:
         return False
     return not can_dispatch(p, s, code, q)
 
@@ -109,7 +117,7 @@ def step_others(p, s, code, q, t, c_write_port, can_issue):
 def first_waited(p, code, q, i):
     """The first engine that an instruction still waits for, or READY."""
     for e in range(ENGINE_COUNT):
-        if q[p.at_completed + e] < code[i, WAITS + e]:
+        if q[AT_COMPLETED + e] < code[i, WAITS + e]:
             return e
     return READY
 
@@ -120,29 +128,29 @@ def start_instructions(p, s, code, q, t):
     if s.has_news:
         s.has_news = 0
         for e in range(ENGINE_COUNT):
-            q[p.at_waited + e] = ABSENT
-            if q[p.at_dispatched + e] > q[p.at_started + e]:
-                i = q[p.at_engine_order + e * p.instructions + q[p.at_started + e]]
-                q[p.at_waited + e] = first_waited(p, code, q, i)
+            q[AT_WAITED + e] = ABSENT
+            if q[AT_DISPATCHED + e] > q[AT_STARTED + e]:
+                i = q[p.at_engine_order + e * p.instructions + q[AT_STARTED + e]]
+                q[AT_WAITED + e] = first_waited(p, code, q, i)
     for e in range(ENGINE_COUNT):
-        waited = q[p.at_waited + e]
-        starts = waited == READY and q[p.at_can_take + e]
-        if q[p.at_activity + e] < 0:
+        waited = q[AT_WAITED + e]
+        starts = waited == READY and q[AT_CAN_TAKE + e]
+        if q[AT_ACTIVITY + e] < 0:
             if starts:
-                q[p.at_activity + e] = BUSY
+                q[AT_ACTIVITY + e] = BUSY
             elif waited >= 0:
-                q[p.at_activity + e] = WAIT + waited
+                q[AT_ACTIVITY + e] = WAIT + waited
             else:
-                q[p.at_activity + e] = IDLE
+                q[AT_ACTIVITY + e] = IDLE
         if not starts:
             continue
         s.has_progress = 1
         s.has_news = 1
-        i = q[p.at_engine_order + e * p.instructions + q[p.at_started + e]]
+        i = q[p.at_engine_order + e * p.instructions + q[AT_STARTED + e]]
         q[p.at_started_at + i] = t
-        q[p.at_started + e] += 1
+        q[AT_STARTED + e] += 1
         if (p.ideal_engines >> e) & 1:
-            q[p.at_retiring + e] = 1
+            q[AT_RETIRING + e] = 1
             s.packed += e == LOAD  # nothing of it is left for the packer
         elif e == LOAD:
             start_load(p, s, code, q, i)
@@ -159,8 +167,8 @@ def rest_others(p, q):
     """Let all engines but the array have nothing in hand, and take what comes."""
     for e in range(ENGINE_COUNT):
         if e != MMA:
-            q[p.at_activity + e] = -1
-            q[p.at_can_take + e] = 1
+            q[AT_ACTIVITY + e] = -1
+            q[AT_CAN_TAKE + e] = 1
 
 
 @part_of_cycle
@@ -180,7 +188,7 @@ def is_over(p, s, q):
         return False
     completed = 0
     for e in range(ENGINE_COUNT):
-        completed += q[p.at_completed + e]
+        completed += q[AT_COMPLETED + e]
     return completed == s.dispatched_all
 
 
@@ -196,7 +204,7 @@ def run_cycles(p, s, code, q):
     while not is_over(p, s, q):
         s.has_progress = 0
         for e in range(ENGINE_COUNT):
-            q[p.at_retiring + e] = 0
+            q[AT_RETIRING + e] = 0
         if s.has_news or not is_alone:
             is_alone = array_is_alone(p, s, code, q)
             if is_alone:
@@ -213,13 +221,13 @@ def run_cycles(p, s, code, q):
         start_instructions(p, s, code, q, t)
         if pushed >= 0:
             q[p.at_dispatched_at + s.dispatched_all] = t
-            q[p.at_dispatched + pushed] += 1
+            q[AT_DISPATCHED + pushed] += 1
             s.dispatched_all += 1
             s.has_news = 1
         for e in range(ENGINE_COUNT):
-            if q[p.at_retiring + e]:
-                q[p.at_retired_at + q[p.at_engine_order + e * p.instructions + q[p.at_completed + e]]] = t + 1
-                q[p.at_completed + e] += 1
+            if q[AT_RETIRING + e]:
+                q[p.at_retired_at + q[p.at_engine_order + e * p.instructions + q[AT_COMPLETED + e]]] = t + 1
+                q[AT_COMPLETED + e] += 1
                 s.has_progress = 1
                 s.has_news = 1
         following = t + 1
@@ -229,6 +237,6 @@ def run_cycles(p, s, code, q):
                 return STUCK, t
         s.slot = wrapped(s.slot + 1, p.pipeline_slots)  # nothing is in the pipeline when cycles are skipped
         for e in range(ENGINE_COUNT):
-            q[p.at_counters + e * COUNTERS + q[p.at_activity + e]] += following - t
+            q[AT_COUNTERS + e * COUNTERS + q[AT_ACTIVITY + e]] += following - t
         t = following
     return DONE, t

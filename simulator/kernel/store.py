@@ -6,6 +6,10 @@ from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
 from tilewright.simulator.kernel.layout import (
+    AT_ACTIVITY,
+    AT_CAN_TAKE,
+    AT_COMPLETED,
+    AT_STARTED,
     BUSY,
     DMA_BYTE,
     DMA_WORD,
@@ -41,7 +45,7 @@ def start_store(p, s, code, q, i):
 
 @part_of_cycle
 def step_store(p, s, code, q, t):
-    in_hand = q[p.at_started + STORE] - q[p.at_completed + STORE]
+    in_hand = q[AT_STARTED + STORE] - q[AT_COMPLETED + STORE]
     is_asking = q[p.at_ask + p.requesters - 1] >= 0
     is_granted = q[p.at_grant + p.requesters - 1]
     bursts, parts = s.store_burst_count, s.part_count
@@ -52,14 +56,14 @@ def step_store(p, s, code, q, t):
         address_store_burst(p, s, code, q)
     if is_granted:
         grant_read(p, s, code, q, t)
-    q[p.at_can_take + STORE] = in_hand < p.store_contexts and not s.reader_active and not s.store_active
-    q[p.at_activity + STORE] = -1
+    q[AT_CAN_TAKE + STORE] = in_hand < p.store_contexts and not s.reader_active and not s.store_active
+    q[AT_ACTIVITY + STORE] = -1
     if is_granted or forms:
-        q[p.at_activity + STORE] = BUSY
+        q[AT_ACTIVITY + STORE] = BUSY
     elif is_asking:
-        q[p.at_activity + STORE] = STALL_PORT
+        q[AT_ACTIVITY + STORE] = STALL_PORT
     elif in_hand > 0:
-        q[p.at_activity + STORE] = STALL_DRAM
+        q[AT_ACTIVITY + STORE] = STALL_DRAM
     if is_asking or forms:
         s.has_progress = 1
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from tilewright.simulator.kernel.compilation import part_of_cycle
 from tilewright.simulator.kernel.layout import (
+    AT_ACTIVITY,
+    AT_CAN_TAKE,
+    AT_RETIRING,
     BUSY,
     GROUP,
     ITERATIONS,
@@ -54,14 +57,14 @@ def ask_sources(p, s, code, q, can_issue):
 
 @part_of_cycle
 def step_vec(p, s, code, q, t, can_issue, is_written):
-    q[p.at_can_take + VEC] = not s.vec_active
-    q[p.at_activity + VEC] = STALL_PORT if s.vec_active else -1
+    q[AT_CAN_TAKE + VEC] = not s.vec_active
+    q[AT_ACTIVITY + VEC] = STALL_PORT if s.vec_active else -1
     if s.result_count:
         s.has_progress = 1
     if s.vec_active and t <= s.newest_ready:
         s.has_progress = 1
     if is_written:
-        q[p.at_retiring + VEC] = q[p.at_result_port + s.result_head] < 0
+        q[AT_RETIRING + VEC] = q[p.at_result_port + s.result_head] < 0
         s.refusable_count -= q[p.at_result_refusable + s.result_head]
         s.result_head = wrapped(s.result_head + 1, p.result_slots)
         s.result_count -= 1
@@ -77,7 +80,7 @@ def step_vec(p, s, code, q, t, can_issue, is_written):
         return
     s.has_progress = 1
     s.granted = 0
-    q[p.at_activity + VEC] = BUSY
+    q[AT_ACTIVITY + VEC] = BUSY
     s.newest_ready = t + code[i, TO_WRITE]
     s.iterations_left -= 1
     s.group_left -= 1
@@ -93,7 +96,7 @@ def step_vec(p, s, code, q, t, can_issue, is_written):
     loop = advance(p, code, q, W_VEC, i, 0, p.loops)
     if loop < 0:
         s.vec_active = 0
-        q[p.at_can_take + VEC] = 1
+        q[AT_CAN_TAKE + VEC] = 1
         return
     for k in range(sources):
         q[p.at_source_word + k] += step_of(p, code, i, k, loop)

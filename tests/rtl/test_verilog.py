@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.simulation.tools import verilator_folder
-from tilewright.rtl.verilog import TOP, emit_verilog
+from tilewright.rtl.verilog import TOP, emit_verilog, without_next_values
 
 WAIVED = (
     *("WIDTH", "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE"),  # Amaranth extends and truncates without saying so
@@ -57,3 +57,27 @@ def test_writes_a_memory_of_zeros_as_a_loop(netlist: str) -> None:
     """A line for each row of each bank would make most of the text."""
     assert re.search(r"initial for \(way0_row = 0; way0_row < 2048;", netlist)
     assert not re.search(r"way0\[\d+\] = ", netlist)
+
+
+def test_sets_registers_where_their_next_values_are_computed(netlist: str) -> None:
+    """No block computes a variable of Amaranth's that a register takes: a simulation would do so in every cycle."""
+    found = []
+    for module in netlist.split("endmodule\n"):
+        taken = set(re.findall(r"^ +\S+ +<= (\\\$\d+ );$", module, re.MULTILINE))
+        found += [name for name in re.findall(r"^ +(\\\$\d+ ) = ", module, re.MULTILINE) if name in taken]
+    assert found == []
+
+
+def test_sets_registers_to_the_same_values() -> None:
+    """What is read elsewhere stays, and what a block reads of itself; a part of a register may be set."""
+    kept = "  always @* begin\n    if (\\$a ) begin end\n    \\$2  = y;\n    \\$2 [0] = \\$2 [1];\n  end\n"
+    body = "    \\$1  = \\x$1 ;\n    if (load) begin\n      \\$1 [3:2] = y;\n    end\n"
+    before = (
+        f"module m;\n  reg [3:0] \\$1 ;\n  reg [3:0] \\$2 ;\n  always @(posedge clk)\n    \\x$1  <= \\$1 ;\n"
+        f"  always @(posedge clk)\n    y <= \\$2 ;\n  always @* begin\n    if (\\$a ) begin end\n{body}  end\n{kept}"
+    )
+    after = (
+        "module m;\n  reg [3:0] \\$2 ;\n  always @(posedge clk) begin\n    if (load) begin\n      \\x$1 [3:2] <= y;\n"
+        f"    end\n  end\n  always @(posedge clk)\n    y <= \\$2 ;\n{kept}"
+    )
+    assert without_next_values(before) == after

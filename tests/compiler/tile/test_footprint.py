@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tilewright.compiler.tile.footprint import affine_mask
+from tests.compiler.tile_programs import random_tiles
+from tilewright.compiler.tile.footprint import Footprint, affine_mask, operation_footprints, program_footprints
+from tilewright.isa.files.loader import load_machine
 
 
 def words(block: int, loops: tuple[tuple[int, int], ...]) -> set[int]:
@@ -33,3 +37,19 @@ def test_the_example_of_the_file() -> None:
     first, mask, _ = affine_mask(1, ((3, 1), (2, 8)))
     assert first == 0
     assert np.flatnonzero(mask).tolist() == [0, 1, 2, 8, 9, 10]
+
+
+def test_those_of_a_program_are_those_of_its_operations() -> None:
+    """Operations that differ only in their bases are among them."""
+    tiles = random_tiles(load_machine("base16"), seed=1, steps=30)
+    twice = replace(tiles, operations=(*tiles.operations, *tiles.operations))
+    expected = [operation_footprints(twice.machine, operation) for operation in twice.operations]
+    assert shown(program_footprints(twice)) == shown(expected)
+
+
+def shown(footprints: Sequence[Sequence[Footprint]]) -> list[list[tuple[object, ...]]]:
+    """All that footprints say, of each operation."""
+    return [
+        [(of.operand, of.buffer, of.is_read, of.is_write, of.first, of.mask.tolist()) for of in each]
+        for each in footprints
+    ]

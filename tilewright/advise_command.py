@@ -27,7 +27,15 @@ Effort = Annotated[int, typer.Option("--effort", min=0, max=2, help="As of `comp
 Top = Annotated[int, typer.Option("--top", metavar="NUMBER", min=1, help="Show so many changes of each kind.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="KEY", help="Try only this key and those below it, such as dram; and --overlay."),
+    typer.Option(
+        "--only",
+        metavar="KEY",
+        help="Try only this key and those below it, such as dram, and --overlay; instructions takes each of them away.",
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option("--against", metavar="MACHINE", help="Only take away each instruction that this machine lacks."),
 ]
 Jobs = Annotated[
     int | None,
@@ -41,6 +49,7 @@ def advise_command(
     set: Set = None,  # noqa: A002
     overlay: Overlays = None,
     only: Only = None,
+    against: Against = None,
     no_price: NoPrice = False,
     effort: Effort = 1,
     top: Top = 10,
@@ -65,7 +74,7 @@ def advise_command(
     with counting() as done:
         found: Advice = advise(
             networks, isa, set or (), overlay or (), effort, not no_price, shapes, only or (), jobs, done,
-            calibration, seed, print_warnings,
+            calibration, seed, print_warnings, against,
         )  # fmt: skip
     if report(found.as_json(), json):
         tables = advice_tables(found, top)

@@ -156,13 +156,16 @@ def advise(
     calibration: Calibration | None = None,
     seed: int = 0,
     tell: Callable[[QuantizedModel], None] = lambda quantized: None,
+    against: str | Path | Machine | None = None,
 ) -> Advice:
     """Which single change of a machine buys most for these networks, and what of it buys nothing: all of them tried.
 
     Each key of the machine a step up and down, shipped and given overlays on and off, instructions that no program has
-    away; with `only`, just the keys that are one of these or below it, and the given overlays. `jobs` processes share
-    the work, as many as there are cores if that is None; `done` is told how many machines are tried of how many. Float
-    models are quantised first, with `calibration` data (`seed` is that of random ones), and `tell` is told of each.
+    away; with `only`, just the keys that are one of these or below it, and the given overlays. The key of an
+    instruction takes it away; `against` stands for those of the instructions that this other machine lacks. `jobs`
+    processes share the work, as many as there are cores if that is None; `done` is told how many machines are tried of
+    how many. Float models are quantised first, with `calibration` data (`seed` is that of random ones), and `tell` is
+    told of each.
     Raises IsaError, PriceError, CompileError for a file that cannot be read, and InputError for a network that does not
     run on the machine as it is, and for an unknown key.
     """
@@ -174,7 +177,8 @@ def advise(
     networks = read_quantized(models, shapes, calibration, seed, tell)
     file = None if isinstance(isa, Machine) else isa
     try:
-        return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done)
+        other = None if against is None else machine_of(against)
+        return advise_machine(networks, machine, file, overlays, only, effort, price, jobs, done, other)
     except NoAdvice as error:
         raise InputError(str(error)) from error
 

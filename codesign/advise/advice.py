@@ -8,7 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.codesign.advise.changes import Change, Way, next_step, overlays, steps, without_instructions
+from tilewright.codesign.advise.changes import (
+    INSTRUCTIONS,
+    Change,
+    Way,
+    each_instruction,
+    next_step,
+    overlays,
+    steps,
+    without_instructions,
+)
 from tilewright.codesign.advise.effects import (
     WORTH,
     Effect,
@@ -22,6 +31,7 @@ from tilewright.codesign.advise.effects import (
     share_saved,
 )
 from tilewright.codesign.advise.trials import Bench, Done, LayerCycles, NoAdvice, Trial, Trials
+from tilewright.codesign.advise.worth import Worth, worth
 from tilewright.codesign.points.network import Network
 from tilewright.isa.errors import did_you_mean
 from tilewright.isa.machine.machine import Machine
@@ -65,6 +75,7 @@ class Advice:
     unused: tuple[str, ...]  # instructions that no program has
     fuller: tuple[Effect, ...]  # changes with which fewer nodes run on the host
     refused: tuple[tuple[str, str], ...]  # changes that give no machine or no program, with the reason
+    instructions: tuple[Worth, ...]  # of those that were asked for, in the machine's order; several at once come last
     trials: tuple[Trial, ...]
 
     def __repr__(self) -> str:
@@ -82,6 +93,7 @@ class Advice:
             "unused": list(self.unused),
             "fuller": [effect.as_json() for effect in self.fuller],
             "refused": [{"change": name, "reason": reason} for name, reason in self.refused],
+            "instructions": [of.as_json() for of in self.instructions],
             "trials": [trial.as_json() for trial in self.trials],
         }
 
@@ -96,13 +108,18 @@ def advise_machine(
     with_price: bool = True,
     jobs: int | None = None,
     done: Done = lambda finished, asked: None,
+    against: Machine | None = None,
 ) -> Advice:
     """Try every change of a machine with the networks. `isa` names its file, whose own overlay is tried off.
 
-    With `only`, just the keys that begin with one of these, and the given overlays. Deterministic, whatever the number
+    With `only`, just the keys that begin with one of these, and the given overlays; the key of an instruction takes it
+    away. `against` names so the instructions that this other machine does not have. Deterministic, whatever the number
     of jobs. Raises NoAdvice, PriceError, and IsaError for a faulty overlay.
     """
-    changes: list[Change | None] = [*_wanted(steps(machine), only), *overlays(machine, isa, given, not only)]
+    only = (*only, *(_added(machine, against) if against is not None else ()))
+    wanted = _wanted([*steps(machine), *each_instruction(machine)], only) if only else steps(machine)
+    away = [change for change in wanted if _is_below(change.key, INSTRUCTIONS)]
+    changes = [*(change for change in wanted if change not in away), *overlays(machine, isa, given, not only)]
     bench = Bench(machine, tuple(networks), effort, with_price)
     with Trials(bench, jobs or os.cpu_count() or 1, done) as trials:
         base = bench.trial(None)  # the others' price follows from this one's
@@ -113,16 +130,27 @@ def advise_machine(
         followed = _follow(trials, base, found)
         able = [trial for trial in found if can_go(base, trial)]
         both = trials.run([_all(able)]) if len(able) > 1 else []
-    return _advice(base, found, followed, able, both, unused)
+        without = trials.run(away)
+        without += trials.run([_all(without)]) if len(without) > 1 else []
+    return _advice(base, found, followed, able, both, without, unused)
+
+
+def _added(machine: Machine, against: Machine) -> list[str]:
+    """The keys of the instructions that the machine has beyond another. Raises NoAdvice if there are none."""
+    added = [f"{INSTRUCTIONS}.{name}" for name in machine.formats if name not in against.formats]
+    if not added:
+        raise NoAdvice(f"{machine.name} has no instruction that {against.name} lacks: there is nothing to take away")
+    return added
 
 
 def _wanted(changes: Sequence[Change], only: Sequence[str]) -> list[Change]:
-    """The changes of these keys, and of those below them; all if there are none. Raises NoAdvice for an unknown one."""
+    """The changes of these keys, and of those below them. Raises NoAdvice for an unknown one."""
     keys = list(dict.fromkeys(change.key for change in changes if change.key))
     for wanted in only:
         if not any(_is_below(key, wanted) for key in keys):
-            raise NoAdvice(f"no key to step is {wanted!r} or below it{did_you_mean(wanted, keys)}: {', '.join(keys)}")
-    return [change for change in changes if not only or any(_is_below(change.key, wanted) for wanted in only)]
+            there = [*(key for key in keys if not _is_below(key, INSTRUCTIONS)), INSTRUCTIONS]
+            raise NoAdvice(f"no key to step is {wanted!r} or below it{did_you_mean(wanted, keys)}: {', '.join(there)}")
+    return [change for change in changes if any(_is_below(change.key, wanted) for wanted in only)]
 
 
 def _is_below(key: str, wanted: str) -> bool:
@@ -198,6 +226,7 @@ def _advice(
     followed: Sequence[Sequence[Trial]],
     able: Sequence[Trial],
     both: Sequence[Trial],
+    without: Sequence[Trial],
     unused: tuple[str, ...],
 ) -> Advice:
     alike = [trial for trial in found if runs_alike(base, trial)]
@@ -216,7 +245,8 @@ def _advice(
         unused=unused,
         fuller=tuple(fuller),
         refused=tuple((name_of(trial), _why_not(base, trial)) for trial in found if not _is_comparable(base, trial)),
-        trials=(base, *found, *(trial for chain in followed for trial in chain[1:]), *both),
+        instructions=tuple(worth(base, trial) for trial in without),
+        trials=(base, *found, *(trial for chain in followed for trial in chain[1:]), *both, *without),
     )
 
 

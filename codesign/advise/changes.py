@@ -1,7 +1,7 @@
 """The single changes of a machine that are tried: each key a step up and down, overlays, and what can go.
 
 Which keys there are follows from the loader's tables: a number doubles and halves if it is a power of two or large, and
-goes up and down by one otherwise; a word becomes each other choice. Keys inside instructions are left alone.
+goes up and down by one otherwise; a word becomes each other choice. An instruction goes as a whole, or stays as it is.
 """
 
 from __future__ import annotations
@@ -92,6 +92,14 @@ def overlays(
         if chain and name not in own:
             found.append(Change(f"+{name}", Way.ON, reduce(_merged, (read_overlay(each).plain() for each in chain))))
     return [*found, *(_off(machine, isa) if isa is not None else ())]
+
+
+def each_instruction(machine: Machine) -> list[Change]:
+    """The machine without each of its instructions, in their order; the key is `instructions.` and the mnemonic."""
+    return [
+        Change(f"without {name}", Way.WITHOUT, {INSTRUCTIONS: {name: None}}, f"{INSTRUCTIONS}.{name}")
+        for name in machine.formats
+    ]
 
 
 def without_instructions(mnemonics: Sequence[str]) -> Change:

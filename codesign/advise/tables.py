@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.codesign.advise.advice import Advice
 from tilewright.codesign.advise.effects import Effect
+from tilewright.codesign.advise.worth import worth_row
 from tilewright.codesign.points.evaluate import NetworkFigures
 from tilewright.codesign.price.report import Table
 
@@ -21,7 +22,10 @@ COLUMNS_WITHOUT_PRICE = ("change", "saved", "share", "layers, first")
 
 
 def advice_tables(advice: Advice, top: int) -> list[Table]:
-    """What gains, what can go, and what would run more nodes on the machine; at most `top` rows of each."""
+    """What gains, what can go, and what would run more nodes on the machine; at most `top` rows of each.
+
+    Also what each instruction buys, all those that were asked for.
+    """
     is_priced = advice.trials[0].figures is not None
     found: list[Table] = []
     if advice.gains:
@@ -39,12 +43,16 @@ def advice_tables(advice: Advice, top: int) -> list[Table]:
         columns = ("change", "cycles saved", *(("mm² less", "mJ saved") if is_priced else ()))
         rows = [(of.name, of.cycles_saved, *more) for of, more in zip(going, added, strict=True)]
         found.append((title + _more(advice.removable, top), columns, rows))
+    if advice.instructions:
+        title = f"What each instruction of {advice.machine} buys: without it, cycles more"
+        columns = ("instruction", *(("kGE less",) if is_priced else ()), *advice.networks)
+        found.append((title, columns, [worth_row(of, advice.networks, is_priced) for of in advice.instructions]))
     return found
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
     """Where gains end, what is not used, what was refused, and what the figures rest on."""
-    if not advice.gains:
+    if not advice.gains and not advice.instructions:
         yield "No single change gains."
     if advice.not_together:
         yield f"Not all of what can go can go at once: {advice.not_together}"
@@ -60,6 +68,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
             f"{len(advice.refused)} changes give no machine, no program, or leave more to the host; --json has the "
             "reasons."
         )
+    yield from _on_instructions(advice)
     base = advice.trials[0].figures
     tried = sum(not trial.why_not for trial in advice.trials)
     yield f"{tried} machines were compiled for, checked and simulated, with {', '.join(advice.networks)}."
@@ -67,6 +76,21 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         yield (
             f"Area: {base.process}, synthesised, not placed, estimated for {advice.machine} and fitted to that for the "
             "others. Energy on chip and in DRAM. The clock of each machine: `tilewright compare`."
+        )
+
+
+def _on_instructions(advice: Advice) -> Iterator[str]:
+    """What the figures of instructions mean, and why some are missing."""
+    for of in advice.instructions:
+        if of.why_not:
+            yield f"No machine without {of.name}: {of.why_not}"
+        for loss in of.losses:
+            if loss.failure:
+                yield f"{loss.network} fails without {of.name} in the {loss.failure}"
+    if any(of.kge_saved is not None for of in advice.instructions):
+        yield (
+            "kGE: thousands of gates of logic that are there for this instruction alone. What several share is only in "
+            "the figure for all of these."
         )
 
 

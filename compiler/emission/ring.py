@@ -1,7 +1,7 @@
-"""Addresses on chip as in a ring: a new buffer goes where the words have been free for longest.
+"""Addresses on chip as in a ring: a new buffer goes to the bank whose port others use least at that time.
 
-If it can, it goes to a bank whose port nothing else uses at that time, so that the next tile's load does not wait for
-this tile's compute.
+So what an operation reads comes in one cycle, and the next tile's load does not wait for this tile's compute. In the
+bank, it goes where the words have been free for longest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RingPlaces:
 
 
 def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> RingPlaces | None:
-    """Addresses that avoid recently used words, and banks that others use at the same time (`contention`).
+    """Addresses in banks that others do not use at the same time (`contention`), and there on words long free.
 
     An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
     Where a gap is missing nevertheless, the buffers in the way are placed again, and all others stay. None when that
@@ -102,8 +102,8 @@ class _Ring:
         contention = _contention(memory, self._contending(item))
         costs = {
             address: (
-                _reuse(item, int(self._freed_at[address : address + item.buffer.size].max())),
                 sum(contention[bank] for bank in _banks(memory, address, item.buffer.size)),
+                _reuse(item, int(self._freed_at[address : address + item.buffer.size].max())),
                 (address - self._pointer) % memory.words,
             )
             for address in candidates
@@ -212,7 +212,7 @@ def _has_gap(memory: BankedMemory, buffer: TileBuffer, taken: Sequence[tuple[int
 def _reuse(item: Lifetime, freed_at: int) -> int:
     """How much too early words are taken that were freed at an operation: 0 if long ago.
 
-    In coarse steps, so that among about equal addresses the banks decide.
+    In coarse steps, so that among about equal addresses the next one in the ring is taken.
     """
     return max(0, REUSE_DISTANCE - (item.first - freed_at)) // STEP
 

@@ -36,6 +36,13 @@ def test_json(tilewright: Command) -> None:
     assert value["machine"] == "tiny8" and value["gains"][0]["name"] == "dram.bus_bytes 8 → 16"
 
 
+def test_what_an_instruction_buys(tilewright: Command) -> None:
+    ended = tilewright(*WORDS, "--only", "instructions.copy")
+    assert ended.code == 0 and ended.err == ""
+    assert ended.out.startswith("What each instruction of tiny8 buys: without it, cycles more\ninstruction")
+    assert "copy" in ended.out and "Instructions in no program" in ended.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -43,6 +50,9 @@ def test_json(tilewright: Command) -> None:
         (("--set", "dram.latency=1"), "dram has no 'latency'"),
         (("--top", "0"), "greater than or equal to 1"),
         (("--only", "array.bus"), "no key to step is 'array.bus' or below it"),
+        (("--only", "instructions.copi"), "(did you mean 'instructions.copy'?)"),
+        (("--against", "base16"), "tiny8 has no instruction that base16 lacks: there is nothing to take away"),
+        (("--against", "nothing16"), "no machine 'nothing16'"),
         ((MODEL,), "is named twice"),
     ],
 )

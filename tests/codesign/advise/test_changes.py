@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.codesign.advise.changes import Change, Way, next_step, overlays, steps, without_instructions
+from tilewright.codesign.advise.changes import (
+    Change,
+    Way,
+    each_instruction,
+    next_step,
+    overlays,
+    steps,
+    without_instructions,
+)
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
 
@@ -87,3 +95,10 @@ def test_changes_beside_each_other() -> None:
     machine = both.apply(TINY)
     assert (machine.dram.bus_bytes, machine.lanes) == (16, 4)
     assert set(TINY.formats) - set(machine.formats) == {"copy", "mul"}
+
+
+def test_each_instruction_goes_by_itself() -> None:
+    changes = each_instruction(TINY)
+    assert [change.key for change in changes] == [f"instructions.{name}" for name in TINY.formats]
+    without_copy = next(change for change in changes if change.key == "instructions.copy").apply(TINY)
+    assert set(TINY.formats) - set(without_copy.formats) == {"copy"}

@@ -93,3 +93,10 @@ def test_a_full_memory_is_placed_without_overlaps(seed: int) -> None:
     assert found is not None
     assert overlaps(items, dict(found.addresses)) == []
     assert max(found.addresses[item.buffer.name] + item.buffer.size for item in items) <= words
+
+
+def test_a_free_bank_comes_before_words_that_are_free_for_longer() -> None:
+    # `c` is read together with `b`, beside which there is room. The words of the other bank were `a`'s just before.
+    items = [life("a", 8, 0, 3), life("b", 4, 2, 9), life("c", 4, 4, 9)]
+    addresses = placed(BankedMemory("acc", 8, 2), items, {"a": {"b": 5}, "b": {"a": 5, "c": 100}, "c": {"b": 100}})
+    assert addresses == {"a": 0, "b": 8, "c": 0}

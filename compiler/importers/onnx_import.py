@@ -31,7 +31,7 @@ from tilewright.compiler.importers.opsets import (
     opset_of,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
-from tilewright.compiler.importers.shapes import infer_shapes
+from tilewright.compiler.importers.shapes import infer_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
 
@@ -260,9 +260,10 @@ def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     except KeyError:
         raise CompileError(fact=f"{value.name!r} is not a tensor of numbers", expected="a tensor") from None
-    if not tensor.HasField("shape") or not all(d.HasField("dim_value") for d in tensor.shape.dim):
+    shape = known_shape(value)
+    if shape is None:
         raise CompileError(fact=f"the shape of {value.name!r} depends on data", expected="fixed sizes")
-    return TensorType(dtype, tuple(d.dim_value for d in tensor.shape.dim))
+    return TensorType(dtype, shape)
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

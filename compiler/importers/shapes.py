@@ -1,4 +1,4 @@
-"""The shapes and types of all tensors of a model, inferred by the onnx package."""
+"""The shapes of the tensors of a model: inferred by the onnx package, and read from where the model keeps them."""
 
 from __future__ import annotations
 
@@ -24,3 +24,21 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     for at in unknown:
         inferred.graph.node[at].CopyFrom(model.graph.node[at])
     return inferred
+
+
+def known_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor of the main graph whose sizes are all known; `infer_shapes` makes more of them known."""
+    found = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+        shape = known_shape(value)
+        if shape is not None and value.name not in found:
+            found[value.name] = shape
+    return found
+
+
+def known_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """The sizes of a tensor; None unless all are known."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape") or not all(size.HasField("dim_value") for size in tensor.shape.dim):
+        return None
+    return tuple(size.dim_value for size in tensor.shape.dim)

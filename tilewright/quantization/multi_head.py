@@ -20,6 +20,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from tilewright.compiler.importers.shapes import known_shapes
+
 OPERATOR, DOMAIN = "MultiHeadAttention", "com.microsoft"
 BIAS, PADDING, ATTENTION_BIAS = 3, 4, 5
 """Operands that may be missing. All others beside query, key and value have to be."""
@@ -53,7 +55,7 @@ def write_attention(
         if found is None:
             return model
         at, node = found
-        shapes = _shapes(model.graph)
+        shapes = known_shapes(model)
         if _is_plain(node, shapes):
             made = onnx.ModelProto()
             made.CopyFrom(model)
@@ -68,16 +70,6 @@ def write_attention(
 
 def _is_attention(node: onnx.NodeProto) -> bool:
     return bool(node.op_type == OPERATOR and node.domain == DOMAIN)
-
-
-def _shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    """Of all tensors whose sizes are known."""
-    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        sizes = value.type.tensor_type.shape.dim
-        if value.type.tensor_type.HasField("shape") and all(size.HasField("dim_value") for size in sizes):
-            found[value.name] = tuple(size.dim_value for size in sizes)
-    return found
 
 
 def _is_plain(node: onnx.NodeProto, shapes: Shapes) -> bool:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from tilewright.compiler.importers.preconditions import elements, moves, quantizers, windows
-from tilewright.compiler.importers.preconditions.node import Node, Shape, node_of
+from tilewright.compiler.importers.preconditions.node import Node, node_of
+from tilewright.compiler.importers.shapes import known_shapes
 
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
@@ -58,7 +59,7 @@ def check_preconditions(model: onnx.ModelProto, opset: int, names: Sequence[str]
 
     `names` are what messages call the nodes, in their order.
     """
-    shapes, constants = dict(_shapes(model)), _Constants(model)
+    shapes, constants = known_shapes(model), _Constants(model)
     for name, node in zip(names, model.graph.node, strict=True):
         if rules := _rules(node):
             seen = node_of(name, node, opset, shapes, constants)
@@ -73,16 +74,6 @@ def _rules(node: onnx.NodeProto) -> list[Callable[[Node], None]]:
     general = [elements.numbers] if has_numbers else []
     general += [elements.axis] if node.op_type in OF_AN_AXIS else []
     return general + ([RULES[node.op_type]] if node.op_type in RULES else [])
-
-
-def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Shape]]:
-    """The shape of each tensor whose sizes are all known."""
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
-        tensor = value.type.tensor_type
-        if tensor.HasField("shape") and all(size.HasField("dim_value") for size in tensor.shape.dim):
-            yield value.name, tuple(size.dim_value for size in tensor.shape.dim)
-    for constant in model.graph.initializer:
-        yield constant.name, tuple(constant.dims)
 
 
 class _Constants(Mapping[str, NDArray[Any]]):

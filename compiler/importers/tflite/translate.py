@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import onnx
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers.shapes import known_shapes
 from tilewright.compiler.importers.tflite.elementwise import ELEMENTWISE
 from tilewright.compiler.importers.tflite.fold import FOLDED_ONLY, try_fold
 from tilewright.compiler.importers.tflite.functions import FUNCTIONS
@@ -113,9 +114,4 @@ def _inferred_shapes(model: onnx.ModelProto) -> tuple[dict[str, tuple[int, ...]]
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         fault = " ".join(str(error).split())[:200]
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    shapes = {}
-    for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
-        dims = value.type.tensor_type.shape.dim
-        if value.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
-            shapes[value.name] = tuple(d.dim_value for d in dims)
-    return shapes, fault
+    return known_shapes(inferred), fault

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tilewright.compiler.importers.shapes import known_shapes
 from tilewright.quantization.recurrent.cells import STEPS, Cell, State, input_product
 from tilewright.quantization.recurrent.fill import filled
 from tilewright.quantization.recurrent.node import Recurrence, read_recurrence
@@ -40,10 +41,8 @@ def write_out(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> WrittenOu
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph
-    values = (*graph.input, *graph.value_info, *graph.output)
-    shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
+    shapes = known_shapes(model)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    shapes |= {name: value.shape for name, value in constants.items()}
     taken = {*shapes, *(n.name for n in graph.node), *(name for n in graph.node for name in n.output)}
     nodes: list[onnx.NodeProto] = []
     alike: dict[str, tuple[str, ...]] = {}

@@ -12,21 +12,24 @@ from tilewright.files import write_file
 from tilewright.isa.files.loader import load_machine
 from tilewright.pictures.array import array_picture
 from tilewright.pictures.machine import machine_picture
-from tilewright.pictures.times import memory_picture, tile_picture, waits_picture
+from tilewright.pictures.times import memory_picture, steps_picture, tile_picture, waits_picture
 
 MODEL = "programs/digits/digits_int8.onnx"
+DECODER = "programs/decoder/step_int8.onnx"
 
 
 def pictures() -> Mapping[str, str]:
-    """Every picture by the name of its file; the network's are of its program on `tiny8`, without a search."""
+    """Every picture by the name of its file; those of runs are of programs without a search."""
     (run,) = compile(MODEL, "tiny8", effort=0).runs()
     (tight,) = compile(MODEL, "tiny8", ["memories.act.kib=3"], effort=0).runs()
+    (token,) = compile(DECODER, "sequence16", effort=0).runs()
     return {
         "array.svg": array_picture(),
         "machine.svg": machine_picture(load_machine("base16")),
         "waits.svg": waits_picture(run, "conv2"),
         "tile.svg": tile_picture(run, "conv2"),
         "memory.svg": memory_picture(tight, "act"),
+        "token.svg": steps_picture(token, "layer1", "One token in the second layer of a decoder, on sequence16"),
     }
 
 

@@ -13,6 +13,7 @@ from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 WIDTH, LEFT, RIGHT = 960, 80, 930
 TOP, ROW, GAP = 48, 28, 14
+STEP_ROW, STEPS_LEFT = 22, 150
 
 
 def waits_picture(run: ProgramRun, layer: str) -> str:
@@ -56,6 +57,42 @@ def memory_picture(run: ProgramRun, memory: str) -> str:
 
     count = len({life.layer for life in own})
     return picture(WIDTH, bottom + 60 + 20 * ((count - 1) // 4), f"{memory} over time", parts())
+
+
+def steps_picture(run: ProgramRun, part: str, title: str) -> str:
+    """The layers of a part of a network, a row for each step of it: which engine works for it when.
+
+    `part.step.detail` is a layer of a step whose name is `step`, or `step.detail` if a part has parts of its own:
+    `layer1.attention.q.swapped` belongs to the row `attention.q` of `layer1`.
+    """
+    layers = layers_of(run.program)
+    by_layer = instructions_of_layers(run.program, layers)
+    rows: dict[str, list[TimedInstruction]] = {}
+    for layer, indices in zip(layers, by_layer, strict=True):
+        if layer.name.startswith(f"{part}."):
+            step = ".".join(layer.name.removeprefix(f"{part}.").split(".")[:2])
+            rows.setdefault(step, []).extend(timed_instructions(run, indices))
+    timed = [one for row in rows.values() for one in row]
+    first, end = min(one.started for one in timed), max(one.retired for one in timed)
+    bottom = TOP + STEP_ROW * len(rows)
+
+    def parts() -> Iterator[str]:
+        yield text(24, 28, title, "title")
+        for number, (step, row) in enumerate(rows.items()):
+            y = TOP + STEP_ROW * number
+            yield text(24, y + 15, step)
+            yield f'<path class="line" d="M{STEPS_LEFT} {y + STEP_ROW - 1}H{RIGHT}"/>'
+            for one in row:
+                x, right = (_x(cycle, first, end, STEPS_LEFT) for cycle in (one.started, one.retired))
+                hint = f"{one.instruction.mnemonic}, cycles {one.started:,} to {one.retired:,}"
+                at = y + 1 + 4.5 * ENGINES.index(one.instruction.engine)
+                yield box(x, at, max(1, right - x), 4, fill=ENGINE_COLOURS[one.instruction.engine], hint=hint)
+        yield from _axis(first, end, bottom + 4, STEPS_LEFT)
+        for number, engine in enumerate(ENGINES):
+            yield box(STEPS_LEFT + 90 * number, bottom + 38, 12, 12, fill=ENGINE_COLOURS[engine])
+            yield text(STEPS_LEFT + 18 + 90 * number, bottom + 48, engine, "small")
+
+    return picture(WIDTH, bottom + 60, title, parts())
 
 
 def _of_layer(run: ProgramRun, layer: str) -> list[TimedInstruction]:
@@ -123,14 +160,14 @@ def _lanes(timed: Sequence[TimedInstruction]) -> tuple[dict[int, int], int]:
     return tops, top - GAP
 
 
-def _x(cycle: int, first: int, end: int) -> float:
-    return round(LEFT + (RIGHT - LEFT) * (cycle - first) / max(1, end - first), 1)
+def _x(cycle: int, first: int, end: int, left: int = LEFT) -> float:
+    return round(left + (RIGHT - left) * (cycle - first) / max(1, end - first), 1)
 
 
-def _axis(first: int, end: int, y: float) -> Iterator[str]:
+def _axis(first: int, end: int, y: float, left: int = LEFT) -> Iterator[str]:
     """A line with five cycles on it."""
-    yield f'<path class="line" d="M{LEFT} {y:g}H{RIGHT}"/>'
+    yield f'<path class="line" d="M{left} {y:g}H{RIGHT}"/>'
     for part in range(5):
         cycle = first + (end - first) * part // 4
         kind = "small quiet end" if part == 4 else "small quiet middle" if part else "small quiet"
-        yield text(_x(cycle, first, end), y + 16, f"{'cycle ' * (not part)}{cycle:,}", kind)
+        yield text(_x(cycle, first, end, left), y + 16, f"{'cycle ' * (not part)}{cycle:,}", kind)

@@ -10,15 +10,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tilewright.api import compile  # noqa: A004
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
-from tilewright.pictures.__main__ import pictures
+from tilewright.pictures.__main__ import DECODER, pictures
 from tilewright.pictures.array import MACHINE, PROGRAM, small_flow, small_inputs, small_program
 from tilewright.pictures.flow import array_flow
 from tilewright.pictures.machine import machine_picture
 from tilewright.segments import ProgramRun
+from tilewright.simulator.profile import instructions_of_layers, layers_of
 
-NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg")
+NAMES = ("array.svg", "machine.svg", "waits.svg", "tile.svg", "memory.svg", "token.svg")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,22 @@ def test_an_instruction_that_was_held_up_is_refused() -> None:
     late = replace(run.counters, retired=run.counters.retired + 1)
     with pytest.raises(InputError, match=r"^instruction 2 is retired in cycle 197: other engines held it up$"):
         array_flow(ProgramRun(run.program, late), 2, memories)
+
+
+def test_the_way_of_a_token_has_every_instruction_of_its_layer(drawn: Mapping[str, str]) -> None:
+    (run,) = compile(DECODER, "sequence16", effort=0).runs()
+    layers = layers_of(run.program)
+    indices = [
+        index
+        for layer, own in zip(layers, instructions_of_layers(run.program, layers), strict=True)
+        for index in own
+        if layer.name.startswith("layer1.")
+    ]
+    times = [(run.counters.started[index], run.counters.retired[index]) for index in indices]
+    names = [run.program.instructions[index].mnemonic for index in indices]
+    wanted = [f"{name}, cycles {a:,} to {b:,}" for name, (a, b) in zip(names, times, strict=True)]
+    boxes = ElementTree.fromstring(drawn["token.svg"]).iter("{http://www.w3.org/2000/svg}title")
+    assert sorted(title.text or "" for title in list(boxes)[1:]) == sorted(wanted)
 
 
 @pytest.mark.parametrize("isa", ["tiny8", "vector16", "tensil8"])

@@ -19,6 +19,7 @@ from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
+from tilewright.quantization.chosen_masks import write_chosen_masks
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
@@ -76,7 +77,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     """Read a network and prepare it; raises CompileError for one that is wrong, not float, or not float32.
 
     `shapes` are the sizes of inputs that the model leaves open. LSTM, GRU and RNN nodes become steps, and
-    MultiHeadAttention its products, but for those that `keep` names.
+    MultiHeadAttention its products, and masks that are chosen are added, but for nodes that `keep` names.
     """
     name = "the ONNX model" if isinstance(model, bytes | onnx.ModelProto) else str(model)
     content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
@@ -87,7 +88,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     whole = plain
     if has_attention(plain):
         whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
-    folded = fold(whole, name)
+    folded = write_chosen_masks(fold(whole, name), frozenset(keep))
     if not has_recurrent_nodes(plain):
         return FloatModel(name, plain, _prepared(folded, name), {})
     written = write_out(_inferred(folded, name), frozenset(keep))

@@ -163,9 +163,8 @@ def with_masks(
     sums = _sums_before_softmax(model)
     read = {name for node in sums.values() for name in node.input} - sums.keys()
     masks = {each for each in read if each in ranges and ranges[each].high == 0 and ranges[each].low <= NEGLIGIBLE}
-    ranges = {**ranges, **dict(_chosen(model, ranges))}
     if not masks:
-        return ranges
+        return dict(ranges)
     tensors = Tensors(model, sorted(masks), name)
     for feed in samples:
         masks -= {mask for mask, values in tensors(feed).items() if not is_zero_or_negligible(values)}
@@ -175,6 +174,21 @@ def with_masks(
         unmoved = back_through(MOVES, mask, makers)
         changed |= {tensor: Range(least, np.float32(0)) for tensor in unmoved if tensor in changed}
     return changed
+
+
+def ranges_of_choices(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """The ranges, that of a Where of two constants with both of them, also if no sample chose one: as no padding."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    found = dict(ranges)
+    for tensor in ranges:
+        *_, source = back_through(MOVES, tensor, makers)
+        choice = makers.get(source)
+        if choice is not None and choice.op_type == "Where" and {*choice.input[1:]} <= constants.keys():
+            values = np.concatenate([constants[name].ravel() for name in choice.input[1:]]).astype(np.float32)
+            if np.isfinite(values).all():
+                found[tensor] = Range(min(values.min(), np.float32(0)), max(values.max(), np.float32(0)))
+    return found
 
 
 def _sums_before_softmax(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
@@ -188,27 +202,6 @@ def _sums_before_softmax(model: onnx.ModelProto) -> dict[str, onnx.NodeProto]:
             inside.add(node.name)
             found[node.output[0]] = node
     return found
-
-
-def _chosen(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> Iterator[tuple[str, Range]]:
-    """Ranges of scores of which a computed condition replaces some by a negligible constant.
-
-    The least value of such a range is so far below all scores that a whole row of it adds less than half a step of
-    1/256 to what softmax divides by. The constant saturates there, and takes no precision from the scores.
-    """
-    makers = {output: node for node in model.graph.node for output in node.output}
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    shapes = {value.name: value.type.tensor_type.shape for value in model.graph.value_info}
-    for softmax in (node for node in model.graph.node if node.op_type == "Softmax"):
-        choice = makers.get(softmax.input[0])
-        if choice is None or choice.op_type != "Where" or not {choice.output[0]} <= ranges.keys() & shapes.keys():
-            continue
-        _, first, second = choice.input
-        for scores, other in ((first, second), (second, first)):
-            if scores in ranges and other in constants and (constants[other] <= NEGLIGIBLE).all():
-                row = max(size.dim_value for size in shapes[choice.output[0]].dim)
-                least = ranges[scores].low - np.float32(np.log(2 * (STEPS + 1) * row))
-                yield choice.output[0], Range(np.float32(least), ranges[scores].high)
 
 
 def _masks_some(value: NDArray[Any]) -> bool:

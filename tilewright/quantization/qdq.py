@@ -44,7 +44,9 @@ KEEP_PARAMETERS = frozenset(
 ADDS_POSITIONS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
 """Those of them whose constants may differ by position, as an encoding of positions does: these become int8."""
 
-PICKS = frozenset(("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile"))
+PICKS: frozenset[str] = frozenset(
+    ("DepthToSpace", "Expand", "GlobalMaxPool", "ReduceMax", "ReduceMin", "SpaceToDepth", "Tile")
+)
 """Operators that only pick elements of their operand, but whose result ONNX Runtime gives a scale of its own."""
 
 REMOVABLE = ("Relu", "Clip")

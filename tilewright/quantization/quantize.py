@@ -12,8 +12,9 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.errors import InputError
 from tilewright.files import write_file
+from tilewright.quantization.chosen_masks import CHOICE
 from tilewright.quantization.float_model import FloatModel, Model, read_float_model
-from tilewright.quantization.islands import inner_tensors, with_masks
+from tilewright.quantization.islands import inner_tensors, ranges_of_choices, with_masks
 from tilewright.quantization.keep import AUTO, Kept, costly_nodes, named_nodes
 from tilewright.quantization.noise import LayerNoise, hurting, measure_noise, signal_to_noise
 from tilewright.quantization.qdq import ACTIVATIONS, dequantized_names, quantize_model
@@ -95,7 +96,7 @@ def quantize(
     samples = read_samples(calibration, float_model.inputs, seed)
     name, prepared = float_model.name, float_model.prepared
     found = find_ranges(prepared, samples, method, percentile, name, inner_tensors(prepared))
-    ranges = with_masks(prepared, found, samples, name)
+    ranges = with_masks(prepared, ranges_of_choices(prepared, found), samples, name)
     _require_same_function(float_model, samples)
     joined = join_ranges(prepared, even_ranges(prepared, join_steps(float_model.alike, ranges)))
 
@@ -126,9 +127,12 @@ def _require_same_function(model: FloatModel, samples: Samples) -> None:
         if ratio is not None and ratio < SAME_FUNCTION_DB
     ]
     if wrong:
+        is_chosen = any(node.op_type == CHOICE for node in model.plain.graph.node)
         raise CompileError(
             model.name,
             f"preparing it for quantising changes its output {wrong[0]!r}",
             expected="the same results",
-            remedy="Simplify the model before, for example with onnxscript.optimizer.optimize",
+            remedy=f"Keep masks as they are, since one leaves nothing of a row: --keep {CHOICE}"
+            if is_chosen
+            else "Simplify the model before, for example with onnxscript.optimizer.optimize",
         )

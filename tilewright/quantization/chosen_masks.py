@@ -1,0 +1,70 @@
+"""Masks that a Where chooses by a computed condition, such as the padding of a batch or the places of a cache in use.
+
+    Softmax(Where(c, x, -∞))   →   Softmax(x + Where(c, 0, -10000))
+
+So the scores stay on the machine, and only what the condition says comes from the host. Both are the same but for a
+row of which nothing is left: then the softmax is that of its scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from tilewright.compiler.simplify.masks import NEGLIGIBLE
+
+CHOICE = "Where"
+
+ADDED = np.float32(2 * NEGLIGIBLE)
+"""What is added to a score that counts for nothing."""
+
+
+def write_chosen_masks(model: onnx.ModelProto, kept: Set[str] = frozenset()) -> onnx.ModelProto:
+    """The same function with masks added that were chosen, but for `kept` nodes or operators."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graph, constants = made.graph, _constants(model)
+    readers = Counter(tensor for node in graph.node for tensor in node.input)
+    readers.update(value.name for value in graph.output)
+    masked = {node.input[0] for node in graph.node if node.op_type == "Softmax" and readers[node.input[0]] == 1}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        scores = _scores(node, constants) if node.output[0] in masked and not {node.name, node.op_type} & kept else None
+        nodes += [node] if scores is None else _added(node, scores, graph)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return made
+
+
+def _scores(node: onnx.NodeProto, constants: Mapping[str, NDArray[Any]]) -> str | None:
+    """The scores of which a Where replaces some, if its condition is computed and it does nothing else."""
+    if node.op_type != CHOICE or node.input[0] in constants:
+        return None
+    _, first, second = node.input
+    for scores, other in ((first, second), (second, first)):
+        value = constants.get(other)
+        if value is not None and scores not in constants and value.size == 1 and (value <= NEGLIGIBLE).all():
+            return scores
+    return None
+
+
+def _added(node: onnx.NodeProto, scores: str, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes that take a Where's place; their constants become the graph's."""
+    least, none, mask = (f"{node.name}.{part}" for part in ("least", "none", "mask"))
+    for name, value in ((least, ADDED), (none, np.float32(0))):
+        graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), name))
+    chosen = [none if tensor == scores else least for tensor in node.input[1:]]
+    return [
+        helper.make_node(CHOICE, [node.input[0], *chosen], [mask], mask),
+        helper.make_node("Add", [scores, mask], [node.output[0]], node.name),
+    ]
+
+
+def _constants(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    return {tensor.name: np.asarray(numpy_helper.to_array(tensor)) for tensor in model.graph.initializer}

@@ -26,7 +26,7 @@ from tilewright.isa.machine.machine import ENGINES
 LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
 
-WORTH = 0.005
+WORTH = 0.01
 """A network stays in the order of its layers unless this share of its cycles can be saved."""
 
 

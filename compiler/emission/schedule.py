@@ -16,7 +16,7 @@ from itertools import islice
 from tilewright.compiler.emission.dependences import Dependences, dependences, inverse
 from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
-from tilewright.compiler.emission.overlap import overlapped
+from tilewright.compiler.emission.overlap import WORTH, overlapped
 from tilewright.compiler.emission.room import Room
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
@@ -45,7 +45,7 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
     if beside is not None:
         other = _Scheduler(work.in_order(beside), loads_ahead)
         by_other = other.order()
-        if other.end < found.end:
+        if other.end < (1 - WORTH) * found.end:
             order = [beside[index] for index in by_other]
     return replace(program, operations=tuple(program.operations[index] for index in order))
 

@@ -19,7 +19,7 @@ from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.importers.shapes import infer_shapes
 from tilewright.compiler.partition.source import read_source
 from tilewright.compiler.simplify.check import QUANTIZERS
-from tilewright.quantization.chosen_masks import write_chosen_masks
+from tilewright.quantization.chosen_masks import has_choices, write_chosen_masks
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
@@ -88,7 +88,9 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     whole = plain
     if has_attention(plain):
         whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
-    folded = write_chosen_masks(fold(whole, name), frozenset(keep))
+    folded = fold(whole, name)
+    if has_choices(folded):
+        folded = write_chosen_masks(folded, frozenset(keep))
     if not has_recurrent_nodes(plain):
         return FloatModel(name, plain, _prepared(folded, name), {})
     written = write_out(_inferred(folded, name), frozenset(keep))

@@ -24,6 +24,7 @@ from tilewright.compiler.simplify import FORMS
 from tilewright.compiler.simplify.masks import NEGLIGIBLE, is_zero_or_negligible
 from tilewright.compiler.simplify.rewrite import rewrite
 from tilewright.compiler.simplify.tables import FUNCTIONS
+from tilewright.quantization.chosen_masks import CHOICE, chosen_values
 from tilewright.quantization.ranges import Range
 from tilewright.quantization.same_scale import back_through
 from tilewright.quantization.samples import Samples
@@ -179,13 +180,13 @@ def with_masks(
 def ranges_of_choices(model: onnx.ModelProto, ranges: Mapping[str, Range]) -> dict[str, Range]:
     """The ranges, that of a Where of two constants with both of them, also if no sample chose one: as no padding."""
     makers = {output: node for node in model.graph.node for output in node.output}
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    found = dict(ranges)
+    tensors, found = {tensor.name: tensor for tensor in model.graph.initializer}, dict(ranges)
     for tensor in ranges:
         *_, source = back_through(MOVES, tensor, makers)
         choice = makers.get(source)
-        if choice is not None and choice.op_type == "Where" and {*choice.input[1:]} <= constants.keys():
-            values = np.concatenate([constants[name].ravel() for name in choice.input[1:]]).astype(np.float32)
+        if choice is not None and choice.op_type == CHOICE and {*choice.input[1:]} <= tensors.keys():
+            both = chosen_values(choice, tensors).values()
+            values = np.concatenate([each.ravel() for each in both]).astype(np.float32)
             if np.isfinite(values).all():
                 found[tensor] = Range(min(values.min(), np.float32(0)), max(values.max(), np.float32(0)))
     return found

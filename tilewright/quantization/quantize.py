@@ -127,12 +127,13 @@ def _require_same_function(model: FloatModel, samples: Samples) -> None:
         if ratio is not None and ratio < SAME_FUNCTION_DB
     ]
     if wrong:
-        is_chosen = any(node.op_type == CHOICE for node in model.plain.graph.node)
+        chosen = {node.name for node in model.plain.graph.node if node.op_type == CHOICE}
+        is_added = any(node.name in chosen and node.op_type != CHOICE for node in model.prepared.graph.node)
         raise CompileError(
             model.name,
             f"preparing it for quantising changes its output {wrong[0]!r}",
             expected="the same results",
             remedy=f"Keep masks as they are, since one leaves nothing of a row: --keep {CHOICE}"
-            if is_chosen
+            if is_added
             else "Simplify the model before, for example with onnxscript.optimizer.optimize",
         )

@@ -15,6 +15,7 @@ from programs.networks.decoder import Decoder, step, step_samples
 from programs.networks.quantise import random_inputs
 from programs.networks.registry import int8_network
 from tests.attention_networks import attention_network
+from tests.compiler.lower.test_normalize_groups import group_model
 from tests.compiler.masks import masked_model
 from tests.compiler.models import random_inputs as network_inputs
 from tests.compiler.normalizations import normalizing_model
@@ -91,10 +92,11 @@ def test_attention_is_the_simulators(machine: str, has_softmax: bool, selected: 
 
 @pytest.mark.slow
 def test_normalisations_and_masks_are_the_simulators() -> None:
-    """Rows that fill the lanes or do not, with a mean and without, in one node and in nine; a step of a decoder."""
+    """Rows that fill the lanes or do not, with a mean and without, in one node and in nine; of positions; a step."""
     shapes = {"one node": (3, 16), "divided": (2, 5, 10), "root mean square": (1, 3, 12), "over the length": (4, 7)}
     models = [normalizing_model(form, shape) for form, shape in shapes.items()]
     models.append(masked_model((2, 5, 10), np.arange(10) < 7))
+    models += [group_model(shape, groups) for shape, groups in (((1, 6, 5, 7), None), ((1, 12, 5, 7), 3))]
     models.append(decoder_step())
     programs = require_the_simulators("sequence16", models, SMALL)
 

@@ -11,6 +11,7 @@ OBJECTS_BETWEEN = 1_000_000
 lengthens what the netlist of `base16` takes by half."""
 
 OBJECTS_BETWEEN_AT_OTHER_TIMES = 200_000
+"""Of a command, or of tests: fewer are kept at a time than while one program is made."""
 
 
 def collect_rarely() -> None:

@@ -93,6 +93,7 @@ class Room:
             name, memory = buffer.name, self._memories[buffer.place]
             if name not in self._end:
                 memory.live += buffer.size
+                # If all of it came before its turn, others may have its words until then.
                 memory.planned[self.turn : self._first[name]] += buffer.size
             self._end[name] = max(self._end.get(name, 0), end)
             self._left[name] -= 1

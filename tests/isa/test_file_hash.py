@@ -27,4 +27,4 @@ def test_leaves_out_other_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "inner" / "a.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     assert hash_of_files([tmp_path], without=frozenset({"inner"})) == before
-    assert hash_of_files([tmp_path], pattern="*.txt") != before
+    assert hash_of_files([tmp_path], pattern="*.txt") not in (before, hash_of_files([tmp_path]))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission import overlap
+from tilewright.compiler.emission import schedule as scheduling
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.overlap import overlapped
@@ -112,6 +113,15 @@ def test_keeps_what_must_come_before_what(seed: int, monkeypatch: pytest.MonkeyP
     before = dependences(program)
     for index, earlier in enumerate(zip(before.completed, before.started, strict=True)):
         assert all(place[each] < place[index] for found in earlier for each in found)
+
+
+def test_the_order_of_layers_stays_where_another_does_not_end_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = products_and_rescales(builder())
+    first, second = (index for index, one in enumerate(program.operations[:10]) if one.mnemonic == "requantize")
+    order = [*range(first + 1, second + 1), *range(first + 1), *range(second + 1, len(program.operations))]
+    monkeypatch.setattr(scheduling, "overlapped", lambda *_: order)  # two tiles have changed places
+    products = [one for one in schedule(program).operations if one.mnemonic == "mma"]
+    assert products == [one for one in program.operations if one.mnemonic == "mma"]
 
 
 def test_layers_of_one_engine_stay_as_they_are() -> None:

@@ -58,3 +58,17 @@ def test_what_comes_early_leaves_room_for_all_before_it() -> None:
     room = Room(build.program())
     room.take(0, 0, 90)
     assert ready(room, 4) is None  # beside the 40 words of operation 3 it has no room before its turn
+
+
+def test_what_is_done_before_its_turn_takes_no_words_until_then() -> None:
+    """load_wgt load_act mma, and twice load_wgt mma: the second product is done while the first load waits."""
+    build = two_products(24)
+    x = build.operations[1].bases["y"].buffer
+    build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
+    for is_done, expected in ((False, None), (True, 0)):
+        room = Room(build.program())
+        room.take(1, 0, 10)  # the input; the first load, whose turn it is, waits
+        room.take(3, 0, 20)
+        if is_done:
+            room.take(4, 20, 30)
+        assert ready(room, 5) == expected  # beside the words of two others it has no room before its turn

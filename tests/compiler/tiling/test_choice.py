@@ -35,3 +35,14 @@ def test_a_smaller_budget_makes_smaller_tiles() -> None:
 
     assert largest(0.02) <= of.memories["act"].depth * 0.04
     assert largest(0.02) < largest(0.5)
+
+
+def test_what_reads_no_weights_goes_over_pixels_first() -> None:
+    """As what it reads is computed; so the layer before need not be complete."""
+    of = machine("tiny8")
+    network = network_for(of, 0)
+    output = network.max_pool(network.input(1, 32, 40, 40), 3, 2, 1)
+    program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
+    stores = [operation.bases["d"].offset for operation in program.operations if operation.mnemonic == "store_act"]
+    blocks = [offset // (20 * 20 * of.lanes) for offset in stores]
+    assert blocks[:4] == [0, 1, 2, 3] and len(blocks) > 4

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.check.footprint import extent
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import Machine, Template
@@ -31,16 +32,23 @@ def wait_fault(instruction: Instruction, dispatched: Mapping[str, int], index: i
 def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Region, ...], index: int) -> Fault | None:
     """The first fault of an instruction's accesses in the order of its iterations and operands."""
     format = instruction.format
-    found: list[Found] = []
+    found: list[Found] = []  # nearly always nothing, as the least and the greatest address say at once
     for position, operand in enumerate(format.operands):
+        low, end = extent(instruction, operand, machine)
         if operand.memory == DRAM:
+            if low >= 0 and end <= region(regions, instruction[f"{operand.name}.region"]).limit:
+                continue
             hit = _outside_region(machine, instruction, operand, regions)
             code = FaultCode.REGION
         else:
+            memory = machine.memories[operand.memory]
+            is_one_bank = operand.block == 1 or low // memory.bank_depth == (end - 1) // memory.bank_depth
+            if low >= 0 and end <= memory.depth and is_one_bank:
+                continue
             is_by_row = machine.engines[format.engine].template is Template.SYSTOLIC and operand is systolic_weights(
                 format
             )
-            hit = _outside_memory(machine.memories[operand.memory], walk_of(instruction, operand), operand, is_by_row)
+            hit = _outside_memory(memory, walk_of(instruction, operand), operand, is_by_row)
             code = FaultCode.ADDRESS
         if hit is not None:
             found.append((hit[0], position, code, hit[1]))

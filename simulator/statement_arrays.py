@@ -97,15 +97,25 @@ def extract(stored: NDArray[Any], element: Element, field: str, to: np.dtype[Any
     return np.asarray(wrap(stored.astype(np.int64) >> low_bit, field_type)).astype(to)
 
 
+class StatementFacts:
+    """What follows from a statement alone, found once for all instructions that compute it."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self.type = working_type(expr)
+        self.leaves = tuple(sorted(leaves(expr)))
+        self.tables = tuple(sorted(tables(expr)))
+
+
 class ArrayStatement:
     """A statement made ready for arrays of one shape: iterations first, lanes last.
 
     Axes over which nothing moves may have size 1. The result has size 1 along the reduced axes.
     """
 
-    def __init__(self, expr: Expr, shape: tuple[int, ...], reduced_axes: tuple[int, ...]) -> None:
-        self.type = working_type(expr)
-        self._expr = expr
+    def __init__(self, facts: StatementFacts, shape: tuple[int, ...], reduced_axes: tuple[int, ...]) -> None:
+        self.type = facts.type
+        self._expr = facts.expr
         self._shape = shape
         self._reduced_axes = reduced_axes
 

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
-from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, Operand
+from tilewright.isa.machine.encoding import ACCUMULATE, Instruction, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.faults import Fault, MachineFault
@@ -26,7 +26,7 @@ from tilewright.simulator.matrix_product import MatrixProduct
 from tilewright.simulator.nest import Walk, last_writers, reads_its_writes, walk_of
 from tilewright.simulator.one_thread import one_thread
 from tilewright.simulator.regions import check_dram_size, region, regions_of, required_bytes
-from tilewright.simulator.statement_arrays import ArrayStatement, TableWords, extract, leaves, storage_type, tables
+from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, TableWords, extract, storage_type
 
 Step = Callable[[], None]
 
@@ -47,6 +47,7 @@ class PreparedProgram:
         self._regions = regions_of(program, bases)
         self._state = initial_state(program.machine, np.zeros(required_bytes(self._regions), np.uint8))
         self._stored = {name: self._as_elements(name) for name in program.machine.memories}
+        self._facts: dict[str, StatementFacts] = {}  # of vector statements, by mnemonic
         self.fault: Fault | None = None
         self._steps: list[Step] = []
         dispatched = dict.fromkeys(program.machine.engines, 0)
@@ -154,19 +155,20 @@ class PreparedProgram:
                 if _feeds_itself(walk_of(instruction, source), writes, kept, source.block):
                     return self._one_by_one(instruction)
         shape = (*trips, self._machine.lanes)
-        statement = ArrayStatement(format.statement.expr, shape, tuple(range(kept, len(trips))))
+        facts = self._facts_of(format)
+        statement = ArrayStatement(facts, shape, tuple(range(kept, len(trips))))
         sources = {
             (name, field, inside, word): (
                 self._view(format.operand(name).memory, _source_walk(instruction, name, inside, kept, word)),
                 element,
             )
-            for name, field, inside, word in sorted(leaves(format.statement.expr))
+            for name, field, inside, word in facts.leaves
             for element in [format.operand(name).element]
         }
         immediates = {name: instruction[name] for name in format.immediates}
         looked_up = {
             table: self._table_words(format.operand(table[0]), _source_walk(instruction, *table, kept))
-            for table in tables(format.statement.expr)
+            for table in facts.tables
         }
 
         def result() -> NDArray[Any]:
@@ -189,6 +191,11 @@ class PreparedProgram:
             stored[addresses] = whole[winners].astype(stored.dtype)
 
         return write_last
+
+    def _facts_of(self, format: InstructionFormat) -> StatementFacts:
+        if format.mnemonic not in self._facts:
+            self._facts[format.mnemonic] = StatementFacts(format.statement.expr)
+        return self._facts[format.mnemonic]
 
     def _table_words(self, table: Operand, walk: Walk) -> TableWords:
         return TableWords(self._stored[table.memory], walk.addresses()[..., None], table.element)

@@ -146,6 +146,17 @@ class InstructionFormat:
         }
         return {name: itemgetter(*own) if own else itemgetter(slice(0)) for name, own in places.items()}
 
+    @cached_property
+    def stride_places(self) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
+        """By operand, the position in `fields` of its stride over each loop of the nest; None where it stays put."""
+        return {
+            operand.name: tuple(
+                (loop.name, self.positions[f"{operand.name}.{loop.name}"] if loop.name in operand.loops else None)
+                for loop in self.loops
+            )
+            for operand in self.operands
+        }
+
     def operand(self, name: str) -> Operand:
         for operand in self.operands:
             if operand.name == name:
@@ -235,10 +246,8 @@ class Instruction:
 
     def strides(self, operand: Operand) -> dict[str, int]:
         """Stride by loop name for every loop of the nest; 0 where the operand does not move."""
-        moved = set(operand.loops)
-        return {
-            loop.name: self[f"{operand.name}.{loop.name}"] if loop.name in moved else 0 for loop in self.format.loops
-        }
+        values = self.values
+        return {loop: 0 if place is None else values[place] for loop, place in self.format.stride_places[operand.name]}
 
     def replace(self, changes: Mapping[str, int]) -> Instruction:
         """The same instruction with some fields changed; raises IsaError like `make_instruction`."""

@@ -88,6 +88,7 @@ class Builder:
         kernel: int | tuple[int, int] = 1,
         *,
         stride: int = 1,
+        dilation: int = 1,
         padding: str = "symmetric",
         groups: int = 1,
         gain: float = RELU_GAIN,
@@ -95,14 +96,15 @@ class Builder:
         has_bias: bool = True,
     ) -> Value:
         """A convolution with bias, over an image or a length. `padding`: `symmetric` (half the kernel), `same`
-        (TensorFlow's) or `valid`.
+        (TensorFlow's) or `valid`. `dilation` pixels lie between the taps of the kernel, counted from one to the next.
         """
         spatial = len(source.shape) - 2
         window = (kernel,) * spatial if isinstance(kernel, int) else kernel
-        begins, ends = _pads(padding, source.shape[2:], window, stride)
+        reach = tuple((taps - 1) * dilation + 1 for taps in window)
+        begins, ends = _pads(padding, source.shape[2:], reach, stride)
         size = [
             (length + begin + end - taps) // stride + 1
-            for length, begin, end, taps in zip(source.shape[2:], begins, ends, window, strict=True)
+            for length, begin, end, taps in zip(source.shape[2:], begins, ends, reach, strict=True)
         ]
         shape = (channels, source.channels // groups, *window)
         inputs = [source.name, self._normal(f"{name}.weight", shape, gain, prod(shape[1:]))]
@@ -112,13 +114,25 @@ class Builder:
             self.folded_channels += channels
         strides = [stride] * spatial
         attributes = {"kernel_shape": list(window), "strides": strides, "pads": [*begins, *ends], "group": groups}
+        if dilation != 1:
+            attributes["dilations"] = [dilation] * spatial
         return self._node("Conv", name, inputs, (1, channels, *size), **attributes)
 
     def depthwise(
-        self, name: str, source: Value, kernel: int = 3, *, stride: int = 1, padding: str = "symmetric"
+        self,
+        name: str,
+        source: Value,
+        kernel: int = 3,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        padding: str = "symmetric",
     ) -> Value:
         """A convolution of each channel by itself."""
-        return self.conv(name, source, source.channels, kernel, stride=stride, padding=padding, groups=source.channels)
+        channels = source.channels
+        return self.conv(
+            name, source, channels, kernel, stride=stride, dilation=dilation, padding=padding, groups=channels
+        )
 
     def up_conv(self, name: str, source: Value, channels: int) -> Value:
         """A transposed 2×2 convolution with stride 2: twice the height and width."""
@@ -364,6 +378,13 @@ class Builder:
         attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         shape = (1, source.channels, 2 * height, 2 * width)
         return self._node("Resize", name, [source.name, "", scales], shape, **attributes)
+
+    def enlarge(self, name: str, source: Value, height: int, width: int) -> Value:
+        """An image of this size, linear between the pixels, whose corners stay where they are."""
+        shape = (1, source.channels, height, width)
+        sizes = self._keep_integers(f"{name}.sizes", shape)
+        attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+        return self._node("Resize", name, [source.name, "", "", sizes], shape, **attributes)
 
     # -- helpers -------------------------------------------------------------------------------------------------------
 

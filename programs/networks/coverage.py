@@ -31,7 +31,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "efficientnet-lite0", "shufflenetv2",
     ),
     "detectors": ("yolov3-tiny", "yolov3-tiny-boxes"),
-    "segmentation": ("unet",),
+    "segmentation": ("unet", "deeplabv3-mobilenetv2"),
     "speech and sound": ("ds-cnn", "autoencoder"),
     "recurrent networks": ("lstm-denoiser", "lstm-tagger", "gru-keywords"),
     "transformers": (

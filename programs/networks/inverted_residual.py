@@ -24,6 +24,7 @@ def inverted_residual(
     expanded: int,
     channels: int,
     stride: int,
+    dilation: int = 1,
     activation: Activation,
     kernel: int = 3,
     padding: str = "symmetric",
@@ -34,7 +35,7 @@ def inverted_residual(
     x = source
     if expanded != source.channels:
         x = activation(builder.conv(f"{name}.expand", x, expanded))
-    x = activation(builder.depthwise(f"{name}.depthwise", x, kernel, stride=stride, padding=padding))
+    x = activation(builder.depthwise(f"{name}.depthwise", x, kernel, stride=stride, dilation=dilation, padding=padding))
     if squeezed is not None:
         x = _squeeze_and_excite(builder, f"{name}.squeeze", x, squeezed)
     x = builder.conv(f"{name}.project", x, channels, gain=BRANCH_GAIN if is_added else LINEAR_GAIN)

@@ -16,6 +16,7 @@ from programs.networks.decoder import (
     stories_260k_samples,
     stories_260k_step,
 )
+from programs.networks.deeplab import deeplab_v3_mobilenet_v2
 from programs.networks.efficientnet_lite import efficientnet_lite0
 from programs.networks.gpt2 import gpt2_block
 from programs.networks.mlperf_tiny import autoencoder, ds_cnn
@@ -38,6 +39,7 @@ NETWORKS: dict[str, Callable[[Builder], onnx.ModelProto]] = {
     "autoencoder": autoencoder,
     "bert-tiny": bert_tiny,
     "botnet50": botnet50,
+    "deeplabv3-mobilenetv2": deeplab_v3_mobilenet_v2,
     "ds-cnn": ds_cnn,
     "efficientnet-lite0": efficientnet_lite0,
     "gpt2-block": gpt2_block,

@@ -72,6 +72,27 @@ PUBLISHED = {
         UNFOLDED,
         "BoTNet, table 1 and figure 4: 20.8e6 parameters; torchvision's figures of ResNet-50, and the blocks by hand",
     ),
+    # For each block: sizes before and after, channels in, inside and out. MobileNetV2 without its last convolution and
+    # its classifier; a head of four convolutions, the first of them over the average of the image.
+    "deeplabv3-mobilenetv2": Published(
+        257**2 * 27 * 32
+        + 257**2 * (9 * 32 + 32 * 16)
+        + sum(
+            before**2 * given * inside + after**2 * (9 * inside + inside * made)
+            for before, after, given, inside, made in [
+                (257, 129, 16, 96, 24), (129, 129, 24, 144, 24), (129, 65, 24, 144, 32), *[(65, 65, 32, 192, 32)] * 2,
+                (65, 33, 32, 192, 64), *[(33, 33, 64, 384, 64)] * 3, (33, 33, 64, 384, 96),
+                *[(33, 33, 96, 576, 96)] * 2, (33, 33, 96, 576, 160), *[(33, 33, 160, 960, 160)] * 2,
+                (33, 33, 160, 960, 320),
+            ]
+        )
+        + 320 * 256 + 33**2 * (320 * 256 + 512 * 256 + 256 * 21),
+        1,
+        3_504_872 - (1280 * 1000 + 1000) - (320 * 1280 + 2 * 1280)
+        + 2 * (320 * 256 + 2 * 256) + 512 * 256 + 2 * 256 + 256 * 21 + 21,
+        UNFOLDED,
+        "by hand; MobileNetV2, table 7: 2.11e6 parameters and 2.75e9 multiply-accumulates",
+    ),
     # 10x4 taps to 25x5 positions, then four times 3x3 taps and 64 channels, then the classifier.
     "ds-cnn": Published(
         125 * 64 * 40 + 4 * 125 * 64 * (9 + 64) + 64 * 12, 1, 24_908, BIAS_AND_STATISTICS, MLPERF_TINY + "125 places"
@@ -308,7 +329,7 @@ def stored_parameters(model: onnx.ModelProto) -> int:
     constants = ("relu6.low", "relu6.high", "upsample.scales", "gelu.root", "gelu.one", "gelu.half")
     constants += ("gelu.three", "gelu.part", "gelu.wide")
     constants += ("norm.one", "norm.two", "norm.epsilon", "cos", "sin", "mask")
-    not_trained = (".factor", ".constant", ".shape", ".start", ".end", ".axis")
+    not_trained = (".factor", ".constant", ".shape", ".sizes", ".start", ".end", ".axis")
     return sum(
         prod(tensor.dims)
         for tensor in model.graph.initializer

@@ -81,7 +81,7 @@ FromCycle = Annotated[
     int | None, typer.Option("--from-cycle", metavar="CYCLE", min=0, help="Where the waves begin; default: cycle 0.")
 ]
 WavesLayer = Annotated[
-    str | None, typer.Option("--layer", metavar="NAME", help="Only the waves of this layer's cycles.")
+    str | None, typer.Option("--layer", metavar="NAME", help="Only the waves of the cycles in which this layer works.")
 ]
 
 

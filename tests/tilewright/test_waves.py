@@ -66,6 +66,7 @@ def test_cycles_after_the_end_and_unknown_layers_are_refused(program: Program) -
         (("--waves", "out.vcd"), "waves are of the hardware: add --on rtl"),
         (("--layer", "conv1"), "say where the waves go"),
         (("--on", "rtl", "--waves", "out.fst"), "waves are VCD"),
+        (("--on", "rtl", "--waves", "out.fst"), "vcd2fst"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

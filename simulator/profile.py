@@ -5,25 +5,24 @@ Its keys, units and definitions are in docs/profile.md. The counters may come fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import Instruction
-from tilewright.isa.machine.machine import ENGINES, Machine, Template
+from tilewright.isa.machine.machine import Machine, Template
 from tilewright.isa.machine.memory import DRAM
 from tilewright.isa.program.program import Layer, Program
 from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.cycle_owners import IDLE, IN_FLIGHT_ORDER, cycle_owners
 from tilewright.simulator.nest import Walk, walk_of
 
-IN_FLIGHT_ORDER = ("mma", "vec", "load", "store")
 LOSS_OF_ENGINE = {"mma": "array", "vec": "vector", "load": "load", "store": "store"}
-"""A cycle without a vector of the layer is lost to the first of these engines that has an instruction in flight."""
+"""A cycle without a vector is lost to the engine that it belongs to."""
 
 
 def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
@@ -31,11 +30,13 @@ def profile(program: Program, counters: RunCounters) -> dict[str, Any]:
     machine = program.machine
     works = [work_of(machine, instruction) for instruction in program.instructions]
     layers = _layer_profiles(program, counters, works)
+    array_macs = sum(layer["array_macs"] for layer in layers)
     return {
         "isa": machine.name,
         "cycles": counters.cycles,
         "macs": sum(layer["macs"] for layer in layers),
-        "utilisation": _utilisation(sum(layer["macs"] for layer in layers), counters.cycles, machine),
+        "array_macs": array_macs,
+        "utilisation": utilisation(array_macs, counters.cycles, machine),
         "bound_cycles": _bound_cycles(machine, works),
         "dram_bytes": {"read": counters.dram_bytes_read, "written": counters.dram_bytes_written},
         "layers": layers,
@@ -104,8 +105,9 @@ def _bound_cycles(machine: Machine, works: Sequence[Work]) -> dict[str, int]:
     }
 
 
-def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
-    return macs / (cycles * machine.rows * machine.cols) if cycles else 0.0
+def utilisation(array_macs: int, cycles: int, machine: Machine) -> float:
+    """The share of the array's places that multiply what the network asks for, over these cycles."""
+    return array_macs / (cycles * machine.rows * machine.cols) if cycles else 0.0
 
 
 # -- layers ------------------------------------------------------------------------------------------------------------
@@ -114,12 +116,12 @@ def _utilisation(macs: int, cycles: int, machine: Machine) -> float:
 def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Work]) -> list[dict[str, Any]]:
     layers = layers_of(program)
     of_layer = instructions_of_layers(program, layers)
-    ends = layer_ends(of_layer, counters)
-    in_flight = _in_flight_cycles(program, counters, ends)
+    cycles_by_engine = cycle_owners(program, of_layer, counters).cycles(len(layers)).tolist()
     profiles = []
-    for position, (layer, indices) in enumerate(zip(layers, of_layer, strict=True)):
-        cycles = ends[position] - (ends[position - 1] if position else 0)
+    for layer, indices, by_engine in zip(layers, of_layer, cycles_by_engine, strict=True):
+        cycles = sum(by_engine)
         own = [works[index] for index in indices]
+        array_macs = _array_macs(program.machine, layer, own)
         bounds = _bound_cycles(program.machine, own)
         profiles.append(
             {
@@ -127,14 +129,15 @@ def _layer_profiles(program: Program, counters: RunCounters, works: Sequence[Wor
                 "nodes": list(layer.nodes),
                 "cycles": cycles,
                 "macs": layer.macs,
-                "utilisation": _utilisation(layer.macs, cycles, program.machine),
+                "array_macs": array_macs,
+                "utilisation": utilisation(array_macs, cycles, program.machine),
                 "dram_bytes": {
                     "read": sum(work.read_beats for work in own) * program.machine.dram.bus_bytes,
                     "written": sum(work.bytes_written for work in own),
                 },
                 "bound_cycles": bounds,
                 "bound": max(bounds, key=lambda name: bounds[name]) if any(bounds.values()) else "none",
-                "loss": _loss(program.machine, layer, own, in_flight[position]),
+                "loss": _loss(program.machine, array_macs, own, by_engine),
             }
         )
     return profiles
@@ -161,45 +164,23 @@ def instructions_of_layers(program: Program, layers: Sequence[Layer]) -> list[li
     return [list(range(first, following)) for first, following in zip(firsts, firsts[1:], strict=False)]
 
 
-def layer_ends(of_layer: Sequence[Sequence[int]], counters: RunCounters) -> list[int]:
-    """By when all instructions of a layer and of those before it are retired; the last layer ends with the run.
+def _array_macs(machine: Machine, layer: Layer, works: Sequence[Work]) -> int:
+    """Those of a layer's products that the array computes, at most one in each place for each vector.
 
-    `of_layer` are the instructions of each layer, from `instructions_of_layers`.
+    A layer without vectors computes its products elsewhere: a depthwise convolution on the vector engine.
     """
-    ends, latest = [], 0
-    for indices in of_layer:
-        latest = max([latest, *(int(counters.retired[index]) for index in indices)])
-        ends.append(min(latest, counters.cycles))
-    ends[-1] = counters.cycles
-    return ends
+    return min(layer.macs, sum(work.vectors for work in works) * machine.rows * machine.cols)
 
 
-def _in_flight_cycles(program: Program, counters: RunCounters, ends: Sequence[int]) -> list[dict[str, int]]:
-    """Each layer's cycles by the first of IN_FLIGHT_ORDER with an instruction started and not retired, or idle."""
-    engines = np.array([ENGINES.index(instruction.engine) for instruction in program.instructions], np.int64)
-    times = np.unique(np.concatenate([[0, counters.cycles], counters.started, counters.retired, ends]).astype(np.int64))
-    lengths = np.diff(times)
-    cause = np.full(lengths.size, len(IN_FLIGHT_ORDER))
-    for rank in reversed(range(len(IN_FLIGHT_ORDER))):
-        own = engines == ENGINES.index(IN_FLIGHT_ORDER[rank])
-        change: NDArray[np.int64] = np.zeros(times.size, np.int64)
-        np.add.at(change, np.searchsorted(times, counters.started[own]), 1)
-        np.add.at(change, np.searchsorted(times, counters.retired[own]), -1)
-        cause[np.cumsum(change)[:-1] > 0] = rank
-    layer = np.searchsorted(np.asarray(ends), times[:-1], side="right")
-    names = [*IN_FLIGHT_ORDER, "idle"]
-    return [
-        {name: int(lengths[(layer == position) & (cause == rank)].sum()) for rank, name in enumerate(names)}
-        for position in range(len(ends))
-    ]
+def _loss(machine: Machine, array_macs: int, works: Sequence[Work], by_engine: Sequence[int]) -> dict[str, float]:
+    """Cycles beyond those of a full array, by cause; none is negative, and all are cycles - array_macs / (rows · cols).
 
-
-def _loss(machine: Machine, layer: Layer, works: Sequence[Work], in_flight: Mapping[str, int]) -> dict[str, float]:
-    """Cycles beyond those of a full array, by cause; they add up to cycles - macs / (rows · cols)."""
+    `by_engine` are the layer's cycles in IN_FLIGHT_ORDER, then the idle ones.
+    """
     vectors = sum(work.vectors for work in works)
-    loss = {"edge": vectors - layer.macs / (machine.rows * machine.cols)}
-    for engine in IN_FLIGHT_ORDER:
-        loss[LOSS_OF_ENGINE[engine]] = float(in_flight[engine])
+    loss = {"edge": vectors - array_macs / (machine.rows * machine.cols)}
+    for engine, cycles in zip(IN_FLIGHT_ORDER, by_engine, strict=False):
+        loss[LOSS_OF_ENGINE[engine]] = float(cycles)
     loss["array"] -= vectors
-    loss["idle"] = float(in_flight["idle"])
+    loss["idle"] = float(by_engine[IDLE])
     return loss

@@ -81,7 +81,7 @@ FromCycle = Annotated[
     int | None, typer.Option("--from-cycle", metavar="CYCLE", min=0, help="Where the waves begin; default: cycle 0.")
 ]
 WavesLayer = Annotated[
-    str | None, typer.Option("--layer", metavar="NAME", help="Only the waves of this layer's cycles.")
+    str | None, typer.Option("--layer", metavar="NAME", help="Only the waves of the cycles in which this layer works.")
 ]
 
 
@@ -187,7 +187,9 @@ def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer
         raise typer.BadParameter("waves are of the hardware: add --on rtl", param_hint="--waves")
     if waves is not None and waves.suffix != ".vcd":
         raise typer.BadParameter(
-            "waves are VCD, which GTKWave and Surfer open: name a file like out.vcd", param_hint="--waves"
+            "waves are VCD, which GTKWave and Surfer open: name a file like out.vcd. "
+            "GTKWave's vcd2fst makes FST of it: vcd2fst out.vcd out.fst",
+            param_hint="--waves",
         )
 
 

@@ -18,6 +18,7 @@ from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import Program as Binary
 from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.profile import utilisation
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -157,13 +158,14 @@ def summed_profile(
     profiles: Sequence[Mapping[str, Any]], machine: Machine, host_nodes: Sequence[HostNode]
 ) -> dict[str, Any]:
     """One profile for programs that run one after the other; what the host does in between costs no cycles here."""
-    cycles, macs = _sum_of(profiles, "cycles"), _sum_of(profiles, "macs")
+    cycles, array_macs = _sum_of(profiles, "cycles"), _sum_of(profiles, "array_macs")
     idle = {"busy": 0, "wait": {}, "stall": {}, "idle": 0}
     return {
         "isa": machine.name,
         "cycles": cycles,
-        "macs": macs,
-        "utilisation": macs / (cycles * machine.rows * machine.cols) if cycles else 0.0,
+        "macs": _sum_of(profiles, "macs"),
+        "array_macs": array_macs,
+        "utilisation": utilisation(array_macs, cycles, machine),
         "bound_cycles": _added([profile["bound_cycles"] for profile in profiles]),
         "dram_bytes": _added([profile["dram_bytes"] for profile in profiles]) or {"read": 0, "written": 0},
         "layers": [layer for profile in profiles for layer in profile["layers"]],

@@ -17,8 +17,9 @@ from tilewright.isa.program.program import place_regions
 from tilewright.notebook import Profile
 from tilewright.rtl.simulation.session import Job
 from tilewright.rtl.simulation.waves import Window, run_with_waves
+from tilewright.simulator.cycle_owners import layer_span
 from tilewright.simulator.cycles import simulate_cycles
-from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
+from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 MOST_CYCLES = 20_000
 """Waves of more would be larger than viewers load with ease."""
@@ -37,8 +38,8 @@ def waves_window(program: Program, from_cycle: int | None, layer: str | None) ->
         names = [one.name for one in layers]
         if layer not in names:
             raise InputError(f"no layer {layer!r}; there are: {', '.join(names)}")
-        ends = [0, *layer_ends(instructions_of_layers(binary, layers), counters)]
-        first, last = ends[names.index(layer)], ends[names.index(layer) + 1]
+        indices = instructions_of_layers(binary, layers)[names.index(layer)]
+        first, last = layer_span(binary, indices, counters)
     first = max(first, from_cycle or 0)
     if first > last:
         raise InputError(f"--from-cycle {from_cycle:,} is after the end, which is cycle {last:,}")

@@ -20,7 +20,7 @@ from tilewright.isa.program.partitioned import HostNode, Partitioned
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.errors import SimulatorError
-from tilewright.simulator.profile import profile
+from tilewright.simulator.profile import profile, utilisation
 
 PJ_IN_MJ = 1e9
 
@@ -141,7 +141,9 @@ def failure(network: Network, machine: Machine, effort: int, stage: str, reason:
 def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
     """The figures of what was measured; with a `price`, with energy."""
     machine = found.machine
-    cycles, macs = (sum(int(each[key]) for each in found.profiles) for key in ("cycles", "macs"))
+    cycles, macs, array_macs = (
+        sum(int(each[key]) for each in found.profiles) for key in ("cycles", "macs", "array_macs")
+    )
     instructions = sum(len(program.instructions) for program in found.programs)
     energies = None if price is None else _energies(found, price)
     return NetworkFigures(
@@ -152,7 +154,7 @@ def figures(found: Measured, price: Price | None = None) -> NetworkFigures:
         effort=found.effort,
         cycles=cycles,
         macs=macs,
-        utilisation=macs / (cycles * machine.rows * machine.cols) if cycles else 0.0,
+        utilisation=utilisation(array_macs, cycles, machine),
         dram_bytes=sum(sum(each["dram_bytes"].values()) for each in found.profiles),
         on_chip_mj=None if energies is None else _on_chip_mj(energies),
         dram_mj=None if energies is None else sum(layer.dram_pj for layer in energies) / PJ_IN_MJ,

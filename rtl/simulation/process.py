@@ -48,6 +48,7 @@ def _environment(top: str, module: str, folder: Path, results: Path) -> dict[str
         "COCOTB_TRUST_INERTIAL_WRITES": "1",
         "GPI_USERS": f"{shared_python()};{config.pygpi_entry_point()}",
         "TOPLEVEL_LANG": "verilog",
+        "COCOTB_REWRITE_ASSERTION_FILES": "",  # pytest's form of assertions, which takes half of the start
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # cocotb loads pytest, whose plugins take a tenth of the start
         "PYTHONPATH": os.pathsep.join([beside_package, *filter(None, [os.environ.get("PYTHONPATH")])]),

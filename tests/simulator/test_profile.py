@@ -49,9 +49,10 @@ def test_everything_adds_up(name: str) -> None:
         for way in ("read", "written"):
             assert sum(layer["dram_bytes"][way] for layer in layers) == found["dram_bytes"][way], f"seed {seed}"
         for layer in layers:
-            full = layer["macs"] / (machine.rows * machine.cols)
+            full = layer["array_macs"] / (machine.rows * machine.cols)
             assert sum(layer["loss"].values()) == pytest.approx(layer["cycles"] - full), f"seed {seed}"
-            assert layer["cycles"] >= 0
+            assert layer["array_macs"] <= layer["macs"] and layer["utilisation"] <= 1
+            assert min(layer["loss"].values()) >= 0
         for engine in found["engines"].values():
             total = engine["busy"] + sum(engine["wait"].values()) + sum(engine["stall"].values()) + engine["idle"]
             assert total == found["cycles"]

@@ -13,6 +13,7 @@ from tilewright.api import Program, compile
 from tilewright.errors import InputError
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.pictures.array import small_inputs, small_program
+from tilewright.profiles.one_layer import instructions_of_layer
 from tilewright.rtl.simulation.waves import Window
 from tilewright.waves import layer_names, waves_window
 
@@ -31,12 +32,13 @@ def program_file(program: Program, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-def test_a_layers_waves_are_the_cycles_that_the_profile_gives_it(program: Program) -> None:
-    layers = program.profile()["layers"]
-    end = 0
-    for layer in layers:
-        assert waves_window(program, None, layer["name"]) == Window(end, end + layer["cycles"])
-        end += layer["cycles"]
+def test_a_layers_waves_are_the_cycles_in_which_it_works(program: Program) -> None:
+    (run,) = program.runs()
+    for position, layer in enumerate(program.profile()["layers"]):
+        own = [one for one in instructions_of_layer([run], position) if one.instruction.engine != "load"]
+        window = Window(min(one.started for one in own), max(one.retired for one in own))
+        assert waves_window(program, None, layer["name"]) == window
+    end = run.counters.cycles
     assert waves_window(program, None, None) == Window(0, end)
     assert waves_window(program, 7, None) == Window(7, end)
 
@@ -64,6 +66,7 @@ def test_cycles_after_the_end_and_unknown_layers_are_refused(program: Program) -
         (("--waves", "out.vcd"), "waves are of the hardware: add --on rtl"),
         (("--layer", "conv1"), "say where the waves go"),
         (("--on", "rtl", "--waves", "out.fst"), "waves are VCD"),
+        (("--on", "rtl", "--waves", "out.fst"), "vcd2fst"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -23,9 +23,6 @@ SHORT_MILLISECONDS = 0.1
 Order = Literal["program", "cycles", "loss"]
 ORDERS: tuple[Order, ...] = ("program", "cycles", "loss")
 
-EARLY = "Above 100 %: part of the layer was done before the layer in front of it ended."
-"""What stands below layers that were begun early; docs/profile.md says whose cycles are whose."""
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -101,8 +98,6 @@ def print_layers(profile: Mapping[str, Any], view: View = View()) -> None:  # no
         columns += ["MACs", *(f"lost to {name}" for name in CAUSES)]
         total += [profile["macs"], *(round(value) for value in losses(profile).values())]
     print_table(f"Layers on {profile['isa']}", columns, [*rows, total])
-    if any(layer["utilisation"] > 1 for layer in shown):
-        print(EARLY)
 
 
 def _row(layer: Mapping[str, Any], is_wide: bool) -> list[Any]:

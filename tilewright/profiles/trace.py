@@ -19,7 +19,8 @@ from tilewright.isa.program.program import Layer
 from tilewright.profiles.one_layer import TimedInstruction, timed_instructions
 from tilewright.profiles.traffic import Sample, live_words, queue_fills, transfer_rates
 from tilewright.segments import ProgramRun
-from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
+from tilewright.simulator.cycle_owners import cycle_owners
+from tilewright.simulator.profile import instructions_of_layers, layers_of
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
@@ -150,13 +151,11 @@ class _Process:
 
     def _write_layers(self) -> None:
         track = self._trace.track("layers", self._track)
-        ends = layer_ends(self._of_layer, self._run.counters)
-        for position in self._positions:
-            layer = self._layers[position]
-            begin, end = ends[position - 1] if position else 0, ends[position]
+        owners = cycle_owners(self._run.program, self._of_layer, self._run.counters)
+        spans = [(span, self._layers[position]) for position in self._positions for span in owners.of_layer(position)]
+        for (begin, end), layer in sorted(spans, key=lambda entry: entry[0]):  # a slice must end before the next begins
             fields: Fields = {"nodes": " ".join(layer.nodes), "multiply-accumulates": layer.macs}
-            if end > begin:
-                self._trace.slice(track, layer.name, (self._start + begin, self._start + end), fields)
+            self._trace.slice(track, layer.name, (self._start + begin, self._start + end), fields)
 
     def _write_engines(self) -> tuple[int, int]:
         """Slices for the instructions of the layers; the first and the last cycle of any."""

@@ -17,7 +17,7 @@ from tilewright.api import Program, compile
 from tilewright.errors import InputError
 from tilewright.profiles.against import by_cause, by_layer
 from tilewright.profiles.causes import CAUSES, largest_loss, losses
-from tilewright.profiles.report import EARLY, View, headline, layer_named, print_layers, time_of
+from tilewright.profiles.report import View, headline, layer_named, time_of
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +81,6 @@ def test_layers_come_in_the_order_that_is_asked_for() -> None:
     assert [one["name"] for one in View().layers(profile)] == ["a", "b", "c"]
     assert [one["name"] for one in View("cycles").layers(profile)] == ["b", "c", "a"]
     assert [one["name"] for one in View("loss", top=2).layers(profile)] == ["c", "a"]
-
-
-def test_says_what_more_than_all_of_the_array_means(capsys: pytest.CaptureFixture[str]) -> None:
-    early = {**layer("b", 300), "utilisation": 1.03}
-    for layers, is_said in ((made(layer("a", 100), layer("b", 300)), False), (made(layer("a", 100), early), True)):
-        print_layers({**layers, "macs": 0, "dram_bytes": {"read": 0, "written": 0}})
-        assert (EARLY in capsys.readouterr().out) == is_said
 
 
 def test_a_layer_is_found_by_a_part_of_its_name() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from tilewright.api import Program, compile
 from tilewright.errors import InputError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import ENGINES
-from tilewright.isa.program.program import dram_bytes
+from tilewright.isa.program.program import Layer, dram_bytes
 from tilewright.profiles import trace
 from tilewright.profiles.trace import trace_bytes
 from tilewright.profiles.traffic import live_words, queue_fills, transfer_rates
@@ -78,9 +78,29 @@ def found(program: Program) -> ReadTrace:
 
 
 def test_layers_take_the_cycles_of_the_profile(program: Program, found: ReadTrace) -> None:
-    shown = {one.name: one.end - one.begin for one in found.slices["layers"]}
+    assert_layers_are_the_profiles(program, found)
+
+
+def test_layers_take_turns() -> None:
+    binary = random_program(load_machine("tiny8"), np.random.default_rng(3), 24)
+    layers = tuple(Layer(name, 0, (), 0) for name in ("even", "odd"))
+    serves = tuple(at % 2 for at in range(len(binary.instructions)))
+    program = Program(replace(binary, layers=layers, provenance=serves))
+    found = read(trace_bytes(program.runs(unchecked=True)))
+    assert len(found.slices["layers"]) > 4
+    assert_layers_are_the_profiles(program, found)
+
+
+def assert_layers_are_the_profiles(program: Program, found: ReadTrace) -> None:
+    """Each slice begins where the one before it ends, in the order of the file too."""
+    shown: Counter[str] = Counter()
+    end = 0
+    for one in found.slices["layers"]:
+        assert one.begin == end
+        shown[one.name] += one.end - one.begin
+        end = one.end
     assert shown == {layer["name"]: layer["cycles"] for layer in program.profile()["layers"] if layer["cycles"]}
-    assert sum(shown.values()) == program.profile()["cycles"]
+    assert end == program.profile()["cycles"]
 
 
 def test_every_instruction_is_there_once_with_its_times(program: Program, found: ReadTrace) -> None:

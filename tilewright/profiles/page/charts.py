@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Rang
 
 from tilewright.html.document import INK, empty_chart
 from tilewright.isa.machine.machine import ENGINES, Machine
-from tilewright.profiles.causes import CAUSES, MEANINGS, PRODUCTS, parts
+from tilewright.profiles.causes import MEANINGS, PRODUCTS, parts
 from tilewright.profiles.layers import distinct_names, moved_bytes
 from tilewright.profiles.lives import Life, lives
 from tilewright.segments import ProgramRun
@@ -45,12 +45,12 @@ SMALLEST_HEIGHT = 120
 
 
 def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
-    """Each layer by its products for a byte of DRAM, and its products a cycle; the lines are what is possible."""
-    layers = [one for one in profile["layers"] if one["macs"] and one["cycles"] and moved_bytes(one)]
+    """Each layer by the array's products for a byte of DRAM, and those a cycle; the lines are what is possible."""
+    layers = [one for one in profile["layers"] if one["array_macs"] and one["cycles"] and moved_bytes(one)]
     peak, bus = machine.rows * machine.cols, machine.dram.bus_bytes
-    intensity = [one["macs"] / moved_bytes(one) for one in layers]
+    intensity = [one["array_macs"] / moved_bytes(one) for one in layers]
     low, high = min([*intensity, peak / bus]) / 2, max([*intensity, peak / bus]) * 2
-    rates = [one["macs"] / one["cycles"] for one in layers]
+    rates = [one["array_macs"] / one["cycles"] for one in layers]
     chart = _chart(
         "roofline", 320, x_axis_type="log", y_axis_type="log", x_range=(low, high),
         y_range=(min([*rates, peak]) / 2, peak * 2), tools="pan,wheel_zoom,reset,save",
@@ -75,7 +75,7 @@ def roofline(profile: Mapping[str, Any], machine: Machine) -> Any:
 
 
 def causes(profile: Mapping[str, Any]) -> Any:
-    """A bar a layer, in order from the top: its cycles by cause. What would be negative is left out."""
+    """A bar a layer, in order from the top: its cycles by cause."""
     layers = profile["layers"]
     names = distinct_names(layers)
     chart = _chart(
@@ -86,8 +86,7 @@ def causes(profile: Mapping[str, Any]) -> Any:
     )
     data: dict[str, Any] = {"layer": names, "cycles": [one["cycles"] for one in layers]}
     shares = [parts(one["cycles"], one["loss"]) for one in layers]
-    data[PRODUCTS] = [share[PRODUCTS] for share in shares]
-    data |= {cause: [max(0.0, share[cause]) for share in shares] for cause in CAUSES}
+    data |= {part: [share[part] for share in shares] for part in MEANINGS}
     bars = chart.hbar_stack(
         list(MEANINGS), y="layer", height=0.8, color=[COLOURS[part] for part in MEANINGS],
         source=ColumnDataSource(data), legend_label=list(MEANINGS),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from tilewright.profiles.page.charts import causes, memory_maps, roofline, time_
 from tilewright.profiles.page.graph import Spans, network_graph
 from tilewright.profiles.report import View, headline
 from tilewright.segments import ProgramRun
-from tilewright.simulator.profile import instructions_of_layers, layer_ends, layers_of
+from tilewright.simulator.cycle_owners import layer_span
+from tilewright.simulator.profile import instructions_of_layers, layers_of
 from tilewright.tables import format_value, percent
 
 FOLDER = Path(__file__).parent
@@ -98,12 +98,12 @@ def _figures(profile: Mapping[str, Any]) -> str:
 
 
 def _spans(runs: Sequence[ProgramRun]) -> Spans:
-    """For each layer of all programs, its first cycle and the one behind its last."""
+    """For each layer of all programs, the cycles that the time line shows of it: first, one behind the last."""
     spans: list[tuple[int, int]] = []
     for run, start in zip(runs, _first_cycles(runs), strict=True):
-        of_layer = instructions_of_layers(run.program, layers_of(run.program))
-        ends = [start, *(start + end for end in layer_ends(of_layer, run.counters))]
-        spans += list(pairwise(ends))
+        for indices in instructions_of_layers(run.program, layers_of(run.program)):
+            first, end = layer_span(run.program, indices, run.counters)
+            spans.append((start + first, start + end))
     return spans
 
 

@@ -33,6 +33,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.batches import separate_batches
 from tilewright.compiler.nest.copies import remove_copies
 from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.decide import decide
@@ -269,6 +270,7 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
     Pass("diagonals", NESTS, NESTS, lambda nests, machine, options: sum_own_channels(nests, machine)),
     Pass("column-sums", NESTS, NESTS, lambda nests, machine, options: sum_columns(nests, machine)),
     Pass("windows", NESTS, NESTS, lambda nests, machine, options: separate_windows(nests, machine)),
+    Pass("parts", NESTS, NESTS, lambda nests, machine, options: leave_inputs_in_place(nests, machine)),
     Pass("select", NESTS, COVERS, lambda nests, machine, options: select(nests, machine)),
     Pass("tile", COVERS, TILES, lambda selection, machine, options: tile(selection, options.tiling)),
     Pass("schedule", TILES, TILES, _schedule),

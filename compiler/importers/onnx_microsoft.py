@@ -32,8 +32,8 @@ CONCAT = "QLinearConcat"
 OPERATORS = (*FUNCTIONS, CONCAT)
 
 WRITTEN_OUT: Mapping[str, str] = {
-    "MultiHeadAttention": "query, key and value as [batch, tokens, features], of known sizes; a padding mask as "
-    "[batch] or [batch, keys]; no cache; and a float network",
+    "MultiHeadAttention": "operands of known sizes; a padding mask as [batch], [batch, keys] or [batch, tokens, keys]; "
+    "no cache that is filled in place; and a float network",
 }
 """Operators that `quantize` writes out as ONNX's own where they are of this form; other nodes come here as they are."""
 

@@ -34,6 +34,11 @@ def run_nest_buffers(program: NestProgram, inputs: Mapping[str, NDArray[Any]]) -
     buffers = {name: np.zeros(buffer.shape, np.int64) for name, buffer in program.buffers.items()}
     for tensor in program.inputs:
         buffers[tensor.name] = from_host(inputs[tensor.name], tensor).astype(np.int64)
+    for buffer in program.buffers.values():
+        for part in buffer.parts:
+            values = buffers[part.tensor]
+            region = tuple(slice(at, at + size) for at, size in zip(part.first, values.shape, strict=True))
+            buffers[buffer.name][region] = values
     for nest in program.nests:
         run_nest(nest, {**program.constants, **buffers}, buffers[nest.result.tensor])
     return buffers

@@ -61,12 +61,24 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """An input of the program that is a region of a buffer, from the indices `first` on."""
+
+    tensor: str
+    first: tuple[int, ...]  # one per dimension
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor of the program that is computed or fed: 4-D activations [N, C, H, W] of an integer type."""
+    """A tensor of the program that is computed or fed: 4-D activations [N, C, H, W] of an integer type.
+
+    Its `parts` have the values of inputs, which stay where they are; no nest writes there.
+    """
 
     name: str
     shape: tuple[int, ...]
     type: IntegerType
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@
         expr = "min(max(round_shift((sum(x * w) + bias) * scale, shift) + 3, -128), 127)",
         ranges = {x = [-128, 127], …, sum = [-90000, 91000]}, rounding = "even", nodes = ["Conv conv1"], macs = 294912}
 
+    "nest.part"(%cache, %all) {first = [0, 0, 0, 0]} : (memref<4x8x1x64xi8>, memref<4x8x1x65xi8>) -> ()
+
 An index is a sum of loops with coefficients (`2*y + r - 1`). Ranges are given for what cannot be inferred: the reads
 and the sum. What all channels of a pixel share and an expression uses several times is named in `values`, in order:
 
@@ -25,6 +27,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.buffer_text import (
+    BUFFER,
+    DIALECT,
+    PART,
+    parse_memref,
+    print_memref,
+    print_part,
+    with_part,
+)
 from tilewright.compiler.nest.expressions import across_lanes, scope_of_rounding
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram, stored_dtype
 from tilewright.compiler.text.attributes import (
@@ -35,20 +46,18 @@ from tilewright.compiler.text.attributes import (
     strings,
     tensor_attribute,
 )
-from tilewright.compiler.text.mlir import Block, Operation, shaped_type, split_shaped_type
+from tilewright.compiler.text.mlir import Block, Operation
 from tilewright.compiler.text.node_names import parse_nodes, print_nodes
 from tilewright.compiler.text.parser import parse_operation
 from tilewright.compiler.text.printer import print_operation
 from tilewright.isa.errors import IsaError
 from tilewright.isa.language.expressions import Expr, const, make, walk
 from tilewright.isa.language.facts import Kind, Setting
-from tilewright.isa.language.numeric import IntegerType, Interval, Rounding, parse_integer_type
+from tilewright.isa.language.numeric import Interval, Rounding, parse_integer_type
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.language.statement import SIGNS
 
-DIALECT = "nest."
 PROGRAM = DIALECT + "program"
-BUFFER = DIALECT + "buffer"
 CONSTANT = DIALECT + "constant"
 COMPUTE = DIALECT + "compute"
 SUM = "sum"
@@ -69,9 +78,10 @@ def nests_operation(program: NestProgram) -> Operation:
     """The program as an operation, for a text that holds more; `read_nests` gives an equal program back."""
     constants = [_print_constant(name, program) for name in program.constants]
     buffers = [
-        Operation(BUFFER, results=(buffer.name,), result_types=(_memref(buffer.shape, buffer.type),))
+        Operation(BUFFER, results=(buffer.name,), result_types=(print_memref(buffer.shape, buffer.type),))
         for buffer in program.buffers.values()
     ]
+    parts = [print_part(part, buffer, program) for buffer in program.buffers.values() for part in buffer.parts]
     nests = [_print_nest(nest, program) for nest in program.nests]
     attributes = {
         "name": program.name,
@@ -79,7 +89,7 @@ def nests_operation(program: NestProgram) -> Operation:
         "outputs": tuple(map(tensor_attribute, program.outputs)),
         **remarks_attribute(program.remarks),
     }
-    return Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *nests)))
+    return Operation(PROGRAM, attributes=attributes, region=Block((), (*constants, *buffers, *parts, *nests)))
 
 
 def read_nests(whole: Operation) -> NestProgram:
@@ -87,19 +97,22 @@ def read_nests(whole: Operation) -> NestProgram:
     if whole.name != PROGRAM or whole.region is None:
         raise CompileError(fact=f"expected a {PROGRAM!r} with a region, got {whole.name!r}")
     constants, types, buffers, nests = {}, {}, {}, []
+    inputs = tuple(map(parse_tensor, attribute(whole, "inputs", tuple)))
     for operation in whole.region.operations:
         match operation:
             case Operation(name="nest.constant", results=(name,), result_types=(memref,)):
                 constants[name] = attribute(operation, "value", np.ndarray)
-                _, types[name] = _parse_memref(memref)
+                _, types[name] = parse_memref(memref)
             case Operation(name="nest.buffer", results=(name,), result_types=(memref,)):
-                buffers[name] = Buffer(name, *_parse_memref(memref))
+                buffers[name] = Buffer(name, *parse_memref(memref))
+            case Operation(name="nest.part", results=(), operands=(tensor, joined)):
+                buffers[joined] = with_part(operation, tensor, joined, buffers, inputs)
             case Operation(name="nest.compute", results=()):
                 ranks = {name: len(value.shape) for name, value in (*constants.items(), *buffers.items())}
                 nests.append(_parse_nest(operation, ranks))
             case _:
                 raise CompileError(
-                    fact=f"unknown operation {operation.name!r}", expected=f"{CONSTANT}, {BUFFER} or {COMPUTE}"
+                    fact=f"unknown operation {operation.name!r}", expected=f"{CONSTANT}, {BUFFER}, {PART} or {COMPUTE}"
                 )
     return NestProgram(
         attribute(whole, "name", str),
@@ -107,7 +120,7 @@ def read_nests(whole: Operation) -> NestProgram:
         buffers,
         constants,
         types,
-        tuple(map(parse_tensor, attribute(whole, "inputs", tuple))),
+        inputs,
         tuple(map(parse_tensor, attribute(whole, "outputs", tuple))),
         parse_remarks(whole),
     )
@@ -116,21 +129,9 @@ def read_nests(whole: Operation) -> NestProgram:
 # -- types and constants -----------------------------------------------------------------------------------------------
 
 
-def _memref(shape: tuple[int, ...], element_type: IntegerType) -> str:
-    return shaped_type("memref", shape, f"{'' if element_type.is_signed else 'u'}i{element_type.bits}")
-
-
-def _parse_memref(text: str) -> tuple[tuple[int, ...], IntegerType]:
-    _, shape, element = split_shaped_type(text)
-    match = re.fullmatch(r"(u?)i(\d+)", element)
-    if match is None:
-        raise CompileError(repr(text), expected="integer elements such as i8 or ui16")
-    return shape, IntegerType(int(match[2]), not match[1])
-
-
 def _print_constant(name: str, program: NestProgram) -> Operation:
     values, element_type = program.constants[name], program.constant_types[name]
-    stored, memref = values.astype(stored_dtype(element_type)), _memref(values.shape, element_type)
+    stored, memref = values.astype(stored_dtype(element_type)), print_memref(values.shape, element_type)
     return Operation(CONSTANT, results=(name,), attributes={"value": stored}, result_types=(memref,))
 
 
@@ -181,8 +182,8 @@ def _with_names(nest: Nest) -> tuple[dict[str, Expr], Expr]:
 
 def _type(name: str, program: NestProgram) -> str:
     if name in program.buffers:
-        return _memref(program.buffers[name].shape, program.buffers[name].type)
-    return _memref(program.constants[name].shape, program.constant_types[name])
+        return print_memref(program.buffers[name].shape, program.buffers[name].type)
+    return print_memref(program.constants[name].shape, program.constant_types[name])
 
 
 def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:

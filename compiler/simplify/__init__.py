@@ -12,6 +12,7 @@ from tilewright.compiler.simplify.binary import BINARY_RULES
 from tilewright.compiler.simplify.blocks import BLOCK_RULES
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import require_integer, require_quantized
+from tilewright.compiler.simplify.choices import CHOICE_FORMS
 from tilewright.compiler.simplify.concats import CONCAT_RULES
 from tilewright.compiler.simplify.dimensions import join_dimensions
 from tilewright.compiler.simplify.fold import FOLD_RULES
@@ -53,6 +54,7 @@ RULES: Sequence[Rules] = (
 )
 """All rules, in the order in which those of one operator kind are tried."""
 
+
 def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     """The same network as canonical operators on quantised tensors; raises CompileError where that is not possible.
 
@@ -77,5 +79,5 @@ def merged(tables: Sequence[Rules]) -> Rules:
     return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for kind in kinds}
 
 
-FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, REPETITION_FORMS))
+FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, CHOICE_FORMS, REPETITION_FORMS))
 """What exporters write as many nodes becomes one operator again, before all other rules."""

@@ -1,7 +1,7 @@
 """Masks of a softmax, found again before anything else is simplified.
 
     Softmax(x + m)              m is a constant of 0 and -∞, or a computed tensor that can be nothing else
-    Softmax(Where(c, x, -∞))    c is constant
+    Softmax(Where(c, x, -∞))    c is constant, or computed from quantised tensors (`compiler/simplify/truths.py`)
     Softmax(x + m1 + m2)        or x + (m1 + m2), or a Where among them: what either leaves out is left out
 
 Constants become one array, an attribute. What is computed becomes one tensor of 1 and 0 that is read beside the scores,
@@ -13,24 +13,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import sha256
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import Operator, TensorType
+from tilewright.compiler.graph.graph import Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.softmax import ALONG_ONE, MASK
+from tilewright.compiler.simplify.truths import Truths
 
 NEGLIGIBLE = -5000.0
 """What is added to a score that counts for nothing: at most this, often -10000, float32's least number or -∞."""
-
-
-DIGITS = 16
-"""Of a constant's hash in its name."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +36,14 @@ class _Masked:
     scores: str | None
     kept: tuple[NDArray[np.bool_], ...] = ()  # where constants leave the scores as they are
     computed: tuple[str, ...] = ()
+    chosen: tuple[tuple[str, bool], ...] = ()  # conditions, and what they are where the scores stay
     operators: tuple[Operator, ...] = ()
 
     def joined(self, other: _Masked, operator: Operator) -> _Masked:
         scores = other.scores if self.scores is None else self.scores
         operators = (*self.operators, *other.operators, operator)
-        return _Masked(scores, self.kept + other.kept, self.computed + other.computed, operators)
+        kept, computed = self.kept + other.kept, self.computed + other.computed
+        return _Masked(scores, kept, computed, self.chosen + other.chosen, operators)
 
 
 def masked(operator: Operator, view: View) -> Replacement | None:
@@ -63,15 +61,18 @@ def masked(operator: Operator, view: View) -> Replacement | None:
         return None  # a row of which nothing is left is no number
     sums = tuple(dict.fromkeys(node for each in found.operators for node in each.nodes))
     nodes = tuple(dict.fromkeys((*sums, *operator.nodes)))
-    if not found.computed:
+    if not found.computed and not found.chosen:
         attributes_with = {**operator.attributes, MASK: np.broadcast_to(kept, shape).astype(np.int8)}
         return Replacement((replace(operator, inputs=(found.scores,), attributes=attributes_with, nodes=nodes),))
-    whole = np.broadcast_shapes(*(view.type(mask).shape for mask in found.computed), *(k.shape for k in found.kept))
+    given = (*found.computed, *(condition for condition, _ in found.chosen))
+    whole = np.broadcast_shapes(*(view.type(mask).shape for mask in given), *(k.shape for k in found.kept))
     if not _fits(whole, shape, axis):
         return None
-    beside = _Kept(found.operators[-1].name, sums, view)
-    tensor = beside.of(found.computed, kept if found.kept else None)
-    made = replace(operator, inputs=(found.scores, tensor), nodes=nodes)
+    beside = Truths(f"{found.operators[-1].name}.kept", sums, view)
+    tensor = _kept(found, kept if found.kept else None, beside)
+    if tensor is None:
+        return None
+    made = replace(operator, inputs=(found.scores, tensor), nodes=tuple(dict.fromkeys((*beside.nodes, *nodes))))
     return Replacement((*beside.operators, made), beside.tensors, beside.constants)
 
 
@@ -100,8 +101,11 @@ def _chosen(choice: Operator, view: View) -> _Masked | None:
     condition, first, second = choice.inputs
     is_first, values = view.constant(condition), (view.constant(first), view.constant(second))
     for scores, value, is_kept in ((first, values[1], True), (second, values[0], False)):
-        if is_first is not None and value is not None and (value <= NEGLIGIBLE).all():
+        if value is None or not (value <= NEGLIGIBLE).all():
+            continue
+        if is_first is not None:
             return _masked(scores, view).joined(_Masked(None, (is_first.astype(bool) == is_kept,)), choice)
+        return _masked(scores, view).joined(_Masked(None, chosen=((condition, is_kept),)), choice)
     return None
 
 
@@ -127,50 +131,22 @@ def _fits(mask: Sequence[int], shape: Sequence[int], axis: int) -> bool:
     return mask[-2] in (1, shape[-2]) and (prod(mask[:-2]) == 1 or tuple(mask[:-2]) == tuple(shape[:-2]))
 
 
-class _Kept:
-    """Masks as one tensor of 1 and 0, quantised in steps of 1: the operators that make it."""
-
-    def __init__(self, masking: str, nodes: tuple[str, ...], view: View) -> None:
-        self.operators: list[Operator] = []
-        self.tensors: dict[str, TensorType] = {}
-        self.constants: dict[str, NDArray[Any]] = {}
-        self._title, self._nodes, self._view = f"{masking}.kept", nodes, view
-        self._steps = self._constant(np.array(1, np.float32)), self._constant(np.array(0, np.int8))
-
-    def of(self, computed: Sequence[str], kept: NDArray[np.bool_] | None) -> str:
-        """The product of what computed masks keep, and constant ones, if any."""
-        parts = [self._kept(mask) for mask in computed]
-        if kept is not None:
-            rank = max(len(self._shape(part)) for part in parts)
-            constant = self._constant(kept.reshape(kept.shape[-rank:]).astype(np.int8))
-            parts.append(self._operator("DequantizeLinear", (constant, *self._steps)))
-        return reduce(lambda one, other: self._whole(self._operator("Mul", (one, other))), parts)
-
-    def _kept(self, mask: str) -> str:
-        sign = self._operator("Sign", (mask,))
-        return self._whole(self._operator("Add", (sign, self._constant(np.array(1, np.float32)))))
-
-    def _whole(self, name: str) -> str:
-        """A tensor of 0 and 1, quantised and dequantised."""
-        integers = self._operator("QuantizeLinear", (name, *self._steps))
-        return self._operator("DequantizeLinear", (integers, *self._steps))
-
-    def _constant(self, value: NDArray[Any]) -> str:
-        """Named after its value, so that softmaxes with the same masks read the same tensors."""
-        sizes = "x".join(map(str, value.shape))
-        name = f"kept.{value.dtype}.{sizes}.{sha256(value.tobytes()).hexdigest()[:DIGITS]}"
-        self.constants[name], self.tensors[name] = value, TensorType(value.dtype.name, value.shape)
-        return name
-
-    def _operator(self, kind: str, inputs: tuple[str, ...]) -> str:
-        name = self._view.fresh(f"{self._title}.{len(self.operators)}")
-        shape = np.broadcast_shapes(*(self._shape(each) for each in inputs))
-        self.tensors[name] = TensorType("int8" if kind == "QuantizeLinear" else "float32", shape)
-        self.operators.append(Operator(self._title, f"onnx.{kind}", inputs, (name,), {}, self._nodes))
-        return name
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        return (self.tensors.get(name) or self._view.type(name)).shape
+def _kept(found: _Masked, constant: NDArray[np.bool_] | None, truths: Truths) -> str | None:
+    """The product of what all masks keep, 1 or 0; None if a condition is of a form that is not known."""
+    parts: list[str] = []
+    for mask in found.computed:
+        sign = truths.operator("Sign", (mask,))
+        parts.append(truths.whole(truths.operator("Add", (sign, truths.constant(np.array(1, np.float32))))))
+    for condition, is_kept in found.chosen:
+        truth = truths.of(condition)
+        if truth is None:
+            return None
+        parts.append(truth if is_kept else truths.opposite(truth))
+    if constant is not None:
+        rank = max(len(truths.shape(part)) for part in parts)
+        values = truths.constant(constant.reshape(constant.shape[-rank:]).astype(np.int8))
+        parts.append(truths.operator("DequantizeLinear", (values, *truths.steps)))
+    return reduce(lambda one, other: truths.whole(truths.operator("Mul", (one, other))), parts)
 
 
 MASK_FORMS = {"onnx.Softmax": (masked,)}

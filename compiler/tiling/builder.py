@@ -12,6 +12,7 @@ from tilewright.compiler.tile.length import too_long
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
 from tilewright.compiler.tiling.pack_loops import LoopPacker, WordLoop, affine_runs
+from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
@@ -130,10 +131,16 @@ class TileBuilder:
             self.operation(format, _dma_bases(format, dram, first_byte, chip, first_word), nest)
 
     def load_box(
+        self, source: InDram, chip: str, target: Layout, batch: range, blocks: range, rows: range, columns: range
+    ) -> None:
+        """Read a box of a tensor into a layout that holds it."""
+        for piece, box in source.pieces((batch, blocks, rows, columns)):
+            self._load_piece(piece.buffer, piece.layout, chip, target, *box)
+
+    def _load_piece(
         self, dram: str, source: DramLayout, chip: str, target: Layout, batch: range, blocks: range, rows: range,
         columns: range,
     ) -> None:  # fmt: skip
-        """Read a box of a tensor into a layout that holds it."""
         load = self.transfers.load(self.buffers[chip].place)
         first = (batch.start, rows.start, columns.start)
         starts = [

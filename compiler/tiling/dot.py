@@ -17,7 +17,6 @@ from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import (
-    InDram,
     NestJob,
     Ranges,
     access_strides,
@@ -29,6 +28,8 @@ from tilewright.compiler.tiling.job import (
 )
 from tilewright.compiler.tiling.layout import Layout
 from tilewright.compiler.tiling.on_chip import OnChip
+from tilewright.compiler.tiling.place import InDram
+from tilewright.compiler.tiling.runs import Run, in_tiles, runs
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.compiler.tiling.weight_tiles import Box, WeightTiles
 from tilewright.compiler.tiling.window_sums import WindowSums
@@ -226,43 +227,42 @@ class DotLowering:
         self, access: Access, starts: Mapping[str, int], units: range, summed: range, target: str
     ) -> None:
         """A word of the tensor is a row over the result's channels; its pixels are the summed channels."""
-        source, first, pixel = self._matrix_in_dram(access, starts, self._weights.summed)
         rows, in_unit = self._weights.rows, len(summed) * self._weights.rows
-        there = min(in_unit, self._space.trips[self._weights.summed] - summed.start * rows)
-        first += units.start * source.layout.block_stride + summed.start * rows * pixel
-        loops = [(len(units), source.layout.block_stride, in_unit), (there, pixel, 1)]
-        self._builder.load_words(source.buffer, first, target, 0, loops)
+        begin = summed.start * rows
+        there = min(in_unit, self._space.trips[self._weights.summed] - begin)
+        for run in self._runs(access, starts, self._weights.summed, units, range(begin, begin + there)):
+            loops = [(len(run.blocks), run.block_stride, in_unit), (len(run.pixels), run.pixel_stride, 1)]
+            word = run.blocks.start * in_unit + run.pixels.start
+            self._builder.load_words(run.buffer, run.first, target, word, loops)
         self._chip.zeros(target, there, [(len(units), in_unit), (in_unit - there, 1)])
 
     def _load_transposed(
         self, access: Access, starts: Mapping[str, int], units: range, summed: range, target: str
     ) -> None:
         """A word of the tensor is a column over the summed channels; its pixels are the result's channels."""
-        source, first, pixel = self._matrix_in_dram(access, starts, self._space.lane)
         rows, in_unit = self._weights.rows, len(summed) * self._weights.rows
-        first += summed.start * source.layout.block_stride + units.start * rows * pixel
-        pixels = min(len(units) * rows, self._space.trips[self._space.lane] - units.start * rows)
-        for unit, count, there in ((0, pixels // rows, rows), (pixels // rows, 1, pixels % rows)):
-            if not count or not there:
-                continue
-            loops = [
-                (count, rows * pixel, in_unit),
-                (len(summed), source.layout.block_stride, rows),
-                (there, pixel, 1),
-            ]
-            self._builder.load_words(source.buffer, first + unit * rows * pixel, target, unit * in_unit, loops)
-            missing = [(count, in_unit), (len(summed), rows), (rows - there, 1)]
-            self._chip.zeros(target, unit * in_unit + there, missing)
+        begin = units.start * rows
+        pixels = range(begin, min(units.stop * rows, self._space.trips[self._space.lane]))
+        for run in self._runs(access, starts, self._space.lane, summed, pixels):
+            byte, step = run.first, run.pixel_stride
+            for unit, row, count, there in in_tiles(run.pixels, rows):
+                loops = [(count, rows * step, in_unit), (len(run.blocks), run.block_stride, rows), (there, step, 1)]
+                word = unit * in_unit + run.blocks.start * rows + row
+                self._builder.load_words(run.buffer, byte, target, word, loops)
+                byte += count * there * step
+        unit, there = divmod(len(pixels), rows)
+        if there:
+            self._chip.zeros(target, unit * in_unit + there, [(len(summed), rows), (rows - there, 1)])
 
-    def _matrix_in_dram(self, access: Access, starts: Mapping[str, int], over_pixels: str) -> tuple[InDram, int, int]:
-        """A computed matrix, its first byte, and the bytes from a pixel to the next along a loop."""
-        home = self._job.homes[access.tensor]
+    def _runs(
+        self, access: Access, starts: Mapping[str, int], over_pixels: str, blocks: range, pixels: range
+    ) -> list[Run]:
+        """Some lane blocks of a computed matrix, of pixels that a loop walks along."""
+        home, shift = self._job.homes[access.tensor], access.index[CHANNEL].constant // self._job.shape.lanes
         assert isinstance(home, InDram)
-        is_row = pixel_dimension(access, self._nest, over_pixels) == ROW
-        pixel = home.layout.row_stride if is_row else home.layout.column_stride
         batch, row, column = pixel_at(access, {over_pixels: 0, **starts})
-        first = home.layout.address(batch, access.index[CHANNEL].constant // self._job.shape.lanes, row, column)
-        return home, first, pixel
+        is_row = pixel_dimension(access, self._nest, over_pixels) == ROW
+        return runs(home, batch, range(blocks.start + shift, blocks.stop + shift), row, column, pixels, is_row)
 
     def _weight_strides(self, box: Box) -> dict[str, int]:
         """Strides of the loops over the weights in a box: rows of tiles, summed blocks innermost, units outermost."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.nest import NestProgram, Part
 from tilewright.compiler.select.transfer import home_of
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_tensor
-from tilewright.compiler.tiling.job import InDram
 from tilewright.compiler.tiling.layout import DramLayout
+from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.program.program import Tensor
@@ -38,13 +38,23 @@ class DramTensors:
             self._places[tensor] = self._new_place(tensor)
         return self._places[tensor]
 
+    def parts(self, tensor: str) -> tuple[InDram, ...]:
+        """The places of the inputs that are parts of a buffer."""
+        return tuple(map(self._part_place, self._nests.buffers[tensor].parts))
+
+    def _part_place(self, part: Part) -> InDram:
+        place, (batch, channel, row, column) = self.place(part.tensor), part.first
+        assert channel % self._machine.lanes == 0, f"{part.tensor} begins within a word, at channel {channel}"
+        first = (batch, channel // self._machine.lanes, row, column)
+        return replace(place, layout=replace(place.layout, first=first))
+
     def _new_place(self, tensor: str) -> InDram:
         values = self._nests.constants.get(tensor)
         shape = self._nests.buffers[tensor].shape if values is None else values.shape
         memory = home_of(self._builder.transfers, self._nests, tensor)
         layout = self._layout(shape, self._machine.memories[memory].element)
         if values is None:
-            return InDram(self._buffer(tensor, layout), layout, memory)
+            return InDram(self._buffer(tensor, layout), layout, memory, self.parts(tensor))
         return InDram(self._builder.constant(f"{tensor}.data", pack_tensor(values, layout)), layout, memory)
 
     def _buffer(self, tensor: str, layout: DramLayout) -> str:

@@ -13,6 +13,7 @@ from tilewright.compiler.tiling.builder import Fill
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.pack_loops import WordLoop
+from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.shape import NestShape
 
 Ranges = Mapping[str, range]
@@ -25,15 +26,6 @@ class Whole:
 
     buffer: str
     layout: Layout
-
-
-@dataclass(frozen=True)
-class InDram:
-    """A tensor in DRAM, and the on-chip memory into which its tiles are loaded."""
-
-    buffer: str
-    layout: DramLayout
-    memory: str
 
 
 @dataclass(frozen=True)

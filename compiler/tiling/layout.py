@@ -132,13 +132,22 @@ def outside_runs(layout: Layout, rows: range, columns: range) -> list[PixelRuns]
     return [run for run in runs if run.count > 0 and run.length > 0]
 
 
+DramBox = tuple[range, range, range, range]
+"""Batches, lane blocks, rows and columns of a tensor."""
+
+
 @dataclass(frozen=True, slots=True)
 class DramLayout:
-    """A tensor [N, C, H, W] in DRAM: [N, lane blocks, H, W, lanes], C order; addresses in bytes."""
+    """A tensor [N, C, H, W] in DRAM: [N, lane blocks, H, W, lanes], C order; addresses in bytes.
+
+    If it is a part of another tensor, `first` is where it begins there: batch, lane block, row and column. Addresses
+    are then asked for by the indices of the other tensor.
+    """
 
     shape: tuple[int, ...]
     lanes: int
     word_bytes: int
+    first: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def blocks(self) -> int:
@@ -165,6 +174,13 @@ class DramLayout:
         return self.batch_stride * self.shape[BATCH]
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
-        return (
-            batch * self.batch_stride + block * self.block_stride + row * self.row_stride + column * self.column_stride
-        )
+        indices = zip((batch, block, row, column), self.first, strict=True)
+        strides = (self.batch_stride, self.block_stride, self.row_stride, self.column_stride)
+        return sum((index - first) * stride for (index, first), stride in zip(indices, strides, strict=True))
+
+    @property
+    def box(self) -> DramBox:
+        """All of it: batches, lane blocks, rows and columns."""
+        sizes = (self.shape[BATCH], self.blocks, self.shape[ROW], self.shape[COLUMN])
+        batch, block, row, column = (range(first, first + size) for first, size in zip(self.first, sizes, strict=True))
+        return batch, block, row, column

@@ -90,6 +90,6 @@ class OnChip:
                 next(iter(self._job.fills.values())), buffer, layout, inner_rows, inner_columns
             )
         if inner_rows and inner_columns:
-            self._builder.load_box(home.buffer, home.layout, buffer, layout, batch, there, inner_rows, inner_columns)
+            self._builder.load_box(home, buffer, layout, batch, there, inner_rows, inner_columns)
         self._tensors[read] = (key, buffer, layout)
         return buffer, layout

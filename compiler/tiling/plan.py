@@ -107,8 +107,10 @@ class Planner:
         for name, access in (*nest.reads.items(), ("", nest.result)):
             constant = self._nests.constants.get(access.tensor)
             size = self._nests.buffers[access.tensor].shape if constant is None else constant.shape
+            parts = self._nests.buffers[access.tensor].parts if constant is None else ()
+            inputs = [(part.first, self._nests.buffers[part.tensor].shape) for part in parts]
             number = numbers.setdefault(access.tensor, len(numbers))
-            accesses.append((name, number, tuple(size), access.index, access.outside is None, constant is None))
+            accesses.append((name, number, tuple(size), access.index, access.outside is None, constant is None, inputs))
         steps = [(step.format.mnemonic, sorted(step.inputs.items()), step.words) for step in shape.cover.steps]
         boxes = None if shape.weights is None else shape.weights.boxes
         places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)

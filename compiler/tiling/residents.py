@@ -8,8 +8,9 @@ from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
-from tilewright.compiler.tiling.job import InDram, Whole
+from tilewright.compiler.tiling.job import Whole
 from tilewright.compiler.tiling.layout import outside_runs
+from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.residency import Residency, wanted_border
 from tilewright.isa.language.expressions import const
 

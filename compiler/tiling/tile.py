@@ -18,9 +18,10 @@ from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
-from tilewright.compiler.tiling.job import InDram, NestJob, Whole
+from tilewright.compiler.tiling.job import NestJob, Whole
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles, read_in_blocks
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.residents import Fills, Residents
@@ -135,17 +136,17 @@ class _Lowering:
             for start in range(0, shape[ROW], head):
                 self._builder.sink = following.early if start else sink
                 rows = range(start, min(start + head, shape[ROW]))
-                self._builder.load_box(
-                    source.buffer, source.layout, held.buffer, held.layout, batch, blocks, rows, columns
-                )
+                self._builder.load_box(source, held.buffer, held.layout, batch, blocks, rows, columns)
             self._builder.sink = sink
             self._residents.set_border(tensor, self._live[tensor].start)
         return self._residents.tensors[tensor]
 
     def _home_for_writing(self, tensor: str, position: int) -> Whole | None:
-        """The place of a nest's result on chip, if it stays there."""
+        """The place of a nest's result on chip, if it stays there; what no nest writes is brought there at once."""
         if self._residents.may_hold(tensor) and tensor not in self._residents.tensors:
-            self._residents.add(tensor)
+            held = self._residents.add(tensor)
+            for part in self._dram.parts(tensor):
+                self._builder.load_box(part, held.buffer, held.layout, *part.layout.box)
             self._residents.set_border(tensor, position)
         return self._residents.tensors.get(tensor)
 

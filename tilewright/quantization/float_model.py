@@ -23,7 +23,7 @@ from tilewright.quantization.chosen_masks import has_choices, write_chosen_masks
 from tilewright.quantization.expand import expand_newer
 from tilewright.quantization.fold import fold
 from tilewright.quantization.gemm import plain_gemm
-from tilewright.quantization.multi_head import has_attention, write_attention
+from tilewright.quantization.multi_head import has_attention, runnable, write_attention
 from tilewright.quantization.own_weights import own_weights
 from tilewright.quantization.recurrent.layout import steps_first
 from tilewright.quantization.recurrent.write_out import has_recurrent_nodes, write_out
@@ -87,6 +87,7 @@ def read_float_model(model: Model, shapes: Shapes | None = None, keep: Sequence[
     plain = _inferred(_with_known_opset(steps_first(_without_initial_inputs(source)), name), name)
     whole = plain
     if has_attention(plain):
+        plain = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep) | runnable(plain))
         whole = write_attention(plain, lambda made: _inferred(made, name), frozenset(keep))
     folded = fold(whole, name)
     if has_choices(folded):

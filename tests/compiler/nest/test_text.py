@@ -10,11 +10,13 @@ from tests.compiler.models import conv_model, pool_model, random_inputs, residua
 from tests.compiler.pipelines import DIGITS, lowered, simplified
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.interpreter import run_nests
-from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.nest.nest import Buffer, NestProgram, Part
 from tilewright.compiler.nest.text import parse_nests, print_nests
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.program.program import Tensor
 
 MODELS = {
     "digits": lambda: onnx.load(DIGITS / "digits_int8.onnx"),
@@ -68,7 +70,7 @@ def test_a_person_can_read_it() -> None:
     ("change", "message"),
     [
         (('"nest.program"', '"nest.other"'), "expected a 'nest.program' with a region, got 'nest.other'"),
-        (('"nest.compute"', '"nest.frob"'), "unknown operation 'nest.frob'; expected nest.constant, nest.buffer or"),
+        (('"nest.compute"', '"nest.frob"'), "unknown operation 'nest.frob'; expected nest.constant, nest.buffer, nest"),
         (('"n 1"', '"n one"'), "nest 'conv': 'n one' is not a loop; expected `name trip` or `name trip reduce`"),
         (("y + r", "y + q"), "nest 'conv': the index 'y + q' names 'q', which is no loop"),
         (("y + r", "y ** r"), "nest 'conv': 'y ** r' is not an index; expected a sum such as 2*y + r - 1"),
@@ -85,3 +87,43 @@ def test_faults_are_told(change: tuple[str, str], message: str) -> None:
     assert change[0] in text
     with pytest.raises(CompileError, match=re.escape(message)):
         parse_nests(text.replace(*change))
+
+
+X = Tensor("x", (1, 8, 1, 4), (1, 8, 1, 4), "int8", 1.0, 0, 0, 0)
+PARTS = NestProgram(
+    "parts",
+    (),
+    {
+        "x": Buffer("x", (1, 8, 1, 4), ACTIVATION),
+        "y": Buffer("y", (1, 8, 1, 6), ACTIVATION, (Part("x", (0, 0, 0, 2)),)),
+    },
+    {},
+    {},
+    (X,),
+    (),
+)
+"""The last four columns of y are the input x."""
+
+
+def test_parts_are_read_and_printed() -> None:
+    text = print_nests(PARTS)
+    assert '"nest.part"(%x, %y) {first = [0, 0, 0, 2]} : (memref<1x8x1x4xi8>, memref<1x8x1x6xi8>) -> ()' in text
+    assert_equal(parse_nests(text), PARTS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[0, 0, 0, 2]", "[0, 0, 0, 3]"), "nest.part of %y: %x, memref<1x8x1x4xi8>, from [0, 0, 0, 3] on; expected a"),
+        (
+            ("[0, 0, 0, 2]", "[0, 0, 2]"),
+            "nest.part of %y: %x, memref<1x8x1x4xi8>, from [0, 0, 2] on; expected a region",
+        ),
+        (("6xi8", "6xi16"), "expected a region of memref<1x8x1x6xi16>"),
+        (("(%x, %y)", "(%x, %z)"), "nest.part of %z: there is no buffer %z before it"),
+        (("(%x, %y)", "(%y, %x)"), "nest.part of %x: %y is no input; expected an input"),
+    ],
+)
+def test_faults_of_parts_are_told(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(CompileError, match=re.escape(message)):
+        parse_nests(print_nests(PARTS).replace(*change))

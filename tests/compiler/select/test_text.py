@@ -47,10 +47,10 @@ def test_print_and_parse_undo_each_other(name: str) -> None:
     model, machine = MODELS[name][0], load_machine(MODELS[name][1])
     dumped: dict[str, str] = {}
     compile_model(model, machine, dump=dumped.__setitem__)
-    selection = select(parse_nests(dumped["windows"]), machine)
+    selection = select(parse_nests(dumped["parts"]), machine)
     again = parse_selection(dumped["select"], machine)
     assert again.covers == selection.covers
-    assert print_nests(again.program) == dumped["windows"]
+    assert print_nests(again.program) == dumped["parts"]
     assert print_selection(again) == print_selection(selection) == dumped["select"]
 
 
@@ -60,7 +60,7 @@ def test_compilation_goes_on_from_the_text_to_the_same_bytes(name: str) -> None:
     assert to_bytes(resume("select", text_of(model, machine), machine)) == to_bytes(compile_model(model, machine))
 
 
-@pytest.mark.parametrize("after", ["fuse", "plain-sums", "column-sums", "windows", "select"])
+@pytest.mark.parametrize("after", ["fuse", "plain-sums", "column-sums", "windows", "parts", "select"])
 def test_goes_on_with_corrections_of_a_product(after: str) -> None:
     machine = load_machine("base16")
     nests = print_nests(lower(product((1, 20, 40, 30), ("int8", 5, 7), False)[0], machine))

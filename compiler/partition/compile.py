@@ -130,8 +130,10 @@ class _Search:
         return NpuSegment(replace(program, metadata={**program.metadata, layer: "; ".join(remarks)}))
 
     def _faults_of_whole(self, part: Part) -> Mapping[str, str]:
-        """Why nodes cannot run on the machine, of a part that is all of the network."""
-        found = self._programs.cover(whole_network(self._source)).faults
+        """Why nodes cannot run on the machine, of a part that is all of the network but inputs that nothing reads."""
+        whole = whole_network(self._source)
+        is_of_nodes = self._whole.nodes or part.inputs == whole.inputs  # not of such an input
+        found = self._programs.cover(whole if is_of_nodes else part).faults
         return self._reasons_of(found, part) if found else self._at_fault(self._whole, part)
 
     def _faults(self, part: Part) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.compiler.models import conv_model
 from tests.mixed_networks import alternating, sandwich
+from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers import onnx_import
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition import faults, programs, source
@@ -78,6 +79,14 @@ def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.M
     counted = Counted(monkeypatch)
     compile_partitioned(model, load_machine("base16"), Options(effort=0), front=front)
     assert set(counted.calls) == {"cover_graph", "compile_covered"}
+
+
+def test_an_input_that_nothing_reads_is_no_fault_of_the_nodes() -> None:
+    """It is refused, not given to the host with all nodes."""
+    model = conv_model(np.random.default_rng(0))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("unread", onnx.TensorProto.FLOAT, [1, 3]))
+    with pytest.raises(CompileError, match="^input 'unread' does not reach an output; remove it from the model$"):
+        compile_partitioned(model, load_machine("tiny8"), Options(effort=0), host_floats=True)
 
 
 def test_functions_of_the_file_are_nodes_of_the_network() -> None:

@@ -16,7 +16,7 @@ from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.emission.waits import compute_waits
-from tilewright.compiler.errors import CompileError, TooSmall
+from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.levels import (
@@ -74,7 +74,7 @@ class Pass(Generic[Before, After]):
     name: str
     before: Level[Before] | None
     after: Level[After]
-    run: Callable[[Before, Machine, Options], After]
+    run: Callable[[Before, Machine, Options, Blame], After]
 
 
 def compile_model(
@@ -93,18 +93,49 @@ def compile_model(
     return _compile(0, source, machine, options or Options(), keeping(dump, keep))
 
 
-def simplified_graph(model: Model, options: Options | None = None) -> Graph:
-    """What the passes before `MACHINE_FROM` make of a model: it is the same for every machine. Raises CompileError."""
-    value: Any = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    for step in PASSES[: _position(MACHINE_FROM)]:
-        value = step.run(value, NO_MACHINE, options or Options())
-    assert isinstance(value, Graph)
-    return value
+@dataclass(frozen=True)
+class Covered:
+    """A network of which the next pass is `next`; up to `TILED_BY`, every nest has instructions of the machine.
+
+    `sizeless` is what it was before pass `sized`, the first that memories' sizes matter to: with other sizes, the
+    passes from there on are run again.
+    """
+
+    machine: Machine
+    sized: int
+    sizeless: Any
+    next: int
+    value: Any
 
 
-def compile_graph(graph: Graph, machine: Machine, options: Options | None = None) -> Program:
-    """As `compile_model`, from what `simplified_graph` gave."""
-    return _compile(_position(MACHINE_FROM), graph, machine, options or Options(), None)
+def cover_graph(
+    graph: Graph,
+    machine: Machine,
+    options: Options | None = None,
+    blame: Blame = RAISING,
+    keep: Keep | None = None,
+) -> Covered | None:
+    """The first half of `compile_model`, from a simplified graph on; None if `blame` collected an error."""
+    return _cover(_position(MACHINE_FROM), graph, machine, options or Options(), blame, keep)
+
+
+@rare_collection()
+def compile_covered(covered: Covered, options: Options | None = None, keep: Keep | None = None) -> Program:
+    """The second half of `compile_model`: sizes of tiles, places in memory, instructions.
+
+    A program that does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
+    """
+    options, placed = options or Options(), max(covered.next, _position(PLACED_BY) + 1)
+    try:
+        value = _fit(covered, options, keep)
+    except TooSmall as error:
+        if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
+            raise
+        least = replace(options, effort=0)
+        raise with_tried_remedy(error, covered.machine, lambda larger: _fit_larger(covered, larger, least)) from error
+    program: Program = _run(PASSES[placed:], value, covered.machine, options, keep)
+    require_valid(program)
+    return program
 
 
 def resume(
@@ -155,34 +186,41 @@ def keeping(dump: Dump | None, keep: Keep | None = None) -> Keep | None:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-@rare_collection()
 def _compile(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Program:
-    """Run the passes from position `first` on.
-
-    A program that does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
-    """
-    sized, placed = max(first, _position(SIZED_FROM)), max(first, _position(PLACED_BY) + 1)
-    sizeless = _run(PASSES[first:sized], value, machine, options, keep)
-    try:
-        value = _fit(sized, sizeless, machine, options, keep)
-    except TooSmall as error:
-        if first > _position(SIZED_FROM):  # the text of a later pass is for one machine
-            raise
-        least = replace(options, effort=0)
-        raise with_tried_remedy(error, machine, lambda larger: _fit(sized, sizeless, larger, least, None)) from error
-    program: Program = _run(PASSES[placed:], value, machine, options, keep)
-    require_valid(program)
-    return program
+    """Run the passes from position `first` on."""
+    covered = _cover(first, value, machine, options, RAISING, keep)
+    assert covered is not None
+    return compile_covered(covered, options, keep)
 
 
-def _fit(first: int, value: Any, machine: Machine, options: Options, keep: Keep | None) -> Any:
-    """Run the passes from position `first` up to addresses, with the first options that need little enough memory."""
+@rare_collection()
+def _cover(
+    first: int, value: Any, machine: Machine, options: Options, blame: Blame, keep: Keep | None
+) -> Covered | None:
+    """Run the passes from position `first` up to tiling; None as soon as `blame` collected an error."""
+    sized, tiled = max(first, _position(SIZED_FROM)), max(first, _position(TILED_BY))
+    sizeless = _run(PASSES[first:sized], value, machine, options, keep, blame)
+    if blame.faults:
+        return None
+    covers = _run(PASSES[sized:tiled], sizeless, machine, options, keep, blame)
+    return None if blame.faults else Covered(machine, sized, sizeless, tiled, covers)
+
+
+def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
+    """Whether it fits a machine with larger memories; raises TooSmall if not."""
+    larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
+    assert larger is not None
+    return _fit(larger, options, None)
+
+
+def _fit(covered: Covered, options: Options, keep: Keep | None) -> Any:
+    """Run the passes up to addresses, with the first options that need little enough memory."""
+    first, machine = covered.next, covered.machine
     tiled, scheduled, placed = (
         max(first, position) for position in (_position(TILED_BY), _position(TILED_BY) + 1, _position(PLACED_BY) + 1)
     )
-    covered = _run(PASSES[first:tiled], value, machine, options, keep)
     finish = partial(finished, machine=machine)
-    decision = decide(covered, first > _position(TILED_BY) + 1, options, finish)
+    decision = decide(covered.value, first > _position(TILED_BY) + 1, options, finish)
     fitting: list[Options] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
@@ -195,7 +233,7 @@ def _fit(first: int, value: Any, machine: Machine, options: Options, keep: Keep 
     result = first_that_fits(
         machine,
         decision.options,
-        lambda attempt: _run(PASSES[tiled:scheduled], covered, machine, attempt, keep_last),
+        lambda attempt: _run(PASSES[tiled:scheduled], covered.value, machine, attempt, keep_last),
         place,
         lambda tiles, attempt: decision.loads_ahead(tiles, attempt, finish),
     )
@@ -213,9 +251,19 @@ def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
     return program
 
 
-def _run(passes: Sequence[Pass[Any, Any]], value: Any, machine: Machine, options: Options, keep: Keep | None) -> Any:
+def _run(
+    passes: Sequence[Pass[Any, Any]],
+    value: Any,
+    machine: Machine,
+    options: Options,
+    keep: Keep | None,
+    blame: Blame = RAISING,
+) -> Any:
+    """Run passes one after the other; the value is of no use once `blame` collected an error."""
     for step in passes:
-        value = step.run(value, machine, options)
+        if blame.faults:
+            break
+        value = step.run(value, machine, options, blame)
         assert isinstance(value, step.after.value), f"{step.name} gave {type(value).__name__}"
         if keep is not None:
             keep(step.name, value)
@@ -239,40 +287,40 @@ def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
     return passes
 
 
-def _import(source: str | Path | bytes, machine: Machine, options: Options) -> Graph:
+def _import(source: str | Path | bytes, machine: Machine, options: Options, blame: Blame) -> Graph:
     return import_onnx(source, options.shapes)
 
 
-def _schedule(tiles: TileProgram, machine: Machine, options: Options) -> TileProgram:
+def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
     return schedule(tiles, options.loads_ahead)
 
 
-def _allocate(tiles: TileProgram, machine: Machine, options: Options) -> PlacedTiles:
+def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:
     return place(tiles)
 
 
-def _order(placed: PlacedTiles, machine: Machine, options: Options) -> OrderedTiles:
+def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
     return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
 
 
-def _emit(ordered: OrderedTiles, machine: Machine, options: Options) -> Program:
+def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:
     return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})
 
 
 _ROWS = (  # a tuple of its own, so that the type checker compares each row with its levels
     Pass("import", None, GRAPH, _import),
-    Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options: simplify(graph)),
-    Pass("lower", GRAPH, NESTS, lambda graph, machine, options: lower(graph, machine)),
-    Pass("batches", NESTS, NESTS, lambda nests, machine, options: separate_batches(nests)),
-    Pass("copies", NESTS, NESTS, lambda nests, machine, options: remove_copies(nests, machine)),
-    Pass("fuse", NESTS, NESTS, lambda nests, machine, options: fuse(nests)),
-    Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options: sum_without_weights(nests, machine)),
-    Pass("diagonals", NESTS, NESTS, lambda nests, machine, options: sum_own_channels(nests, machine)),
-    Pass("column-sums", NESTS, NESTS, lambda nests, machine, options: sum_columns(nests, machine)),
-    Pass("windows", NESTS, NESTS, lambda nests, machine, options: separate_windows(nests, machine)),
-    Pass("parts", NESTS, NESTS, lambda nests, machine, options: leave_inputs_in_place(nests, machine)),
-    Pass("select", NESTS, COVERS, lambda nests, machine, options: select(nests, machine)),
-    Pass("tile", COVERS, TILES, lambda selection, machine, options: tile(selection, options.tiling)),
+    Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
+    Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
+    Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
+    Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),
+    Pass("fuse", NESTS, NESTS, lambda nests, machine, options, blame: fuse(nests)),
+    Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_without_weights(nests, machine)),
+    Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
+    Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
+    Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
+    Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
+    Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
+    Pass("tile", COVERS, TILES, lambda selection, machine, options, blame: tile(selection, options.tiling)),
     Pass("schedule", TILES, TILES, _schedule),
     Pass("allocate", TILES, PLACED_TILES, _allocate),
     Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
@@ -284,10 +332,6 @@ PASSES = in_order(_ROWS)
 
 MACHINE_FROM = "lower"
 """This pass is the first that looks at the machine."""
-
-NO_MACHINE: Any = None
-"""What the passes before that are given."""
-
 SIZED_FROM = "plain-sums"
 """From this pass on, the sizes of memories matter."""
 

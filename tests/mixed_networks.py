@@ -61,6 +61,18 @@ def sandwich() -> onnx.ModelProto:
     return builder.build("sandwich")
 
 
+def alternating(count: int) -> onnx.ModelProto:
+    """So many times conv → CumSum, then conv: 2·count + 1 parts, in turn of the machine and of the host."""
+    builder = ModelBuilder(np.random.default_rng(0))
+    builder.constant("axis", np.array(1, np.int64))
+    x = builder.quantize(builder.input("x", [1, CHANNELS, SIZE, SIZE]), SCALE, name="x.q")
+    for step in range(count):
+        x = builder.node("CumSum", [_conv(builder, x, f"conv{step}"), "axis"], name=f"cumsum{step}")
+        x = builder.quantize(x, SCALE, name=f"cumsum{step}.q")
+    builder.output(_conv(builder, x, "last"), "y")
+    return builder.build("alternating")
+
+
 def _any(rng: Generator, tensors: list[str]) -> str:
     """A tensor, more likely one of the last."""
     return tensors[max(0, len(tensors) - 1 - int(rng.geometric(0.6)) + 1)]

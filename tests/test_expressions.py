@@ -41,7 +41,7 @@ from tilewright.isa.timing import statement_stages
 from tilewright.rtl.datapath import VectorDatapath, source_bits
 from tilewright.simulator import interpreter
 from tilewright.simulator.interpreter import evaluate
-from tilewright.simulator.statement_arrays import ArrayStatement, leaves
+from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, leaves
 
 Lane = Mapping[tuple[str, str], int]
 """The sources of one lane in one iteration."""
@@ -83,7 +83,7 @@ def lane_of(immediates: Mapping[tuple[str, str, int], int], sources: Lane) -> in
 
 def as_arrays(statement: Statement, groups: Groups, immediates: Mapping[str, int]) -> list[list[int]]:
     """The statement's values by group and lane, by the array code."""
-    code = ArrayStatement(statement.expr, (GROUPS, LENGTH, LANES), (1,))
+    code = ArrayStatement(StatementFacts(statement.expr), (GROUPS, LENGTH, LANES), (1,))
     sources = {}
     for name, field, inside, word in leaves(statement.expr):
         values = [[[lane[name, field] for lane in iteration] for iteration in group] for group in groups]

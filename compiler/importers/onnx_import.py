@@ -194,16 +194,21 @@ def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
         raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
 
 
-def build_graph(model: onnx.ModelProto, opset: int) -> Graph:
-    """The graph of a model in which all sizes are inferred; raises CompileError for one that depends on data."""
+def build_graph(model: onnx.ModelProto, opset: int, refused: Container[str] = ()) -> Graph:
+    """The graph of a model in which all sizes are inferred; raises CompileError for one that depends on data.
+
+    Nodes of the names `refused` are left out, and so are the types of those of their results that are not fixed.
+    """
     constants = _constants(model)
     inputs = tuple(value.name for value in model.graph.input if value.name not in constants)
+    unread = {output for name, node in named_nodes(model) if name in refused for output in node.output}
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in constants.items()}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        types.setdefault(value.name, tensor_type(value))
+        if value.name not in unread or is_fixed(value):
+            types.setdefault(value.name, tensor_type(value))
     operators = []
     for name, node in named_nodes(model):
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" or name in refused:
             continue
         require_shapes(name, node, types)
         attributes = {a.name: _attribute(a) for a in node.attribute}
@@ -264,6 +269,15 @@ def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
     if shape is None:
         raise CompileError(fact=f"the shape of {value.name!r} depends on data", expected="fixed sizes")
     return TensorType(dtype, shape)
+
+
+def is_fixed(value: onnx.ValueInfoProto) -> bool:
+    """Whether a value is a tensor of numbers whose shape is known."""
+    try:
+        tensor_type(value)
+    except CompileError:
+        return False
+    return True
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

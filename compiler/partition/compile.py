@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import onnx
 
 from tilewright.compiler.errors import CompileError, DamagedModel, TooLong
 from tilewright.compiler.options import Options
-from tilewright.compiler.partition.faults import find_faults
 from tilewright.compiler.partition.front import Front
-from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut
+from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
+from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source, reads
-from tilewright.compiler.pipeline import Dump, Keep, Model, compile_model, keeping
+from tilewright.compiler.pipeline import Dump, Keep, Model, keeping
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import MODEL, Program
@@ -46,75 +45,45 @@ def compile_partitioned(
     CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the host runs
     all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and `keep` are
     given what each pass made, program by program. With a `front`, what does not depend on the machine is taken from
-    there, or kept there for the next machine; not for `dump` and `keep`, which are given that, too.
+    there, or kept there for the next machine.
     """
     options, kept = options or Options(), keeping(dump, keep)
-    compiler = _Compiler(machine, front if front is not None else Front(), keeps_results=kept is not None)
+    front = front if front is not None else Front()
+    source = front.source(model, options.shapes)
+    programs = Programs(source, machine, options, front, keeps_results=kept is not None)
+    whole = whole_network(source)
     try:
-        compiled = compiler.compile(model, options)
+        programs.compile(whole)
     except DamagedModel:
         raise
     except CompileError as error:
         if not host and not isinstance(error, TooLong):
             raise
-        parts = _compile_in_parts(model, compiler, options, kept, host_floats, error)
+        parts = _compile_in_parts(programs, kept, host_floats, error)
         if not host and parts.host_nodes:
             raise
         return parts
-    return compiled.shown(kept)
+    return programs.shown(whole, kept)
 
 
-@dataclass(frozen=True)
-class _Compiled:
-    """A program and its passes' results, held back until it is certain that the program is part of the whole."""
-
-    program: Program
-    results: Sequence[tuple[str, Any]]
-
-    def shown(self, keep: Keep | None) -> Program:
-        """The program, once its passes' results are handed on."""
-        for name, value in self.results:
-            if keep is not None:
-                keep(name, value)
-        return self.program
-
-
-@dataclass(frozen=True)
-class _Compiler:
-    """Compiles one network and its parts for one machine."""
-
-    machine: Machine
-    front: Front
-    keeps_results: bool
-
-    def compile(self, model: Model, options: Options) -> _Compiled:
-        if not self.keeps_results:
-            return _Compiled(self.front.compile(model, self.machine, options), ())
-        results: list[tuple[str, Any]] = []
-        keep = lambda name, value: results.append((name, value))  # noqa: E731
-        return _Compiled(compile_model(model, self.machine, options, keep=keep), results)
-
-
-def _compile_in_parts(
-    model: Model, compiler: _Compiler, options: Options, keep: Keep | None, host_floats: bool, whole: CompileError
-) -> Partitioned:
+def _compile_in_parts(programs: Programs, keep: Keep | None, host_floats: bool, whole: CompileError) -> Partitioned:
     """`whole` says why the machine cannot run all of it."""
-    try:
-        content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-        source = compiler.front.source(content, options.shapes)
-    except CompileError:
-        raise whole from None  # a model that is wrong
-    search = _Search(source, compiler, replace(options, shapes={}), whole)
+    source = programs.source
+    search = _Search(programs, whole)
     parts, reasons = search.parts()
     reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
     if not any(part.on_machine for part in parts) and not host_floats:
         raise whole
+    passed = _Passed(
+        {name for part in parts if part.on_machine for name in part.outputs},
+        {name for part in parts if part.on_machine for name in part.inputs},
+    )
     segments = [
-        search.npu_segment(part, keep) if part.on_machine else _host_segment(source, part, parts, reasons)
+        search.npu_segment(part, keep) if part.on_machine else _host_segment(source, part, passed, reasons)
         for part in parts
     ]
     return Partitioned(
-        compiler.machine,
+        programs.machine,
         tuple(segments),
         tuple(_value(source, name) for name in source.inputs),
         tuple(_value(source, name) for name in source.outputs),
@@ -123,36 +92,36 @@ def _compile_in_parts(
 
 
 class _Search:
-    """Moves nodes to the host until every machine part compiles."""
+    """Moves nodes to the host until every part of the machine has instructions; only then are parts tiled."""
 
-    def __init__(self, source: Source, compiler: _Compiler, options: Options, whole: CompileError) -> None:
+    def __init__(self, programs: Programs, whole: CompileError) -> None:
         """`whole` says why the machine cannot run all of it in one part."""
         self._whole = whole
-        self._source = source
-        self._compiler = compiler
-        self._machine = compiler.machine
-        self._options = options
-        self._reasons: dict[str, str] = {name: error.reason_beside(name) for name, error in source.refused.items()}
+        self._programs = programs
+        self._source = programs.source
+        self._reasons = {name: error.reason_beside(name) for name, error in self._source.refused.items()}
         self._starts: dict[str, str] = {}
         """Nodes that begin a program because one with those before them would be too long: each with that error."""
-        self._compiled: dict[Part, _Compiled] = {}
 
     def parts(self) -> tuple[tuple[Part, ...], dict[str, str]]:
         """The parts, every program among them compiled, and the reason of each node on the host."""
+        parts = cut_into_parts(self._source, self._reasons)
+        if len(parts) == 1 and parts[0].on_machine:
+            self._reasons |= self._faults_of_whole(parts[0])
         while True:
             known = len(self._starts)
             parts = cut_into_parts(self._source, self._reasons, self._starts)
-            if len(parts) == 1 and parts[0].on_machine:
-                wrong = [self._faults_of(self._whole, parts[0], part_model(self._source, parts[0]))]
-            else:
-                wrong = [self._faults(part) for part in parts if part.on_machine]
+            on_machine = [part for part in parts if part.on_machine]
+            wrong = [self._faults(part) for part in on_machine]
+            if not any(wrong):
+                wrong = [self._failure(part) for part in on_machine]
             if not any(wrong) and len(self._starts) == known:
                 return parts, self._reasons
             for faults in wrong:
                 self._reasons = {**faults, **self._reasons}
 
     def npu_segment(self, part: Part, keep: Keep | None) -> NpuSegment:
-        program = self._compiled[part].shown(keep)
+        program = self._programs.shown(part, keep)
         if part.nodes[0] not in self._starts:
             return NpuSegment(program)
         layer = program.layers[0].name
@@ -160,28 +129,38 @@ class _Search:
         remarks += [program.metadata[layer]] if layer in program.metadata else []
         return NpuSegment(replace(program, metadata={**program.metadata, layer: "; ".join(remarks)}))
 
-    def _faults(self, part: Part) -> Mapping[str, str]:
-        """Why nodes of a part cannot run on the machine; empty when it is compiled."""
-        if part in self._compiled:
-            return {}
-        model = part_model(self._source, part)
-        if {self._source.nodes[name].op_type for name in part.nodes} <= WITHOUT_ARITHMETIC:
-            found = find_faults(model, self._machine)
-            return self._reasons_of(found, part) or dict.fromkeys(part.nodes, NOT_WORTH)
-        error = self._compile(part, model)
-        return {} if error is None else self._faults_of(error, part, model)
+    def _faults_of_whole(self, part: Part) -> Mapping[str, str]:
+        """Why nodes cannot run on the machine, of a part that is all of the network but inputs that nothing reads."""
+        whole = whole_network(self._source)
+        is_of_nodes = self._whole.nodes or part.inputs == whole.inputs  # not of such an input
+        found = self._programs.cover(whole if is_of_nodes else part).faults
+        return self._reasons_of(found, part) if found else self._at_fault(self._whole, part)
 
-    def _faults_of(self, error: CompileError, part: Part, model: onnx.ModelProto) -> Mapping[str, str]:
-        """The nodes at fault in a part, with reasons; raises the error if no node is, as when memory runs out.
+    def _faults(self, part: Part) -> Mapping[str, str]:
+        """Why nodes of a part cannot run on the machine; empty when there are instructions for it."""
+        faults = self._reasons_of(self._programs.cover(part).faults, part)
+        if {self._source.nodes[name].op_type for name in part.nodes} <= WITHOUT_ARITHMETIC:
+            return faults or dict.fromkeys(part.nodes, NOT_WORTH)
+        return faults
+
+    def _failure(self, part: Part) -> Mapping[str, str]:
+        """Why nodes of a part for which there are instructions cannot be in a program; empty when it is compiled."""
+        try:
+            self._programs.compile(part)
+        except CompileError as error:
+            return self._at_fault(error, part)
+        return {}
+
+    def _at_fault(self, error: CompileError, part: Part) -> Mapping[str, str]:
+        """The nodes that an error is of, with the reason; raises the error if it is of none, as when memory runs out.
 
         None is at fault in a part that is too long: it is to be cut.
         """
         if isinstance(error, TooLong) and self._cut(part, error):
             return {}
-        found = find_faults(model, self._machine) or dict.fromkeys(error.nodes, error)
-        if not found:
+        if not error.nodes:
             raise error
-        return self._reasons_of(found, part)
+        return self._reasons_of(dict.fromkeys(error.nodes, error), part)
 
     def _cut(self, part: Part, error: TooLong) -> bool:
         """Note where a part that is too long ends instead; whether there are such places."""
@@ -197,23 +176,19 @@ class _Search:
         error = next(iter(found.values()))
         return {name: error.reason_beside(name) for name in part.nodes}
 
-    def _compile(self, part: Part, model: onnx.ModelProto) -> CompileError | None:
-        """Compile a part, or say why not."""
-        try:
-            self._compiled[part] = self._compiler.compile(model, self._options)
-        except DamagedModel:
-            raise
-        except CompileError as error:
-            return error
-        return None
-
 
 # -- the host's parts --------------------------------------------------------------------------------------------------
 
 
-def _host_segment(source: Source, part: Part, parts: Iterable[Part], reasons: Mapping[str, str]) -> Segment:
-    from_machine = {name for other in parts if other.on_machine for name in other.outputs}
-    to_machine = {name for other in parts if other.on_machine for name in other.inputs}
+@dataclass(frozen=True)
+class _Passed:
+    """The tensors that pass from the machine, and to it."""
+
+    from_machine: set[str]
+    to_machine: set[str]
+
+
+def _host_segment(source: Source, part: Part, passed: _Passed, reasons: Mapping[str, str]) -> Segment:
     model = part_model(source, part)
     named = [name for name in part.nodes if name in reasons] if part.nodes else [node.name for node in model.graph.node]
     nodes = tuple(
@@ -221,18 +196,18 @@ def _host_segment(source: Source, part: Part, parts: Iterable[Part], reasons: Ma
             name,
             source.nodes[name].op_type,
             reasons.get(name, NOT_WORTH),
-            _transfers(source, name, from_machine, to_machine),
+            _transfers(source, name, passed),
         )
         for name in named
     )
     return HostSegment(model.SerializeToString(deterministic=True), part.inputs, part.outputs, nodes)
 
 
-def _transfers(source: Source, name: str, from_machine: set[str], to_machine: set[str]) -> int:
+def _transfers(source: Source, name: str, passed: _Passed) -> int:
     """Bytes that pass between a node and the machine. A tensor passes in its quantised form."""
     node = source.nodes[name]
-    read = {_dequantized(source, tensor) for tensor in reads(node)} & from_machine
-    made = {passed for tensor in node.output for passed in (tensor, *_quantized(source, tensor))} & to_machine
+    read = {_dequantized(source, tensor) for tensor in reads(node)} & passed.from_machine
+    made = {form for tensor in node.output for form in (tensor, *_quantized(source, tensor))} & passed.to_machine
     return sum(map(source.bytes, read | made))
 
 

@@ -1,43 +1,87 @@
-"""Why a machine cannot run some nodes of a model: the compiler's own errors, for all nodes at once."""
+"""Asks the compiler about a part of a network: what it makes of it, or why each node at fault cannot be done.
+
+The passes are those that compile. They go on after each error that is of a node, so that all are known at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import onnx
 
 from tilewright.compiler.errors import Blame, CompileError, DamagedModel
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import PASSES, pass_names
-from tilewright.compiler.select.selector import Selector
+from tilewright.compiler.partition.parts import Part, part_graph, part_nodes, whole_network
+from tilewright.compiler.partition.source import Source, read_source
+from tilewright.compiler.pipeline import Covered, Keep, cover_graph
 from tilewright.compiler.simplify import simplify
 from tilewright.compiler.simplify.canonical import CANONICALIZE
 from tilewright.compiler.simplify.check import QUANTIZERS
 from tilewright.compiler.simplify.tables import FUNCTIONS
 from tilewright.isa.machine.machine import Machine
 
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Made]):
+    """What passes made of a part; if nothing, the error that the compiler stops at, and that of each node at fault."""
+
+    made: Made | None
+    error: CompileError | None = None
+    faults: Mapping[str, CompileError] = field(default_factory=dict)
+
+
+def simplify_part(source: Source, part: Part) -> Answer[Graph]:
+    """A part as a simplified graph, which is the same for every machine. Raises DamagedModel."""
+    nodes = part_nodes(source, part)
+    names = [node.name for node in nodes]
+    answer = _answer(names, lambda blame: simplify(part_graph(source, part), blame))
+    if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
+        return answer
+    return Answer(None, answer.error, {node.name: _float_fault(node) for node in nodes})
+
+
+def cover_part(
+    source: Source, part: Part, graph: Graph, machine: Machine, options: Options, keep: Keep | None = None
+) -> Answer[Covered]:
+    """A part, simplified to `graph`, with the machine's instructions for it. Raises DamagedModel."""
+    names = [node.name for node in part_nodes(source, part)]
+    return _answer(names, lambda blame: cover_graph(graph, machine, options, blame, keep))
+
 
 def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, CompileError]:
     """Of each node that the machine cannot do as it stands in this model, the compiler's error; empty if there is none.
 
     More may appear once these are gone. An error that is of no node in particular is of all of them. Raises
-    DamagedModel.
+    CompileError for a model that is wrong.
     """
-    if not any(f"onnx.{node.op_type}" in QUANTIZERS for node in model.graph.node):
-        return {node.name: _float_fault(node) for node in model.graph.node}
+    source = read_source(model.SerializeToString())
+    if source.refused:
+        return source.refused
+    whole = whole_network(source)
+    simplified = simplify_part(source, whole)
+    if simplified.made is None:
+        return simplified.faults
+    return cover_part(source, whole, simplified.made, machine, Options()).faults
+
+
+def _answer(nodes: Sequence[str], run: Callable[[Blame], Made | None]) -> Answer[Made]:
+    """What passes make, or all errors; one that is of no node in particular is of all these nodes."""
     blame = Blame(collects=True)
     try:
-        graph = simplify(import_onnx(model.SerializeToString()), blame)
-        if not blame.faults:
-            _find_uncovered(graph, machine, blame)
+        made = run(blame)
     except DamagedModel:
         raise
     except CompileError as error:
-        return blame.faults | {node: error for node in error.nodes or [node.name for node in model.graph.node]}
-    return blame.faults
+        first = next(iter(blame.faults.values()), error)
+        return Answer(None, first, blame.faults | dict.fromkeys(error.nodes or nodes, error))
+    if blame.faults:
+        return Answer(None, next(iter(blame.faults.values())), blame.faults)
+    return Answer(made)
 
 
 def _float_fault(node: onnx.NodeProto) -> CompileError:
@@ -46,16 +90,3 @@ def _float_fault(node: onnx.NodeProto) -> CompileError:
         expected = "QuantizeLinear and DequantizeLinear around it"
         return CompileError(fact="works on float tensors", expected=expected)
     return CompileError(fact=f"operator {node.op_type} has no lowering to the machine")
-
-
-def _find_uncovered(graph: Graph, machine: Machine, blame: Blame) -> None:
-    """Faults of a simplified graph: numbers that the machine cannot hold, and nests that no instructions cover."""
-    nests = lower(graph, machine, blame)
-    if blame.faults:
-        return
-    for step in PASSES[pass_names().index("lower") + 1 : pass_names().index("select")]:
-        nests = step.run(nests, machine, Options())
-    selector = Selector(machine, nests)
-    for nest in nests.nests:
-        with blame.on(nest.nodes):
-            selector.cover(nest)

@@ -12,57 +12,56 @@ import onnx
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.input_shapes import Shapes
-from tilewright.compiler.options import Options
+from tilewright.compiler.partition.faults import Answer, simplify_part
+from tilewright.compiler.partition.parts import Part
 from tilewright.compiler.partition.source import Source, read_source
-from tilewright.compiler.pipeline import Model, compile_graph, simplified_graph
-from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import Program
+from tilewright.compiler.pipeline import Model
 
 Found = TypeVar("Found")
 
 
 class Front:
-    """The simplified graphs of a network and of its parts, and its nodes: each found once, an error of it too.
+    """Networks as they were read, and their parts simplified: each found once, an error of it too.
 
     It is not sent to other processes: a copy there is empty.
     """
 
     def __init__(self) -> None:
-        self._graphs: dict[str, Graph | CompileError] = {}
         self._sources: dict[str, Source | CompileError] = {}
+        self._simplified: dict[tuple[Source, Part], Answer[Graph] | CompileError] = {}
 
     def __reduce__(self) -> tuple[type[Front], tuple[()]]:
         return Front, ()
 
-    def compile(self, model: Model, machine: Machine, options: Options) -> Program:
-        """As `compile_model`. Raises CompileError and IsaError as that does."""
-        graph = _known(self._graphs, _key(model, options.shapes), lambda: simplified_graph(model, options))
-        return compile_graph(graph, machine, options)
-
-    def source(self, model: str | Path | bytes, shapes: Shapes) -> Source:
+    def source(self, model: Model, shapes: Shapes) -> Source:
         """As `read_source`. Raises CompileError as that does."""
-        return _known(self._sources, _key(model, shapes), lambda: read_source(model, shapes))
+        content = model.SerializeToString(deterministic=True) if isinstance(model, onnx.ModelProto) else model
+        key = _key(content, shapes)
+        if key not in self._sources:
+            self._sources[key] = _or_error(lambda: read_source(content, shapes))
+        return _raised(self._sources[key])
+
+    def simplified(self, source: Source, part: Part) -> Answer[Graph]:
+        """As `simplify_part`. Raises DamagedModel as that does."""
+        if (source, part) not in self._simplified:
+            self._simplified[source, part] = _or_error(lambda: simplify_part(source, part))
+        return _raised(self._simplified[source, part])
 
 
-def _known(known: dict[str, Found | CompileError], key: str, find: Callable[[], Found]) -> Found:
-    if key not in known:
-        try:
-            known[key] = find()
-        except CompileError as error:
-            known[key] = error
-    found = known[key]
+def _or_error(find: Callable[[], Found]) -> Found | CompileError:
+    try:
+        return find()
+    except CompileError as error:
+        return error
+
+
+def _raised(found: Found | CompileError) -> Found:
     if isinstance(found, CompileError):
         raise found.with_traceback(None)
     return found
 
 
-def _key(model: Model, shapes: Shapes) -> str:
+def _key(model: str | Path | bytes, shapes: Shapes) -> str:
     """A hash of a model's bytes and its open sizes; a path stands for itself."""
-    match model:
-        case onnx.ModelProto():
-            content = model.SerializeToString(deterministic=True)
-        case bytes():
-            content = model
-        case _:
-            content = str(model).encode()
+    content = model if isinstance(model, bytes) else str(model).encode()
     return hashlib.sha256(f"{type(model).__name__} {sorted(shapes.items())} ".encode() + content).hexdigest()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from tilewright.compiler.errors import CompileError, NodeName
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.input_shapes import require_fixed_shape
+from tilewright.compiler.importers.onnx_import import tensor_type
 from tilewright.compiler.partition.source import Source, reads
 
 FREE_INITIALIZERS = 4
@@ -72,10 +75,51 @@ def _pieces(group: Group, starts: Container[str]) -> Iterator[Group]:
     yield on_machine, nodes[first:]
 
 
-def part_model(source: Source, part: Part) -> onnx.ModelProto:
-    """A part as a model of its own, with copies of the free nodes that it reads."""
+def whole_network(source: Source) -> Part:
+    """All of a network as one part of the machine."""
+    nodes = tuple(name for name in source.nodes if name not in source.free)
+    return Part(True, nodes, source.inputs, source.outputs)
+
+
+def part_nodes(source: Source, part: Part) -> list[onnx.NodeProto]:
+    """A part's nodes with the free ones that it reads, in the model's order."""
     included = _with_free_nodes(source, part)
-    nodes = [node for name, node in source.nodes.items() if name in included]
+    return [source.nodes[name] for name in sorted(included, key=source.positions.__getitem__)]
+
+
+def part_graph(source: Source, part: Part) -> Graph:
+    """A part of the machine as a graph of its own, cut out of the network's; raises CompileError for an open shape."""
+    inside = set(part.nodes)
+    for error in (error for name, error in source.refused.items() if name in inside):
+        raise error
+    for name in part.inputs:
+        _require_type(source, name)
+    whole, names = source.graph, [node.name for node in part_nodes(source, part)]
+    operators = tuple(source.operators[name] for name in names if name in source.operators)
+    tensors = (name for operator in operators for name in (*operator.inputs, *operator.outputs))
+    named = dict.fromkeys([*part.inputs, *part.outputs, *filter(None, tensors)])
+    return Graph(
+        whole.name,
+        operators,
+        {name: whole.tensors[name] for name in named},
+        {name: whole.constants[name] for name in named if name in whole.constants},
+        part.inputs,
+        {name: name for name in part.outputs},
+        whole.opset,
+    )
+
+
+def _require_type(source: Source, name: str) -> None:
+    """Raise CompileError for an input of a part that is no tensor of a fixed shape."""
+    if name not in source.graph.tensors:
+        value = _input_info(source, name)
+        require_fixed_shape(value, "the ONNX model")
+        tensor_type(value)
+
+
+def part_model(source: Source, part: Part) -> onnx.ModelProto:
+    """A part of the host as a model of its own, with copies of the free nodes that it reads."""
+    nodes = part_nodes(source, part)
     read = dict.fromkeys(tensor for node in nodes for tensor in reads(node))
     wanted = [*read, *part.outputs]
     initializers = [source.initializers[name] for name in dict.fromkeys(wanted) if name in source.initializers]
@@ -187,7 +231,8 @@ def _makers(source: Source, sides: Container[str], tensors: Iterable[str]) -> se
 def _with_tensors(source: Source, groups: Sequence[Group]) -> tuple[Part, ...]:
     sided = {name for _, nodes in groups for name in nodes}
     made = [{output for name in nodes for output in source.nodes[name].output} for _, nodes in groups]
-    finished = [_finished(source, mine, sided) for mine in made]
+    roots = {name: _roots(source, sided, [name]) for name in source.outputs}
+    finished = [_finished(roots, mine) for mine in made]
     read = [
         _roots(source, sided, [*outputs, *(tensor for name in nodes for tensor in reads(source.nodes[name]))]) - mine
         for (_, nodes), mine, outputs in zip(groups, made, finished, strict=True)
@@ -210,12 +255,11 @@ def _with_tensors(source: Source, groups: Sequence[Group]) -> tuple[Part, ...]:
 
 def _in_order(source: Source, tensors: set[str]) -> tuple[str, ...]:
     """The tensors that are not constant, in the model's order."""
-    return tuple(name for name in (*source.inputs, *source.producers) if name in tensors)
+    return tuple(sorted((name for name in tensors if name in source.order), key=source.order.__getitem__))
 
 
-def _finished(source: Source, made: set[str], sided: Container[str]) -> list[str]:
-    """The model's outputs that a part makes, directly or through free nodes."""
-    roots = {name: _roots(source, sided, [name]) for name in source.outputs}
+def _finished(roots: Mapping[str, set[str]], made: set[str]) -> list[str]:
+    """The model's outputs that a part makes, directly or through free nodes from their roots."""
     return [name for name, tensors in roots.items() if name in made or (tensors and tensors <= made)]
 
 

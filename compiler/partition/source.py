@@ -7,9 +7,9 @@ a tensor crosses between parts as integers and weights never do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import TensorType
+from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
+    build_graph,
     check_node,
     finish_onnx,
     named_nodes,
@@ -35,7 +36,7 @@ RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 """Operators whose results vary even if their operands are constant."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A whole model. Nodes are in an order that computes each tensor before it is read."""
 
@@ -47,6 +48,26 @@ class Source:
     initializers: Mapping[str, onnx.TensorProto]
     free: frozenset[str]  # nodes that every part may have its own copy of
     refused: Mapping[str, CompileError]  # nodes that the compiler does not even read
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Every node that the compiler reads, and all tensors whose type is known. Raises CompileError."""
+        return build_graph(self.model, opset_of(self.model), self.refused)
+
+    @cached_property
+    def operators(self) -> Mapping[str, Operator]:
+        """Node → what it is in the graph; nodes that only hold a constant are none."""
+        return {operator.name: operator for operator in self.graph.operators}
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Node → its place in the model's order."""
+        return {name: position for position, name in enumerate(self.nodes)}
+
+    @cached_property
+    def order(self) -> Mapping[str, int]:
+        """Tensor that is not constant → its place in the model's order."""
+        return {name: position for position, name in enumerate((*self.inputs, *self.producers))}
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -79,16 +100,17 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
     model, name = read_onnx(source, shapes)
     if model.functions:
         model = inline_local_functions(model)
-    named = onnx.ModelProto()
-    named.CopyFrom(model)
-    for node, (node_name, _) in zip(named.graph.node, list(named_nodes(model)), strict=True):
-        node.name = node_name
-    inferred, _ = finish_onnx(named, name)
-    if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in named.graph.input]:
+    try:
+        inferred, _ = finish_onnx(model, name)
+    except CompileError:
+        for node_name, node in named_nodes(model):  # an operator that does not exist may be the cause
+            check_node(node_name, node, opset_of(model))
+        raise
+    if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in model.graph.input]:
         raise CompileError(name, "converting its opset changes its inputs", remedy="export it anew with a later opset")
     del inferred.functions[:]  # those that shape inference needed
     for node, (node_name, _) in zip(inferred.graph.node, list(named_nodes(inferred)), strict=True):
-        node.name = node_name  # converting to another opset adds nodes
+        node.name = node_name
     return index_model(_with_constants(inferred))
 
 
@@ -109,7 +131,7 @@ def index_model(model: onnx.ModelProto) -> Source:
             reading.setdefault(tensor, []).append(node.name)
     readers = {tensor: tuple(names) for tensor, names in reading.items()}
     opset = opset_of(model)
-    refused = {name: error for name, node in nodes.items() if (error := _refusal(node, opset, types)) is not None}
+    refused = _refused(graph.node, opset, types)
     free = _free_nodes(model, initializers, refused)
     return Source(model, nodes, producers, readers, types, initializers, free, refused)
 
@@ -166,16 +188,28 @@ def _constant_of(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
     return None
 
 
-def _refusal(node: onnx.NodeProto, opset: int, types: Mapping[str, onnx.ValueInfoProto]) -> CompileError | None:
-    """Why the compiler cannot read a node at all."""
-    try:
-        check_node(node.name, node, opset)
-        require_shapes(node.name, node, types)
-        for output in filter(None, node.output):
-            tensor_type(types[output])
-    except CompileError as error:
-        return error
-    return None
+def _refused(
+    nodes: Sequence[onnx.NodeProto], opset: int, types: Mapping[str, onnx.ValueInfoProto]
+) -> dict[str, CompileError]:
+    """Why the compiler cannot read some nodes at all: first those whose operator it does not know."""
+    refused: dict[str, CompileError] = {}
+    for check in (partial(_check_operator, opset), partial(_check_results, types)):
+        for node in nodes:
+            try:
+                check(node)
+            except CompileError as error:
+                refused.setdefault(node.name, error)
+    return refused
+
+
+def _check_operator(opset: int, node: onnx.NodeProto) -> None:
+    check_node(node.name, node, opset)
+
+
+def _check_results(types: Mapping[str, onnx.ValueInfoProto], node: onnx.NodeProto) -> None:
+    require_shapes(node.name, node, types)
+    for output in filter(None, node.output):
+        tensor_type(types[output])
 
 
 def _free_nodes(

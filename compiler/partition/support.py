@@ -9,10 +9,12 @@ import onnx
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
-from tilewright.compiler.partition.faults import find_faults
+from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.parts import whole_network
 from tilewright.compiler.partition.probe_model import Probe, probe_model
 from tilewright.compiler.partition.probes import PROBES, plain_probes
-from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.partition.programs import Programs
+from tilewright.compiler.partition.source import read_source
 from tilewright.isa.machine.machine import Machine
 
 ACTIVATION_TYPES = ("int8", "uint8")
@@ -53,12 +55,13 @@ def probe_of(support: Support) -> Probe:
 
 def why_not(probe: Probe, dtype: str, machine: Machine) -> str:
     """Why a machine cannot run a probe, as the whole compiler says; empty if it can."""
-    model = probe_model(probe, dtype)
-    faults = find_faults(model, machine)
-    if faults:
-        return _reason(next(iter(faults.values())))
     try:
-        compile_model(model, machine, Options(effort=0))  # whether it runs, not how fast
+        source = read_source(probe_model(probe, dtype).SerializeToString())
+        programs = Programs(source, machine, Options(effort=0), Front(), keeps_results=False)  # not how fast it runs
+        faults = programs.cover(whole_network(source)).faults
+        if faults:
+            return _reason(next(iter(faults.values())))
+        programs.compile(whole_network(source))
     except CompileError as error:
         return _reason(error)
     return ""

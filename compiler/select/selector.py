@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.compiler.errors import CompileError
+from tilewright.compiler.errors import RAISING, Blame, CompileError
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
@@ -25,10 +25,17 @@ MOST_COVERS = 10_000
 """So many covers of one machine are kept at most."""
 
 
-def select(program: NestProgram, machine: Machine) -> Selection:
-    """Cover every nest; raises CompileError for the first that no instructions cover."""
+def select(program: NestProgram, machine: Machine, blame: Blame = RAISING) -> Selection:
+    """Cover every nest; raises CompileError for the first that no instructions cover.
+
+    If `blame` collects, what comes back is complete only when it found nothing.
+    """
     selector = Selector(machine, program)
-    return Selection(machine, program, tuple(selector.cover(nest) for nest in program.nests))
+    covers = []
+    for nest in program.nests:
+        with blame.on(nest.nodes):
+            covers.append(selector.cover(nest))
+    return Selection(machine, program, tuple(covers))
 
 
 Covers = dict[Form, Cover | None]

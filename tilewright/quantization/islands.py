@@ -15,9 +15,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import build_graph, tensor_type
+from tilewright.compiler.importers.onnx_import import build_graph, is_fixed
 from tilewright.compiler.importers.opsets import opset_of
 from tilewright.compiler.partition.source import reads
 from tilewright.compiler.simplify import FORMS
@@ -73,7 +72,7 @@ def _forms(model: onnx.ModelProto) -> Iterator[Sequence[str]]:
 def _known_part(model: onnx.ModelProto) -> Graph:
     """The nodes of fixed sizes without control flow; what others make is an input."""
     values = {v.name: v for v in (*model.graph.input, *model.graph.value_info, *model.graph.output)}
-    fixed = {tensor.name for tensor in model.graph.initializer} | {n for n, v in values.items() if _is_fixed(v)}
+    fixed = {tensor.name for tensor in model.graph.initializer} | {n for n, v in values.items() if is_fixed(v)}
     part = onnx.ModelProto()
     part.CopyFrom(model)
     del part.graph.node[:], part.graph.input[:], part.graph.output[:], part.graph.value_info[:]
@@ -89,14 +88,6 @@ def _known_part(model: onnx.ModelProto) -> Graph:
     part.graph.input.extend(values[n] for node in others for n in node.output if n in fixed)
     part.graph.output.extend(values[name] for name in sorted(wanted & made))
     return build_graph(part, opset_of(model))
-
-
-def _is_fixed(value: onnx.ValueInfoProto) -> bool:
-    try:
-        tensor_type(value)
-    except CompileError:
-        return False
-    return True
 
 
 # -- functions of one tensor -------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from tests.compiler.models import conv_model
 from tests.digits import MODEL
 from tilewright.codesign.points.evaluate import NetworkFigures, evaluate
 from tilewright.codesign.points.network import Network, read_network
-from tilewright.compiler import pipeline
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.partition import source
 from tilewright.isa.files.loader import load_machine
 
 
@@ -51,13 +51,13 @@ def test_a_file_that_is_not_there() -> None:
 def test_is_imported_once_for_all_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
-    def import_onnx(*arguments: object) -> object:
+    def read_onnx(*arguments: object) -> object:
         nonlocal count
         count += 1
         return original(*arguments)  # type: ignore[arg-type]
 
-    original = pipeline.import_onnx
-    monkeypatch.setattr(pipeline, "import_onnx", import_onnx)
+    original = source.read_onnx
+    monkeypatch.setattr(source, "read_onnx", read_onnx)
     network = read_network(MODEL)
     for isa in ("tiny8", "rect"):
         evaluate(network, load_machine(isa), 0)

@@ -1,11 +1,23 @@
 """A network in parts: what the machine does is compiled, what it cannot is on the host with its reason."""
 
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import onnx
 import pytest
 
 from tests.compiler.models import conv_model
-from tests.mixed_networks import sandwich
+from tests.mixed_networks import alternating, sandwich
+from tilewright.compiler.errors import CompileError
+from tilewright.compiler.importers import onnx_import
+from tilewright.compiler.options import Options
+from tilewright.compiler.partition import faults, programs, source
 from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.compiler.partition.front import Front
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned
 from tilewright.isa.program.program import Program
@@ -24,3 +36,66 @@ def test_compiles_the_parts_around_what_the_machine_cannot_do(machine: str) -> N
 def test_a_network_for_the_machine_alone_is_a_program() -> None:
     model = conv_model(np.random.default_rng(0), 8, 8)
     assert isinstance(compile_partitioned(model, load_machine("base16")), Program)
+
+
+class Counted:
+    """How often the steps of a compilation ran, and how many operators they took."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.calls: Counter[str] = Counter()
+        self.operators: Counter[str] = Counter()
+        for module, name in (
+            (source, "read_onnx"), (source, "finish_onnx"), (source, "build_graph"), (onnx_import, "import_onnx"),
+            (faults, "simplify"), (faults, "cover_graph"), (programs, "compile_covered"),
+        ):  # fmt: skip
+            self._count(module, name)
+
+    def _count(self, module: Any, name: str) -> None:
+        original: Callable[..., Any] = getattr(module, name)
+
+        def counted(first: Any, *arguments: Any) -> Any:
+            self.calls[name] += 1
+            self.operators[name] += len(getattr(first, "operators", ()))
+            return original(first, *arguments)
+
+        self._monkeypatch.setattr(module, name, counted)
+
+
+def test_is_read_once_and_each_node_simplified_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As part of the whole and as part of its own part; only a part that stays is tiled, and once."""
+    model = alternating(6)
+    counted = Counted(monkeypatch)
+    compiled = compile_partitioned(model, load_machine("tiny8"), Options(effort=0))
+    assert isinstance(compiled, Partitioned) and len(compiled.segments) == 13
+    assert [counted.calls[name] for name in ("read_onnx", "finish_onnx", "build_graph", "import_onnx")] == [1, 1, 1, 0]
+    assert counted.operators["simplify"] <= 2 * len(model.graph.node)
+    assert [counted.calls[name] for name in ("simplify", "cover_graph", "compile_covered")] == [1 + 7, 7, 7]
+
+
+def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, front = alternating(2), Front()
+    compile_partitioned(model, load_machine("tiny8"), Options(effort=0), front=front)
+    counted = Counted(monkeypatch)
+    compile_partitioned(model, load_machine("base16"), Options(effort=0), front=front)
+    assert set(counted.calls) == {"cover_graph", "compile_covered"}
+
+
+def test_an_input_that_nothing_reads_is_no_fault_of_the_nodes() -> None:
+    """It is refused, not given to the host with all nodes."""
+    model = conv_model(np.random.default_rng(0))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("unread", onnx.TensorProto.FLOAT, [1, 3]))
+    with pytest.raises(CompileError, match="^input 'unread' does not reach an output; remove it from the model$"):
+        compile_partitioned(model, load_machine("tiny8"), Options(effort=0), host_floats=True)
+
+
+def test_functions_of_the_file_are_nodes_of_the_network() -> None:
+    """A network of which the machine does all is a program, also where the file calls functions of its own."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "local" : 1]> f (float[1, 16] x) => (float[1, 16] y)'
+        "<float s = {0.5}, int8 z = {0}>"
+        "{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) r = local.positive(d)"
+        "  p = QuantizeLinear(r, s, z) y = DequantizeLinear(p, s, z) }"
+        '<domain: "local", opset_import: ["" : 17]> positive (a) => (b) { b = Relu(a) }'
+    )
+    assert isinstance(compile_partitioned(model, load_machine("tiny8"), Options(effort=0)), Program)

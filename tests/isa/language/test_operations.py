@@ -26,7 +26,7 @@ from tilewright.isa.pages.mathematics import statement_mathematics
 from tilewright.isa.timing import operator_stages
 from tilewright.rtl.proof.meaning import Meaning, integer
 from tilewright.simulator.interpreter import Lane, evaluate
-from tilewright.simulator.statement_arrays import ArrayStatement, working_type
+from tilewright.simulator.statement_arrays import ArrayStatement, StatementFacts, working_type
 
 INT8 = IntegerType(8, True)
 TYPES = {"a": INT8, "b": INT8, "c": IntegerType(3, False), "t": INT8, "w": INT8}
@@ -186,7 +186,7 @@ def proved(expr: Expr, values: Values, table: dict[int, int]) -> int:
 
 
 def simulated(expr: Expr, values: Values) -> int:
-    code = ArrayStatement(expr, (1, 1), (0,))
+    code = ArrayStatement(StatementFacts(expr), (1, 1), (0,))
     sources = {
         (name, "", inside, word): np.array([[value]], code.type)
         for (name, word), value in values.items()

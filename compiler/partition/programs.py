@@ -1,0 +1,68 @@
+"""The programs of a network's parts for one machine: each part is simplified, covered and tiled once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.compiler.options import Options
+from tilewright.compiler.partition.faults import Answer, cover_part
+from tilewright.compiler.partition.front import Front
+from tilewright.compiler.partition.parts import Part, part_graph
+from tilewright.compiler.partition.source import Source
+from tilewright.compiler.pipeline import Covered, Keep, compile_covered
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
+
+
+class Programs:
+    """What the compiler makes of parts of one network. With `keeps_results`, what each pass made is held back."""
+
+    def __init__(self, source: Source, machine: Machine, options: Options, front: Front, keeps_results: bool) -> None:
+        self.source = source
+        self.machine = machine
+        self._options = options
+        self._front = front
+        self._keeps_results = keeps_results
+        self._covered: dict[Part, Answer[Covered]] = {}
+        self._compiled: dict[Part, Program] = {}
+        self._results: dict[Part, list[tuple[str, Any]]] = {}
+
+    def cover(self, part: Part) -> Answer[Covered]:
+        """The machine's instructions for a part, or why there are none. Raises DamagedModel."""
+        if part not in self._covered:
+            self._covered[part] = self._ask(part)
+        return self._covered[part]
+
+    def compile(self, part: Part) -> Program:
+        """A part's program. Raises CompileError, the same again if it is asked again, and IsaError."""
+        if part not in self._compiled:
+            covered = self.cover(part)
+            if covered.made is None:
+                assert covered.error is not None
+                raise covered.error.with_traceback(None)
+            self._compiled[part] = compile_covered(covered.made, self._options, self._keep_for(part))
+        return self._compiled[part]
+
+    def shown(self, part: Part, keep: Keep | None) -> Program:
+        """The program of a part that compiles, once its passes' results are handed on."""
+        program = self.compile(part)
+        for name, value in self._results.get(part, ()):
+            if keep is not None:
+                keep(name, value)
+        return program
+
+    def _ask(self, part: Part) -> Answer[Covered]:
+        simplified = self._front.simplified(self.source, part)
+        if simplified.made is None:
+            return Answer(None, simplified.error, simplified.faults)
+        keep = self._keep_for(part)
+        if keep is not None:
+            keep("import", part_graph(self.source, part))
+            keep("simplify", simplified.made)
+        return cover_part(self.source, part, simplified.made, self.machine, self._options, keep)
+
+    def _keep_for(self, part: Part) -> Keep | None:
+        if not self._keeps_results:
+            return None
+        results = self._results.setdefault(part, [])
+        return lambda name, value: results.append((name, value))

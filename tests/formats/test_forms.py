@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import tilewright
 from tests.compiler.models import run_onnx
@@ -76,6 +77,20 @@ def test_computes_what_onnx_runtime_computes(per_channel: bool) -> None:
         came = np.array(scores_of(form, "base16", image))
         assert np.abs(came - expected).max() <= 1
         assert np.ptp(expected.astype(np.int64)) > 20
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form.kind == "tflite"], ids=lambda form: form.name)
+def test_computes_what_the_reference_kernels_of_litert_compute(form: Form) -> None:
+    interpreter = Interpreter(
+        model_content=form.model(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
+    )
+    interpreter.allocate_tensors()
+    for image in images():
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], form.image(image))
+        interpreter.invoke()
+        expected = form.scores(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+        came = np.array(scores_of(form, "base16", image))
+        assert np.abs(came - expected).max() <= 1
 
 
 @pytest.mark.parametrize("opset", OPSETS)

@@ -40,6 +40,7 @@ def word_parts(word_bytes: int, bus_bytes: int) -> int:
     """Cycles in which a DMA engine moves a word: one for each part of a beat's size, the last one may be shorter."""
     return -(-word_bytes // bus_bytes)
 
+
 DMA_STAGES = 6
 """From the start of a load to its first word on chip, without DRAM: address, bus, buffer, window, writer, write."""
 

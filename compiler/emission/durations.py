@@ -88,9 +88,7 @@ def _product(machine: Machine, format: InstructionFormat, trips: Sequence[int]) 
     return Duration(last, last + timing.mma_write(machine))
 
 
-def _transfer(
-    machine: Machine, format: InstructionFormat, place: int, loops: tuple[tuple[int, int], ...]
-) -> Duration:
+def _transfer(machine: Machine, format: InstructionFormat, place: int, loops: tuple[tuple[int, int], ...]) -> Duration:
     """DMA is limited by beats, by words, and by the bursts and beats that may be on their way at a time.
 
     `loops`: the trip count of each, and its stride in DRAM.

@@ -175,9 +175,7 @@ class _Seen:
         open_waits = {e: c for e, c in needed.items() if c > earlier[e]}
         completed = {e: self._completed(e, c) for e, c in open_waits.items()}
         waits = {
-            e: c
-            for e, c in open_waits.items()
-            if all(seen[e] < c for other, seen in completed.items() if other != e)
+            e: c for e, c in open_waits.items() if all(seen[e] < c for other, seen in completed.items() if other != e)
         }
         for seen in completed.values():
             earlier = {e: max(count, seen[e]) for e, count in earlier.items()}

@@ -27,6 +27,7 @@ MAX_STEPS = 4
 HEADROOM = 1 - 1 / 64
 """Part of the largest root that is used: rounded products may be a little larger."""
 
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The shifts of a Newton step's three products, and the constant that the square is taken from."""

@@ -20,7 +20,6 @@ MOST_LEVELS = 100
 once, so deeper ones gain nothing, and whatever reads an expression goes down by a call for each level."""
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
     """A nest and its place in the order of the program; of two with the same `rank`, the same one."""

@@ -124,8 +124,10 @@ def is_lane_walk(access: Access, loop: str, step: int) -> bool:
 
 def is_band(index: Affine, lane: str, summed: str) -> bool:
     """Whether an index of a matrix counts the summed channels, beginning at a multiple of the result's channel."""
-    return index.constant == 0 and [loop for loop, _ in index.terms] == [lane, summed] and (
-        index.terms[0][1] < 0 and index.terms[1][1] == 1
+    return (
+        index.constant == 0
+        and [loop for loop, _ in index.terms] == [lane, summed]
+        and (index.terms[0][1] < 0 and index.terms[1][1] == 1)
     )
 
 

@@ -297,9 +297,7 @@ def _parse_expr(operation: Operation, nest: str) -> Expr:
         ) from error
 
 
-def _build(
-    node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, named: Mapping[str, Expr]
-) -> Expr:
+def _build(node: ast.expr, ranges: Mapping[str, Interval], rounding: Rounding, named: Mapping[str, Expr]) -> Expr:
     def built(*nodes: ast.expr) -> list[Expr]:
         return [_build(inner, ranges, rounding, named) for inner in nodes]
 

@@ -85,9 +85,7 @@ def _pays(matrix: Access, numbers: int, space: NestSpace, machine: Machine) -> b
     return numbers * space.pixels * units * blocks > space.pixels * units + again
 
 
-def _columns(
-    nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace
-) -> tuple[Nest, Buffer, NDArray[np.int8]]:
+def _columns(nest: Nest, matrix: Expr, numbers: list[int], space: NestSpace) -> tuple[Nest, Buffer, NDArray[np.int8]]:
     """The nest that sums a matrix's columns times the numbers; its buffer; the vector that holds the first number."""
     access, (summed,) = nest.reads[matrix.name], space.reduce
     chosen = choosing_loops(access, space)
@@ -107,9 +105,7 @@ def _columns(
     return sums, Buffer("", shape, ACCUMULATOR), vector
 
 
-def _with_columns(
-    nest: Nest, total: Expr, products: Products, matrix: Expr, columns: Interval, result: Access
-) -> Nest:
+def _with_columns(nest: Nest, total: Expr, products: Products, matrix: Expr, columns: Interval, result: Access) -> Nest:
     """The nest without the terms that are the same for all pixels; it reads and adds their sum."""
     terms = products.main
     leaves = {arg.name: arg for arg in products.main.args}

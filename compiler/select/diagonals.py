@@ -129,7 +129,7 @@ def _without_matrix(
 def _tap_by_tap(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[Nest, NDArray[Any]]:
     x, w = nest.reads[diagonal.vector], nest.reads[diagonal.weights]
     values = program.constants[w.tensor]
-    (lane, _), = nest.result.index[CHANNEL].terms
+    ((lane, _),) = nest.result.index[CHANNEL].terms
     vector = (x.index[BATCH], Affine(((lane, 1),), x.index[CHANNEL].constant), *x.index[ROW:])
     own = (STILL, Affine(((lane, 1),)), *w.index[ROW:])
     reads = {
@@ -141,9 +141,7 @@ def _tap_by_tap(nest: Nest, diagonal: _Diagonal, program: NestProgram) -> tuple[
     return replace(nest, loops=loops, reads=reads), np.ascontiguousarray(values.transpose(1, 0, 2, 3))
 
 
-def _in_blocks(
-    nest: Nest, diagonal: _Diagonal, weights: NDArray[Any], words: int
-) -> tuple[Nest, NDArray[Any]] | None:
+def _in_blocks(nest: Nest, diagonal: _Diagonal, weights: NDArray[Any], words: int) -> tuple[Nest, NDArray[Any]] | None:
     """The nest with the taps of a row in blocks of so many words; None if a row is no longer, or its taps are apart."""
     x, w = nest.reads[diagonal.vector], nest.reads[diagonal.weights]
     loop = next((loop for loop in nest.loops if w.index[COLUMN] == Affine(((loop.name, 1),))), None)

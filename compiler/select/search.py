@@ -192,7 +192,6 @@ class Search:
             words = words // trip * -(-self._reach(pattern, bound, trip) // in_vector)
         return words
 
-
     def _reach(self, pattern: Pattern, bound: Mapping[str, Binding | Best], channels: int) -> int:
         """The summed channels that the channels of one weight tile need: all, or those of a band."""
         weights = bound[systolic_weights(pattern.format).name]

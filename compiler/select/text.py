@@ -202,9 +202,7 @@ class _CoverReader:
 def _require_names(where: str, what: str, came: Mapping[str, Any], expected: Iterable[str]) -> None:
     wanted = sorted(expected)
     if sorted(came) != wanted:
-        raise CompileError(
-            where, f"its {what} are {', '.join(came) or 'none'}", expected=", ".join(wanted) or "none"
-        )
+        raise CompileError(where, f"its {what} are {', '.join(came) or 'none'}", expected=", ".join(wanted) or "none")
 
 
 def _binding(
@@ -233,9 +231,7 @@ def _binding(
 def _one_of(words: Mapping[str, Any], kind: str, known: Collection[str], where: str) -> str:
     name: str = entry(words, kind, str, where)
     if name not in known:
-        raise CompileError(
-            where, f"there is no {kind} {name!r}", known=f"there are: {', '.join(known) or 'none'}"
-        )
+        raise CompileError(where, f"there is no {kind} {name!r}", known=f"there are: {', '.join(known) or 'none'}")
     return name
 
 

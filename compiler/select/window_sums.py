@@ -92,9 +92,7 @@ def _pays(cover: Cover, dot: Step, adding: InstructionFormat, access: Access, ma
     rows, columns = (_extent(access.index[dimension], space) for dimension in (ROW, COLUMN))
     halo = _halo(access, space, machine.memories[adding.destination.memory].depth)
     pixels = halo * space.trips[space.batch] * rows * columns
-    down, across = (
-        space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column))
-    )
+    down, across = (space.trips[window_loop(access.index[d], p)] for d, p in ((ROW, space.row), (COLUMN, space.column)))
     vectors = dot.words // (space.pixels * down * across * -(-space.trips[space.lane] // machine.cols))
     blocks = -(-space.trips[space.lane] // machine.lanes)
     along = halo * space.trips[space.batch] * rows * space.trips[space.column]

@@ -183,9 +183,7 @@ def _normalization(
 
 def _lp(operator: Operator, source: str, root: _Root, operators: Sequence[Operator]) -> Replacement:
     attributes = {"axis": root.axis, "p": 2}
-    made = Operator(
-        operator.name, "onnx.LpNormalization", (source,), operator.outputs, attributes, _nodes(operators)
-    )
+    made = Operator(operator.name, "onnx.LpNormalization", (source,), operator.outputs, attributes, _nodes(operators))
     return Replacement((made,))
 
 

@@ -138,9 +138,7 @@ class DotLowering:
             self._builder.sink = self._stage.products
             self._builder.operation(format, bases, loops, self._dot.immediates, adds or position > 0)
 
-    def _correction(
-        self, correction: Correction, vectors: _Walk, tiles: _Walk, summed: range
-    ) -> tuple[_Walk, _Walk]:
+    def _correction(self, correction: Correction, vectors: _Walk, tiles: _Walk, summed: range) -> tuple[_Walk, _Walk]:
         """The vectors and tiles of a product with a number, where the product of two tensors has these."""
         number = correction.number
         if correction.is_vector:

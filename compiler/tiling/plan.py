@@ -175,9 +175,7 @@ class Planner:
         if cover.dot is not None:
             into = cover.dot.format.destination
             alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
-        in_banks = {
-            step.format.operand(name).memory for step in cover.steps for name in step.format.statement.blocks
-        }
+        in_banks = {step.format.operand(name).memory for step in cover.steps for name in step.format.statement.blocks}
         room = {}
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)

@@ -1,6 +1,6 @@
 """Print how many held-back digits the committed networks get right under unoptimised ONNX Runtime.
 
-    python programs/digits/evaluate.py [FOLDER]
+python programs/digits/evaluate.py [FOLDER]
 """
 
 import argparse

@@ -130,9 +130,7 @@ def loss_and_gradients(parameters: Parameters, images: Array, targets: Array) ->
     d_active = (share * d_features[:, :, None, None, None, None] / np.float32(4)).reshape(active.shape)
     d_added = d_active * (added > 0)
     d_inner_active = convolve_backward(parameters, gradients, "block.conv2", outer, d_added)
-    d_block_input = convolve_backward(
-        parameters, gradients, "block.conv1", inner, d_inner_active * (inner.output > 0)
-    )
+    d_block_input = convolve_backward(parameters, gradients, "block.conv1", inner, d_inner_active * (inner.output > 0))
     d_second_active = d_block_input + d_added
     d_first_active = convolve_backward(parameters, gradients, "conv2", second, d_second_active * (second.output > 0))
     convolve_backward(parameters, gradients, "conv1", first, d_first_active * (first.output > 0))

@@ -55,9 +55,7 @@ class _Engine(DmaEngine):
     def is_end(self, nets: Part) -> z3.BoolRef:
         """The part that is formed next is its word's last."""
         ends = [
-            z3.And(
-                self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1
-            )
+            z3.And(self.is_format(nets, "packer.walker.walk", position), self.place(nets) == self.parts(position) - 1)
             for position in range(len(self.formats))
         ]
         return z3.Or(*ends)
@@ -168,9 +166,7 @@ class _Engine(DmaEngine):
             goals.append(Goal(f"word of {format.mnemonic}", [works], same))
         given = [z3.Implies(is_held, self.goes_somewhere(nets))]
         kept = z3.And(word_next == word, *(held.at(name, 1) == held.at(name) for name in ("address", "is_last")))
-        came = z3.And(
-            *(held.at(name, 1) == nets.at(f"packer.part__payload.{name}") for name in ("address", "is_last"))
-        )
+        came = z3.And(*(held.at(name, 1) == nets.at(f"packer.part__payload.{name}") for name in ("address", "is_last")))
         retires = z3.And(granted, held.holds("is_last"))
         ends = z3.And(comes, nets.holds("packer.part__payload.ends_word"))
         return [
@@ -183,9 +179,7 @@ class _Engine(DmaEngine):
             Goal("retires with the last write", given, nets.holds("retire") == retires),
         ]
 
-    def joined_goals(
-        self, nets: Part, comes: z3.BoolRef, word: z3.BitVecRef, word_next: z3.BitVecRef
-    ) -> list[Goal]:
+    def joined_goals(self, nets: Part, comes: z3.BoolRef, word: z3.BitVecRef, word_next: z3.BitVecRef) -> list[Goal]:
         """A part is written at its place in the word; the other parts stay."""
         bits, goals = 8 * self.machine.dram.bus_bytes, []
         place, data = self.place(nets, name="part__payload.place"), nets.at("packer.part__payload.data")

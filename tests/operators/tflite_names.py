@@ -166,10 +166,7 @@ SAMPLES: Mapping[str, Made] = {
     "MAX_POOL_2D": _with((1, 2, 2, 8), **POOL),
     **{k: _with((1, 8), [1, 2]) for k in ("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MIN", "REDUCE_MAX")},
     **{k: _same(2) for k in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "POW", "SQUARED_DIFFERENCE", "ADD_N")},
-    **{
-        k: _same(2, result=np.bool_)
-        for k in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
-    },
+    **{k: _same(2, result=np.bool_) for k in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")},
     **{k: _same(2, np.bool_, np.bool_) for k in ("LOGICAL_AND", "LOGICAL_OR")},
     "LOGICAL_NOT": _same(1, np.bool_, np.bool_),
     "CAST": _same(1, np.int32),

@@ -92,5 +92,3 @@ def _print_remarks(remarks: Mapping[str, str]) -> None:
         print_table("Remarks of the compiler", ("about", ""), remarks.items())
     else:
         print("The compiler has no remarks: nothing had to be packed for size or kept in order.")
-
-

@@ -28,6 +28,7 @@ RUNNERS_UP = 5
 KINDS_RANKED = 12
 """They are taken from as many kinds; of those that differ in nothing that shows, only the first."""
 
+
 @dataclass(frozen=True, slots=True)
 class OtherTiles:
     """Another cut of a layer; `cycles` of the whole program, None if it does not fit."""

@@ -113,9 +113,7 @@ def _functions(model: onnx.ModelProto, readers: Mapping[str, set[str]]) -> Itera
             yield group
 
 
-def _roots(
-    model: onnx.ModelProto, single: set[str], leaves: set[str]
-) -> tuple[dict[str, str], dict[str, list[str]]]:
+def _roots(model: onnx.ModelProto, single: set[str], leaves: set[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """The one tensor that a tensor is computed from, beyond no leaf, and the nodes that do so for each of them."""
     roots: dict[str, str] = {}
     nodes: dict[str, list[str]] = {}
@@ -142,9 +140,7 @@ MOVES = frozenset(("Expand", "Identity", "Reshape", "Slice", "Squeeze", "Tile", 
 """Operators whose result has the values of their operand."""
 
 
-def with_masks(
-    model: onnx.ModelProto, ranges: Mapping[str, Range], samples: Samples, name: str
-) -> dict[str, Range]:
+def with_masks(model: onnx.ModelProto, ranges: Mapping[str, Range], samples: Samples, name: str) -> dict[str, Range]:
     """The ranges for a network in which computed masks are added to scores.
 
     A mask is 0 or negligible in all samples. Its steps become so large that it can be nothing else; the masked scores

@@ -68,9 +68,7 @@ def _print_left_out(comparison: Comparison) -> None:
             f"layer computes several nodes at once, or the host does: {', '.join(comparison.unseen)}."
         )
     if comparison.host_nodes:
-        print_text(
-            f"Not compared: what the host computes, in ONNX Runtime itself: {', '.join(comparison.host_nodes)}."
-        )
+        print_text(f"Not compared: what the host computes, in ONNX Runtime itself: {', '.join(comparison.host_nodes)}.")
 
 
 def _print_difference(first: Difference, limit: int) -> None:

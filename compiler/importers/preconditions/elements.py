@@ -93,6 +93,4 @@ COORDINATES = (
 
 def _broadcasts(shape: Shape, to: Shape) -> bool:
     """Whether a shape broadcasts to another, which stays as it is."""
-    return len(shape) <= len(to) and all(
-        size in (1, other) for size, other in zip(shape[::-1], to[::-1], strict=False)
-    )
+    return len(shape) <= len(to) and all(size in (1, other) for size, other in zip(shape[::-1], to[::-1], strict=False))

@@ -123,4 +123,3 @@ def test_rows_that_a_machine_cannot_hold_are_the_hosts(length: int, reason: str)
     (node,) = program.host_nodes
     assert node.name == "norm"
     assert reason in node.reason
-

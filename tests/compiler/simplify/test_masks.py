@@ -47,9 +47,7 @@ def test_a_causal_mask_is_part_of_the_softmax(way: str, least: float) -> None:
         ((1, 3, 8, 5), (1, 1, 8, 5), 2, (1, 8, 1, 5)),
     ],
 )
-def test_masks_of_any_dimensions(
-    shape: Sequence[int], mask: Sequence[int], axis: int, stored: Sequence[int]
-) -> None:
+def test_masks_of_any_dimensions(shape: Sequence[int], mask: Sequence[int], axis: int, stored: Sequence[int]) -> None:
     kept = np.random.default_rng(2).random(mask) < 0.6
     first = axis % len(shape) - (len(shape) - len(mask))
     kept[(slice(None),) * first + (0,)] = True

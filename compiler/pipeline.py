@@ -215,12 +215,10 @@ def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
 
 def _fit(covered: Covered, options: Options, keep: Keep | None) -> Any:
     """Run the passes up to addresses, with the first options that need little enough memory."""
-    first, machine = covered.next, covered.machine
-    tiled, scheduled, placed = (
-        max(first, position) for position in (_position(TILED_BY), _position(TILED_BY) + 1, _position(PLACED_BY) + 1)
-    )
+    tiled, machine = covered.next, covered.machine
+    scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
     finish = partial(finished, machine=machine)
-    decision = decide(covered.value, first > _position(TILED_BY) + 1, options, finish)
+    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finish)
     fitting: list[Options] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
@@ -332,6 +330,7 @@ PASSES = in_order(_ROWS)
 
 MACHINE_FROM = "lower"
 """This pass is the first that looks at the machine."""
+
 SIZED_FROM = "plain-sums"
 """From this pass on, the sizes of memories matter."""
 

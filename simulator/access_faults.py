@@ -42,8 +42,7 @@ def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Regi
             code = FaultCode.REGION
         else:
             memory = machine.memories[operand.memory]
-            is_one_bank = operand.block == 1 or low // memory.bank_depth == (end - 1) // memory.bank_depth
-            if low >= 0 and end <= memory.depth and is_one_bank:
+            if not _may_leave(memory, low, end, operand.block > 1):
                 continue
             is_by_row = machine.engines[format.engine].template is Template.SYSTOLIC and operand is systolic_weights(
                 format
@@ -58,6 +57,13 @@ def access_fault(machine: Machine, instruction: Instruction, regions: tuple[Regi
     return Fault(code, index, address)
 
 
+def _may_leave(memory: Memory, low: int, end: int, keeps_banks: bool) -> bool:
+    """Whether blocks of words from `low` up to `end` may leave a memory, or a bank where that is refused, too."""
+    if low < 0 or end > memory.depth:
+        return True
+    return keeps_banks and low // memory.bank_depth != (end - 1) // memory.bank_depth
+
+
 def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: bool) -> tuple[int, int] | None:
     block = operand.block
 
@@ -67,12 +73,7 @@ def _outside_memory(memory: Memory, walk: Walk, operand: Operand, is_by_row: boo
             return outside
         return outside | (first // memory.bank_depth != (first + block - 1) // memory.bank_depth)
 
-    def may_be_bad(low: int, high: int) -> bool:
-        if low < 0 or high + block > memory.depth:
-            return True
-        return block > 1 and not is_by_row and low // memory.bank_depth != (high + block - 1) // memory.bank_depth
-
-    hit = walk.first(is_bad, may_be_bad)
+    hit = walk.first(is_bad, lambda low, high: _may_leave(memory, low, high + block, block > 1 and not is_by_row))
     if hit is None or not is_by_row or hit[1] < 0:
         return hit
     return hit[0], max(hit[1], memory.depth)  # the first row of the block that is outside

@@ -91,12 +91,10 @@ def compile_command(
     from tilewright.progress import progress
 
     with progress("loading the compiler"):
-        from tilewright.compile_report import compile_summary
         from tilewright.compiler.importers.input_shapes import parse_shapes
         from tilewright.compiler.options import Options
         from tilewright.dumps import Dumps, DumpView, require_folder
         from tilewright.isa.files.loader import load_machine
-        from tilewright.selection_report import selection_summary
 
     wanted = dump_after or []
     _require_passes(wanted)
@@ -122,11 +120,7 @@ def compile_command(
     _write_folders(dumps, program, view, dump_dir, report_folder)
     if output is not None:
         save_program(program, output)
-    summary = compile_summary(program, seconds)
-    if quantized is not None:
-        summary["quantization"] = quantize_summary(quantized)
-    if explain_selection:
-        summary["selection"] = selection_summary(dumps.programs, machine)
+    summary = _summary(program, seconds, quantized, dumps if explain_selection else None)
     if report(summary, json, output) and not wanted:
         _print_summary(summary)
 
@@ -155,6 +149,21 @@ def _write_folders(
         write_folder(dump_dir, files)
     if report_folder is not None:
         write_report(report_folder, program, files)
+
+
+def _summary(
+    program: Program, seconds: float, quantized: QuantizedModel | None, explained: Dumps | None
+) -> dict[str, Any]:
+    """What `report` takes: of a model quantised on the way its signal-to-noise, and of `explained` the selection."""
+    from tilewright.compile_report import compile_summary
+    from tilewright.selection_report import selection_summary
+
+    summary = compile_summary(program, seconds)
+    if quantized is not None:
+        summary["quantization"] = quantize_summary(quantized)
+    if explained is not None:
+        summary["selection"] = selection_summary(explained.programs, program.machine)
+    return summary
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ another form, such as those that the host gives, are not known here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -106,9 +107,7 @@ class Truths:
     def _made(self, operator: Operator, result: TensorType) -> str:
         name = self._view.fresh(f"{self._title}.{len(self.operators)}")
         self.tensors[name] = result
-        self.operators.append(
-            Operator(operator.name, operator.kind, operator.inputs, (name,), operator.attributes, operator.nodes)
-        )
+        self.operators.append(replace(operator, outputs=(name,)))
         return name
 
     def _moved(self, move: Operator, source: str) -> str:

@@ -3,7 +3,8 @@
 python -m programs.networks.array_bound mobilenetv2              # the row of docs/depthwise.md
 python -m programs.networks.array_bound mobilenetv2 --layers     # each depthwise layer, too
 
-The array takes a vector a cycle, so a product takes the pixels of its result, times the tiles that its weights fill.
+The array takes a vector a cycle, so a product, with channels as lanes, takes the pixels of its result, times the tiles
+that its weights fill.
 `exchanged` is what each depthwise layer would take if a vector were a row of pixels of one channel: its elements have
 to change lanes before and after, an element a cycle, and the row of the window is a band of the weights.
 """
@@ -69,7 +70,7 @@ def layers(name: str) -> Iterator[Layer]:
         groups = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
         height, width = weights[2:] if len(weights) == 4 else (1, 1)
         inner = prod(weights[1:])
-        yield Layer(node.name, (height, width), inner, result[1], groups > 1, prod(source), prod(result))
+        yield Layer(node.name, (height, width), inner, result[1], groups == result[1], prod(source), prod(result))
 
 
 def row(name: str, machine: Machine, show_layers: bool) -> str:

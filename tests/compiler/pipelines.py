@@ -15,11 +15,13 @@ from tests.compiler.models import random_inputs, run_onnx
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.onnx_import import import_onnx
 from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.simplify import simplify
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.files.loader import load_machine
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program, Tensor, place_regions
 from tilewright.simulator.values import simulate_values
@@ -38,6 +40,20 @@ def simplified(model: onnx.ModelProto) -> Graph:
 
 def lowered(model: onnx.ModelProto) -> NestProgram:
     return lower(simplified(model), base16())
+
+
+def copies(program: NestProgram) -> int:
+    """How many nests only copy."""
+    return sum(nest.expr.op is Op.SOURCE for nest in program.nests)
+
+
+def copies_left(before: NestProgram, after: NestProgram, model: onnx.ModelProto) -> tuple[int, int]:
+    """Copies before and after a pass; the results are checked to be the same."""
+    for seed in range(2):
+        inputs = random_inputs(model, np.random.default_rng(seed))
+        expected, computed = run_nests(before, inputs), run_nests(after, inputs)
+        assert all(np.array_equal(expected[name], computed[name]) for name in expected)
+    return copies(before), copies(after)
 
 
 def simulated(program: Program, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

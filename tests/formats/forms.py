@@ -246,7 +246,7 @@ def _with_integers(made: _Onnx, layers: dict[str, Weights], x: str) -> str:
 
 def float_file(opset: int) -> onnx.ModelProto:
     """The network in float32, not quantised, in an opset of ONNX. Its nodes have meant the same since opset 7."""
-    made, layers = _Onnx(Form("float", opset=opset)), network(per_channel=True)
+    made, layers = _Onnx(Form("qdq", opset=opset)), network(per_channel=True)
 
     def parameters(name: str, source: Quantised) -> list[str]:
         of = layers[name]

@@ -41,6 +41,9 @@ def price_command(
     place: Annotated[
         bool, typer.Option("--place", help="With --fpga: place and route it, and print the clock.")
     ] = False,
+    by_unit: Annotated[
+        bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Area by unit, memories as macros, gate equivalents; with programs, the energy of their memory accesses.
@@ -59,9 +62,11 @@ def price_command(
     machine = load_machine(isa, tuple(set or ()))
     if fpga is not None:
         _refuse_with_fpga({"--exact": exact, "--clock": clock, "--process": process, "PROGRAM": programs})
-        return _price_fpga(machine, fpga, place, json)
+        return _price_fpga(machine, fpga, place, by_unit, json)
     if place:
         raise typer.BadParameter("--place needs --fpga FAMILY: it places the machine on an FPGA")
+    if by_unit:
+        raise typer.BadParameter("--by-unit needs --fpga FAMILY: in a process, units are priced anyway")
     known = load_process(process)
     with progress(f"pricing {machine.name}"):
         price = price_machine(machine, known, exact, None if exact else of_other_sizes(isa, set or ()))
@@ -85,16 +90,20 @@ def _refuse_with_fpga(others: Mapping[str, object]) -> None:
         raise typer.BadParameter(f"--fpga cannot go with {', '.join(given)}: an FPGA has no cells of a process")
 
 
-def _price_fpga(machine: Machine, family: str, place: bool, json: Path | None) -> None:
+def _price_fpga(machine: Machine, family: str, place: bool, by_unit: bool, json: Path | None) -> None:
     from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
+    from tilewright.codesign.price.fpga_units import cells_by_unit, units_table
     from tilewright.progress import progress
     from tilewright.tables import print_tables
 
     with progress(f"synthesising {machine.name}"):
         price = price_fpga(machine, family, place)
     value = fpga_report(price)
+    if by_unit:
+        with progress(f"synthesising each unit of {machine.name}"):
+            value["units"] = cells_by_unit(machine, family)
     if report(value, json):
-        print_tables([fpga_table(value)])
+        print_tables([fpga_table(value), *([units_table(value)] if by_unit else [])])
 
 
 def _clock(price: Price) -> dict[str, Any]:

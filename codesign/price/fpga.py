@@ -86,15 +86,20 @@ def price_fpga(machine: Machine, family: str, place: bool = False) -> FpgaPrice:
 
     Raises PriceError for a family that is not known, and for a tool that is missing or gives up.
     """
-    if family not in FAMILIES:
-        raise PriceError(f"--fpga is {family!r}; expected one of: {', '.join(FAMILIES)}")
-    found = FAMILIES[family]
+    found = family_of(family)
     if place:
         nextpnr_version()  # before minutes of synthesis
     netlist = _synthesised(machine, found)
     counts = Counter(cell["type"] for cell in _top(netlist, TOP)["cells"].values())
     cells = {key: counts[cell] for key, cell in found.cells.items()}
     return FpgaPrice(machine, found, _version(), cells, _placed(netlist, found) if place else None)
+
+
+def family_of(name: str) -> Family:
+    """A family by its name; raises PriceError for one that is not known."""
+    if name not in FAMILIES:
+        raise PriceError(f"--fpga is {name!r}; expected one of: {', '.join(FAMILIES)}")
+    return FAMILIES[name]
 
 
 def fpga_report(price: FpgaPrice) -> dict[str, Any]:
@@ -150,10 +155,10 @@ def _version() -> str:
 def _synthesised(machine: Machine, family: Family) -> str:
     """The netlist of a machine in the family's cells, as Yosys's JSON; from the Verilog that a user would take."""
     files = {"in.v": emit_verilog(machine)}
-    return _made(files, f"read_verilog in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
+    return made(files, f"read_verilog in.v\n{family.synthesise} -top {TOP}\nwrite_json out")
 
 
-def _made(files: Mapping[str, str], script: str) -> str:
+def made(files: Mapping[str, str], script: str) -> str:
     """What Yosys writes to `out`; made once for the same files, script and version."""
     key = hashlib.sha256(repr((sorted(files.items()), script, _version())).encode()).hexdigest()
 
@@ -176,7 +181,7 @@ def _top(netlist: str, name: str) -> Mapping[str, Any]:
 
 def _placed(netlist: str, family: Family) -> Placed:
     ports = _top(netlist, TOP)["ports"]
-    with_pins = _made({"in.json": netlist, "pins.v": pins(ports)}, JOIN)
+    with_pins = made({"in.json": netlist, "pins.v": pins(ports)}, JOIN)
     options = (*family.device_options, *PLACE_OPTIONS)
     key = hashlib.sha256(repr((with_pins, options, nextpnr_version())).encode()).hexdigest()
 

@@ -1,0 +1,44 @@
+"""Each unit right below the top is synthesised alone and has the cells of its own logic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price import fpga, fpga_units
+from tilewright.codesign.price.fpga_units import cells_by_unit, units_table
+from tilewright.isa.files.loader import load_machine
+
+VERILOG = """\
+module \\npu.stage$12 (input clk, input [4:0] d, output reg [4:0] q); always @(posedge clk) q <= d; endmodule
+module \\npu.gates.deep (input [1:0] a, output y); assign y = ^a; endmodule
+module \\npu.gates (input [1:0] a, output y); \\npu.gates.deep part(.a(a), .y(y)); endmodule
+module npu(input clk, input [4:0] d, output [4:0] q, input [1:0] a, output y);
+  \\npu.stage$12 stage(.clk(clk), .d(d), .q(q));
+  \\npu.gates gates(.a(a), .y(y));
+endmodule
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two units stand for the hardware of any machine: five flip-flops, and a gate in a module of its own."""
+    monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(fpga_units, "emit_verilog", lambda machine: VERILOG)
+
+
+@pytest.mark.slow
+def test_units_have_the_cells_of_their_logic() -> None:
+    units = cells_by_unit(load_machine("tiny8"), "ecp5")
+    counts = {name: (cells["lut4"], cells["flip_flops"]) for name, cells in units.items()}
+    assert list(counts.items()) == [("gates", (1, 0)), ("stage", (0, 5))]
+    _, header, rows = units_table({"family": "ecp5", "units": units})
+    assert header[:3] == ("unit", "lut4", "flip flops")
+    assert [row[:3] for row in rows] == [("gates", "1", "0"), ("stage", "0", "5"), ("sum", "1", "5")]
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(PriceError, match=r"^--fpga is 'ice40'; expected one of: ecp5$"):
+        cells_by_unit(load_machine("tiny8"), "ice40")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Placed:
     """A machine on a device: the clock that it reaches there, after routing."""
 
     clock_mhz: float
+    longest_path: tuple[str, str]  # where it begins and where it ends
     nextpnr: str
     used: Mapping[str, tuple[int, int]]  # a kind of cell of the device → how many are used, of how many
 
@@ -119,6 +121,7 @@ def fpga_report(price: FpgaPrice) -> dict[str, Any]:
         },
         **price.cells,
         "clock_mhz": placed and round(placed.clock_mhz, 2),
+        "longest_path": placed and dict(zip(("from", "to"), placed.longest_path, strict=True)),
         "device_cells": {
             name: {"used": used, "available": available}
             for name, (used, available) in (placed.used if placed else {}).items()
@@ -133,7 +136,13 @@ def fpga_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[
     for name, cells in report["device_cells"].items():
         rows.append((f"{name} of the device", f"{cells['used']:,} of {cells['available']:,}"))
     if report["clock_mhz"] is not None:
-        rows += [("clock", f"{report['clock_mhz']:.1f} MHz"), ("device", basis["device"]), ("ports", basis["ports"])]
+        path = report["longest_path"]
+        rows += [
+            ("clock", f"{report['clock_mhz']:.1f} MHz"),
+            ("longest path", f"from {path['from']} to {path['to']}"),
+            ("device", basis["device"]),
+            ("ports", basis["ports"]),
+        ]
     tools = f"Yosys {basis['yosys']}, {basis['script']}"
     rows += [
         ("state", basis["state"]),
@@ -194,7 +203,19 @@ def _placed(netlist: str, family: Family) -> Placed:
     if not clocks:
         raise PriceError("nextpnr reports no clock; expected that of the machine")
     used = {name: (cells["used"], cells["available"]) for name, cells in report["utilization"].items() if cells["used"]}
-    return Placed(min(clocks), nextpnr_version(), used)
+    return Placed(min(clocks), _longest_path(report), nextpnr_version(), used)
+
+
+def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
+    """The ends of the path that sets the clock: of those within a clock, nextpnr names one for each clock."""
+    paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
+    steps = max((path["path"] for path in paths), key=lambda path: sum(step["delay"] for step in path))
+    return _register(steps[0]["from"]["cell"]), _register(steps[-1]["to"]["cell"])
+
+
+def _register(cell: str) -> str:
+    """`machine.load.bursts.consumed_TRELLIS_FF_Q_1` is of register `load.bursts.consumed`."""
+    return re.split(r"_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|MULT|DP16KD)|\$|\.\d", cell.removeprefix("machine."))[0]
 
 
 def pins(ports: Mapping[str, Any]) -> str:

@@ -28,6 +28,20 @@ CELLS = {"c0": "LUT4", "c1": "LUT4", "c2": "TRELLIS_FF", "c3": "DP16KD", "c4": "
 NETLIST = {"modules": {"npu": {"ports": PORTS, "cells": {name: {"type": kind} for name, kind in CELLS.items()}}}}
 
 
+def path(edge: str, begin: str, end: str, *delays: float) -> dict[str, Any]:
+    """A path from an edge to the clock's as nextpnr reports it, of so many ns each step, from a cell to another."""
+    cells = [begin, *("machine.load.sum_CCU2C_S0" for _ in delays[1:]), end]
+    steps = [
+        {"delay": delay, "from": {"cell": cells[i]}, "to": {"cell": cells[i + 1]}} for i, delay in enumerate(delays)
+    ]
+    return {"from": edge, "to": "posedge clk", "path": steps}
+
+
+CRITICAL = path(
+    "posedge clk", "machine.load.bursts.consumed_TRELLIS_FF_Q_1", "machine.load.queue.entries.0.5$COMB3", 2.0, 10.0
+)
+
+
 @pytest.fixture(autouse=True)
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Yosys gives a netlist of five cells, nextpnr a report; what they were given."""
@@ -40,6 +54,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def place(netlist: str, options: Any) -> dict[str, Any]:
         ran.append(" ".join(options))
         return {
+            "critical_paths": [path("<async>", "pin", "machine.load.fault_LUT4_Z", 20.0), CRITICAL],
             "fmax": {"$glbnet$clk": {"achieved": 83.25, "constraint": 100.0}},
             "utilization": {"TRELLIS_COMB": {"used": 2, "available": 83640}, "EHXPLLL": {"used": 0, "available": 4}},
         }
@@ -66,6 +81,7 @@ def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
     assert report["device_cells"] == {"TRELLIS_COMB": {"used": 2, "available": 83640}}
     assert "--85k --speed 6" in tools[-1] and "--seed 1" in tools[-1]
     assert ("clock", "83.2 MHz") in fpga_table(report)[2]
+    assert ("longest path", "from load.bursts.consumed to load.queue.entries") in fpga_table(report)[2]
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,22 @@ class WeightTiles:
 
     def reach(self, count: int) -> tuple[int, int]:
         """The most that a tile of `count` units has: summed blocks that its weights reach over, and weight tiles."""
-        groups = [range(first, min(first + count, self.units)) for first in range(0, self.units, count)]
-        return (
-            max(len(self.hull(units)[0]) for units in groups),
-            max(sum(_volume(self.boxes[unit]) for unit in units) for units in groups),
-        )
+        if count not in self._reaches:
+            first_units = np.arange(0, self.units, count)
+            starts, stops, volumes = self._extents
+            blocks = np.maximum.reduceat(stops, first_units) - np.minimum.reduceat(starts, first_units)
+            self._reaches[count] = int(blocks.max()), int(np.add.reduceat(volumes, first_units).max())
+        return self._reaches[count]
+
+    @cached_property
+    def _reaches(self) -> dict[int, tuple[int, int]]:
+        """What `reach` has found, by count: the candidates of a search ask for few counts, many times."""
+        return {}
+
+    @cached_property
+    def _extents(self) -> NDArray[np.int64]:
+        """The first summed block, the end of the last one, and the weight tiles of each unit [3, unit]."""
+        return np.array([(box[0].start, box[0].stop, _volume(box)) for box in self.boxes], np.int64).T
 
     def bytes(self, units: range, box: Box, element: Element) -> bytes:
         """The tiles of some units in a box that lies in the box of each: for each unit and tap, the tiles of the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import Transfers
@@ -36,6 +37,7 @@ class TileBuilder:
     layer: int = 0
     layer_name: str = ""
     packer: LoopPacker = field(init=False)
+    _offsets: dict[bytes, int] = field(default_factory=dict)  # of a constant, by the hash of its content
     _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
     _counts: Counter[str] = field(default_factory=Counter)  # instructions of the layer, by engine
 
@@ -54,12 +56,17 @@ class TileBuilder:
         return fresh
 
     def constant(self, name: str, content: bytes) -> str:
-        """A buffer in the weights region that holds `content`; it lies behind all that were made before."""
-        burst = BURST_BEATS * self.machine.dram.bus_bytes
-        self.weights += bytes(-len(self.weights) % burst)
-        fresh = self.buffer(name, WEIGHTS, len(content), offset=len(self.weights))
-        self.weights += content
-        return fresh
+        """A buffer in the weights region that holds `content`, behind all others unless the same is there already.
+
+        Steps of a recurrent network have the same weights, and curves of many layers the same table.
+        """
+        offset = self._offsets.get(content_hash := sha256(content).digest())
+        if offset is None:
+            burst = BURST_BEATS * self.machine.dram.bus_bytes
+            self.weights += bytes(-len(self.weights) % burst)
+            offset = self._offsets[content_hash] = len(self.weights)
+            self.weights += content
+        return self.buffer(name, WEIGHTS, len(content), offset=offset)
 
     def begin(self, layer: int, name: str) -> None:
         """What follows is of this layer."""

@@ -80,3 +80,15 @@ def test_what_is_kept_in_float_runs_on_the_host() -> None:
 
     reason = "a float GRU has no lowering; expected its steps, as `tilewright quantize` writes them from a float model"
     assert [(node.name, node.reason) for node in program.host_nodes] == [("cell", reason)]
+
+
+def test_every_step_reads_the_same_weights() -> None:
+    """Eight steps more take inputs, results and instructions, but the weights are in the file once."""
+    weights = HIDDEN * (FEATURES + HIDDEN)
+    few, many = (_weight_bytes(stream("RNN", steps)) for steps in (2, 10))
+    assert weights <= few <= many < few + weights
+
+
+def _weight_bytes(model: onnx.ModelProto) -> int:
+    program = tilewright.compile(tilewright.quantize(model, "random").content, "sequence16")
+    return len(program.binary.weights)

@@ -88,8 +88,10 @@ class Walk:
 
 def walk_of(instruction: Instruction, operand: Operand, base: int = 0) -> Walk:
     """The first word (byte, in DRAM) of an operand in every iteration; `base` is added to the instruction's."""
-    strides = instruction.strides(operand)
-    return Walk(base + instruction.base(operand.name), tuple(instruction.trips.values()), tuple(strides.values()))
+    values = instruction.values
+    places = instruction.format.stride_places[operand.name]
+    strides = tuple(0 if place is None else values[place] for _, place in places)
+    return Walk(base + instruction.base(operand.name), tuple(instruction.trips.values()), strides)
 
 
 def last_writers(addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

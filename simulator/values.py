@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.isa.engines.templates import is_transposing, systolic_activations, systolic_weights
@@ -117,7 +116,7 @@ class PreparedProgram:
         stored = self._stored[name]
         word, *inner = stored.strides
         shape = (*walk.trips, words * stored.shape[1], *stored.shape[2:])
-        return as_strided(stored[walk.base :], shape, (*(s * word for s in walk.strides), *inner))
+        return _strided(stored, walk.base * word, shape, (*(s * word for s in walk.strides), *inner))
 
     # -- dma -----------------------------------------------------------------------------------------------------------
 
@@ -129,9 +128,9 @@ class PreparedProgram:
         first = region(self._regions, instruction[f"{outer.name}.region"]).base
         in_dram, words = walk_of(instruction, outer, first), walk_of(instruction, on_chip)
         dram, memory = self._state.dram, self._state.memories[on_chip.memory]
-        there = as_strided(dram[in_dram.base :], (*in_dram.trips, size), (*in_dram.strides, 1))
+        there = _strided(dram, in_dram.base, (*in_dram.trips, size), (*in_dram.strides, 1))
         strides = (*(s * size for s in words.strides), 1)
-        here = as_strided(memory[words.base :], (*words.trips, size), strides)
+        here = _strided(memory, words.base * size, (*words.trips, size), strides)
         if is_load:
             if words.is_distinct(1):
                 return lambda: np.copyto(here, there)
@@ -248,6 +247,11 @@ class PreparedProgram:
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def _strided(stored: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray[Any]:
+    """An array seen from a byte on, with strides in bytes; numpy refuses what would leave it."""
+    return np.ndarray(shape, stored.dtype, stored, offset, strides)
 
 
 def _source_walk(instruction: Instruction, name: str, inside: bool, kept: int, word: int = 0) -> Walk:

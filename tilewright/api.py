@@ -90,7 +90,8 @@ def compile(  # noqa: A001
         from tilewright.quantization.quantize import quantize
 
         model = quantize(model, calibration, shapes=shapes).content
-    program = Program(compile_partitioned(model, machine, options, host_floats=host_floats, host=host))
+    network = compile_partitioned(model, machine, options, host_floats=host_floats, host=host)
+    program = Program(network, is_checked=True)
     program.require_host()
     return program
 
@@ -195,10 +196,16 @@ def machine_of(isa: str | Path | Machine, overrides: Sequence[str] = ()) -> Mach
 class Program:
     """A compiled network, which can run any number of times: one program, or several with host segments in between."""
 
-    def __init__(self, network: Binary | Partitioned, budgets: Budgets = DEFAULT_BUDGETS) -> None:
-        """`budgets` are the most that it may ask for when it is checked or run."""
+    def __init__(
+        self, network: Binary | Partitioned, budgets: Budgets = DEFAULT_BUDGETS, is_checked: bool = False
+    ) -> None:
+        """`budgets` are the most that it may ask for when it is checked or run.
+
+        `is_checked`: the checker has found nothing in its programs, as in all that the compiler makes.
+        """
         self.network = network
         self._budgets = budgets
+        self._is_checked = is_checked
         self._segments = Segments(network)
 
     def __repr__(self) -> str:
@@ -272,8 +279,11 @@ class Program:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
-        found = tuple(finding for program in self.programs for finding in check(program, self._budgets))
-        return found + host_findings(self.network) if isinstance(self.network, Partitioned) else found
+        return tuple(finding for program in self.programs for finding in check(program, self._budgets)) + self._on_host
+
+    @cached_property
+    def _on_host(self) -> tuple[Finding, ...]:
+        return host_findings(self.network) if isinstance(self.network, Partitioned) else ()
 
     def require_host(self) -> None:
         """Raise InputError if the host cannot run its segments of the network."""
@@ -328,9 +338,10 @@ class Program:
 
     def require_allowed(self, unchecked: bool) -> None:
         """Raise OverBudget for a program beyond its budgets, and InputError for the checker's findings."""
-        if self._is_within_budgets and (unchecked or not self._findings):
+        if self._is_within_budgets and unchecked:
             return
-        rest = f" (and {len(self._findings) - 1} more)" if len(self._findings) > 1 else ""
-        raise InputError(
-            f"{self._findings[0]}{rest}\nthe checker refuses this program; run it unchecked to see what it does"
-        )
+        findings = self._on_host if self._is_checked else self._findings
+        if not findings:
+            return
+        rest = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise InputError(f"{findings[0]}{rest}\nthe checker refuses this program; run it unchecked to see what it does")

@@ -105,6 +105,26 @@ def test_layers_name_the_onnx_nodes(program: tilewright.Program) -> None:
     assert {"conv1", "conv2", "block.conv1", "maxpool", "average", "dense"} <= set(nodes)
 
 
+def test_a_run_checks_a_program_unless_the_compiler_has(
+    model: onnx.ModelProto, program: tilewright.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Checked(Exception):
+        pass
+
+    def refuse(*_: object) -> None:
+        raise Checked
+
+    program.save(tmp_path / "net.npu")
+    monkeypatch.setattr(tilewright.api, "check", refuse)
+    compiled = tilewright.compile(model, "tiny8")
+    assert compiled.run(compiled.zero_inputs()).outputs
+    for unknown in (tilewright.Program.load(tmp_path / "net.npu"), tilewright.Program(compiled.binary)):
+        with pytest.raises(Checked):
+            unknown.run(unknown.zero_inputs())
+    with pytest.raises(Checked):
+        compiled.check()
+
+
 def test_a_compiled_program_has_no_findings(program: tilewright.Program) -> None:
     assert program.check() == ()
 

@@ -40,6 +40,7 @@ from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.select.read_sums import read_sums
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.windows import separate_windows
 from tilewright.compiler.simplify import simplify
@@ -316,6 +317,7 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
     Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
     Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
     Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
+    Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
     Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
     Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
     Pass("tile", COVERS, TILES, lambda selection, machine, options, blame: tile(selection, options.tiling)),

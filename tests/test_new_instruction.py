@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import tilewright
+from tests.accumulator_networks import FROM_ACCUMULATORS, FUSED
 from tests.digits import MODEL, images
 from tilewright.compiler.errors import CompileError
 from tilewright.host import dram_image
 from tilewright.isa.assembly.assembler import assemble
 from tilewright.isa.assembly.disassembler import disassemble
+from tilewright.isa.files.lint import lint
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.pages.manual import manual
@@ -59,6 +61,14 @@ def test_it_assembles_and_disassembles(fused: Machine) -> None:
 def test_the_manual_lists_it(fused: Machine) -> None:
     assert f"### {MNEMONIC}" in manual(fused)
     assert MNEMONIC not in manual(load_machine("base16"))
+
+
+@pytest.mark.parametrize("mnemonic", FUSED)
+def test_what_reads_several_accumulators_has_a_page_and_no_fault(mnemonic: str, tmp_path: Path) -> None:
+    path = tmp_path / "from_accumulators.yaml"
+    path.write_text(FROM_ACCUMULATORS)
+    assert lint(path) == ()
+    assert f"### {mnemonic}" in manual(load_machine(path))
 
 
 @pytest.mark.slow

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.accumulator_networks import FROM_ACCUMULATORS, pooled, projection
 from tests.blocks import with_blocks
-from tests.compiler.models import ModelBuilder
+from tests.compiler.models import ModelBuilder, random_inputs
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
@@ -31,6 +32,9 @@ from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.values import PreparedProgram, simulate_values
 
 Job = tuple[Program, NDArray[np.uint8], Mapping[str, int]]
+
+SMALL = "array: {rows: 4, cols: 4}\nlanes: 4\ndram: {bus_bytes: 4}\n"
+"""What makes a machine small enough to be built in a minute."""
 
 
 def job(program: Program, rng: np.random.Generator) -> Job:
@@ -148,6 +152,20 @@ def test_softmax(shape: tuple[int, ...]) -> None:
     }
     dram = dram_image(program, {"x": rng.normal(0, 3, shape).astype(np.float32)})
     assert_equal(machine, [(program, dram, place_regions(program.limits))], [shape])
+
+
+@pytest.mark.slow
+def test_what_requantises_several_accumulators() -> None:
+    """Two convolutions in one sum, and windows of a convolution, as the compiler uses such instructions."""
+    machine = load_machine_text(f"{FROM_ACCUMULATORS}{SMALL}", "from_accumulators")
+    jobs = []
+    for network, mnemonic in ((projection, "requantize_add_two"), (pooled, "requantize_pool")):
+        model = network(size=6, channels=8, wide=8)
+        program = compile_model(model, machine)
+        assert mnemonic in {instruction.format.mnemonic for instruction in program.instructions}
+        dram = dram_image(program, random_inputs(model, np.random.default_rng(0)))
+        jobs.append((program, dram, place_regions(program.limits)))
+    assert_equal(machine, jobs, ["two convolutions", "windows"])
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------

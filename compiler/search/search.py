@@ -17,6 +17,7 @@ from tilewright.compiler.search.changes import (
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, budget
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan, Planner
@@ -108,7 +109,7 @@ class _Search:
         self._finish = finish
         self._effort = EFFORTS[options.effort]
         self._planner = Planner(selection, options.tiling)
-        self._live = lives(selection.program)
+        self._live = lives(selection.program, nests_within(selection))
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         self._work = budget(self._effort, self._expected)

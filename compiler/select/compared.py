@@ -1,4 +1,7 @@
-"""What the selection of instructions compared: for each nest its forms, the covers of each, and what they cost."""
+"""What the selection of instructions compared: for each nest its forms, the covers of each, and what they cost.
+
+Two nests are compared together where one may leave its sums to the other.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ from dataclasses import dataclass
 
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.select.diagonals import cheapest, forms
+from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
 from tilewright.isa.machine.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A cover that was compared with others of the same nest; of each nest one is chosen."""
+    """A cover that was compared with others of the same nest, or covers of two nests; of each one is chosen."""
 
-    nest: str
+    nest: str  # of two nests: the one whose sums the other may take
     form: str  # how the nest was written
     instructions: tuple[str, ...]  # in order
     words: Mapping[str, int]  # that each engine streams; the largest is the cost
     is_chosen: bool
+    obstacle: str = ""  # why it is not chosen, if it streams fewer words
 
     @property
     def cost(self) -> int:
@@ -36,3 +41,14 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
                 instructions = tuple(step.format.mnemonic for step in cover.steps)
                 is_chosen = form is best and position == 0
                 yield Compared(nest.name, form.name, instructions, cover.words, is_chosen)
+
+
+def compared_sums(program: NestProgram, machine: Machine) -> Iterator[Compared]:
+    """Two nests apart, and with the sums of one left to the other; `program` is as pass `read-sums` takes it."""
+    for candidate in candidates(program, machine):
+        for form, covers, is_chosen, obstacle in (
+            (f"before {candidate.reader.name}", candidate.apart, not candidate.is_taken, ""),
+            (f"in the tiles of {candidate.reader.name}", candidate.joined, candidate.is_taken, candidate.obstacle),
+        ):
+            instructions = tuple(step.format.mnemonic for cover in covers for step in cover.steps)
+            yield Compared(candidate.nest.name, form, instructions, words_of(covers), is_chosen, obstacle)

@@ -107,6 +107,11 @@ def expected_cycles(
             loaded = _operand_load(shape, machine, sizes, points_outer, count, index, operand)
             load, first = load + loaded.cycles, first + loaded.first
             instructions = instructions + loaded.instructions
+    for within in shape.within:
+        own = within.sizes(shape, sizes)
+        products, loaded = _cost_within(within.shape, machine, own, points_outer)
+        mma, load, first = mma + products, load + loaded.cycles, first + loaded.first
+        instructions = instructions + tile_counts(within.shape, own).all + loaded.instructions
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
     vec = vec + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
     store = _store_cycles(shape, machine, count)
@@ -120,6 +125,20 @@ def expected_cycles(
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * TILE_CYCLES + serial + TRAFFIC * load
     return np.where(is_double, slowest + ends, total + count.all * serial) + latency
+
+
+def _cost_within(
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags
+) -> tuple[Sizes, _Load]:
+    """Vectors through the array and loads of a product within its reader, whose own tiles have these sizes."""
+    count, (step,) = tile_counts(shape, sizes), shape.cover.steps
+    total = _Load()
+    for operand in step.format.sources:
+        loaded = _operand_load(shape, machine, sizes, points_outer, count, 0, operand)
+        total = _Load(
+            total.cycles + loaded.cycles, total.first + loaded.first, total.instructions + loaded.instructions
+        )
+    return _product_cycles(shape, machine, step, count), total
 
 
 def tile_counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> TileCounts:

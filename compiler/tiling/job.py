@@ -14,7 +14,7 @@ from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.layout import DramLayout, Layout
 from tilewright.compiler.tiling.pack_loops import WordLoop
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.shape import NestShape
+from tilewright.compiler.tiling.shape import NestShape, Within
 
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
@@ -38,6 +38,7 @@ class NestJob:
     result: Whole | None  # where its result stays on chip
     result_in_dram: InDram | None  # where its result is stored
     fills: Mapping[int, Fill]  # by value of elements outside
+    within: tuple[tuple[Within, NestJob], ...] = ()  # nests whose tiles are computed in those of this one
 
     @property
     def cover(self) -> Cover:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import CHANNEL
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient
 from tilewright.compiler.select.bindings import (
@@ -25,12 +25,21 @@ from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
 from tilewright.compiler.tiling.dot import DotLowering
-from tilewright.compiler.tiling.job import NestJob, Ranges, access_strides, cut, loop_strides, pixel_at, word_loop
+from tilewright.compiler.tiling.job import (
+    NestJob,
+    Ranges,
+    access_strides,
+    cut,
+    loop_strides,
+    pixel_at,
+    span,
+    word_loop,
+)
 from tilewright.compiler.tiling.layout import Layout, box_layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
 from tilewright.compiler.tiling.pixel_parameters import pixel_words
-from tilewright.compiler.tiling.shape import extents
+from tilewright.compiler.tiling.shape import Within, extents
 from tilewright.compiler.tiling.stage import Stage
 from tilewright.isa.machine.encoding import Operand
 
@@ -66,10 +75,16 @@ class NestLowering:
         if dot is not None and weights is not None:
             self._dot = DotLowering(job, dot, weights, self._chip, builder)
         self._stage = Stage()
+        self._within = {within.read: (within, NestLowering(own, program, builder)) for within, own in job.within}
+        self._held: dict[str, tuple[str, Layout]] = {}  # of a tile, by read: what was computed within it
+        self.result_within = ("", box_layout(1, range(0), range(0), range(0), range(0)))
 
     def stages(self) -> Iterator[Stage]:
         """The stages of all tiles, in an order that may be executed one after the other."""
         for tile in self._tiles():
+            for read, (within, lowering) in self._within.items():
+                yield from lowering.stages_within(self._tile_within(within, tile))
+                self._held[read] = lowering.result_within
             buffers: dict[int, tuple[str, Layout]] = {}
             *finished, self._stage = self._dot_stages(tile, buffers)
             yield from finished
@@ -78,6 +93,21 @@ class NestLowering:
                     self._lane_step(index, step, tile, buffers)
             self._store_result(tile, buffers)
             yield self._stage
+
+    def stages_within(self, tile: Ranges) -> Iterator[Stage]:
+        """The stages of one tile of a nest that is computed within another one, and where its result is then."""
+        buffers: dict[int, tuple[str, Layout]] = {}
+        yield from self._dot_stages(tile, buffers)
+        (self.result_within,) = buffers.values()
+
+    def _tile_within(self, within: Within, tile: Ranges) -> Ranges:
+        """The tile of a nest that holds what a tile of its reader reads."""
+        access, space, extent = self._nest.reads[within.read], within.shape.cover.space, extents(within.shape)
+        own = {loop: range(extent[loop]) for loop in extent}
+        for dimension, loop in zip((BATCH, ROW, COLUMN), space.points, strict=True):
+            own[loop] = span(access.index[dimension], tile)
+        own[space.lane] = tile[self._space.lane]
+        return {**own, NO_LOOP: range(1)}
 
     def _dot_stages(self, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> list[Stage]:
         """The partial sums of a tile's matrix product; one empty stage without a product."""
@@ -176,7 +206,10 @@ class NestLowering:
         moves = coefficient(access.index[CHANNEL], self._space.lane)
         blocks = self._blocks(tile) if moves else range(0, 1)
         wanted = range(blocks.start + shift, blocks.stop + shift)
-        buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
+        if read in self._within:
+            buffer, layout = self._held[read]
+        else:
+            buffer, layout = self._chip.tensor_tile(read, tile, wanted, self._stage.late)
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = pixel_at(access, starts)
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)

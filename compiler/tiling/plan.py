@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -12,17 +12,24 @@ from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
+from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, ranked_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
 from tilewright.compiler.tiling.room import Room, longest_buffer
-from tilewright.compiler.tiling.shape import NestShape
+from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+
+WITHIN_ANOTHER = TileChoice({}, points_outer=False, is_double=True, words={}, cycles=0)
+"""The choice of a nest that is computed in the tiles of another one: these say its sizes."""
+
+SHARE_OF_WEIGHTS = 4
+"""A partial sum of what is computed within another nest loads at most one part of so many of the weights' memory."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Plan:
     residency: Residency
     shapes: tuple[NestShape, ...]
     choices: tuple[TileChoice, ...]
+    within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
 
 
 def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
@@ -43,12 +51,15 @@ def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
     return Planner(selection, options).plan()
 
 
-def memory_read(cover: Cover, constants: Collection[str], otherwise: str) -> str:
-    """The memory that a nest reads computed tensors from; `otherwise` when it reads none."""
+def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
+    """The memory that a nest reads computed tensors from, other than what is computed within it; or `otherwise`."""
+    cover, within = shape.cover, shape.reads_within
     for step in cover.steps:
         for operand in step.format.sources:
             bound = step.inputs[operand.name]
-            if isinstance(bound, TensorRead) and cover.nest.reads[bound.read].tensor not in constants:
+            if not isinstance(bound, TensorRead) or bound.read in within:
+                continue
+            if cover.nest.reads[bound.read].tensor not in constants:
                 return operand.memory
     return otherwise
 
@@ -70,7 +81,8 @@ class Planner:
         self._group = vector_blocks(self._machine)
         self._weights = [self._cut_weights(cover) for cover in self._covers]
         self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.lanes) for c in self._covers]
-        self._live = lives(self._nests)
+        self._within = nests_within(selection)
+        self._live = lives(self._nests, self._within)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
@@ -84,7 +96,7 @@ class Planner:
     def plan(self) -> Plan:
         residency = Residency({}, (0,) * len(self._covers))
         if self._options.residency != "none":
-            residency = self._what_may_stay(everything_on_chip(self._nests, self._machine, self._group))
+            residency = self._what_may_stay(everything_on_chip(self._nests, self._machine, self._group, self._within))
         choices: list[TileChoice] = []
         while len(choices) < len(self._covers):
             position = len(choices)
@@ -98,7 +110,7 @@ class Planner:
                 del choices[min(position, self._live[lost].start) :]
                 residency = smaller
         shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
-        return Plan(self._memory, residency, shapes, tuple(choices))
+        return Plan(self._memory, residency, shapes, tuple(choices), self._within)
 
     def likeness(self, shape: NestShape) -> str:
         """A text that is the same for nests that are alike: only the names and values of their tensors may differ."""
@@ -114,7 +126,8 @@ class Planner:
         steps = [(step.format.mnemonic, sorted(step.inputs.items()), step.words) for step in shape.cover.steps]
         boxes = None if shape.weights is None else shape.weights.boxes
         places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
-        return repr((nest.loops, accesses, steps, boxes, places))
+        within = [(each.read, self.likeness(each.shape)) for each in shape.within]
+        return repr((nest.loops, accesses, steps, boxes, places, *within))
 
     # -- what stays on chip --------------------------------------------------------------------------------------------
 
@@ -145,11 +158,15 @@ class Planner:
     # -- how a nest is cut ---------------------------------------------------------------------------------------------
 
     def _choose(self, position: int, residency: Residency) -> TileChoice:
+        if position in self._within:
+            return WITHIN_ANOTHER
         shape, room = self._shape_and_room(position, residency)
         return choose_tile(shape, self._machine, room, self._options)
 
     def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
         """The tiles of a nest that the model finds best, each of another kind, at most so many."""
+        if position in self._within:
+            return []
         shape, room = self._shape_and_room(position, residency)
         return ranked_tiles(shape, self._machine, room, self._options, most)
 
@@ -162,20 +179,26 @@ class Planner:
         nest, memory = self._nests.nests[position], self._memory
         shape = self._shape(position, residency)
         room = self._room(shape, residency.words[position])
-        if residency.words[position] and (shape.off_chip or not shape.result_on_chip):
+        comes_in_tiles = shape.off_chip or any(each.shape.off_chip for each in shape.within)
+        if residency.words[position] and (comes_in_tiles or not shape.result_on_chip):
             if room[memory].free < self._memories[memory].depth // 2:
                 raise CompileError(describe(nest), f"tensors on chip leave less than half of {memory} to tiles")
         return shape, room
 
     def _room(self, shape: NestShape, taken: int) -> dict[str, Room]:
         """What each memory has for tiles beside `taken` words of tensors on chip."""
-        cover = shape.cover
-        read = memory_read(cover, self._nests.constants, self._memory)
-        alignments = {read: self._group, cover.result_memory: self._group}
-        if cover.dot is not None:
-            into = cover.dot.format.destination
-            alignments[into.memory] = max(into.block, alignments.get(into.memory, 1))
-        in_banks = {step.format.operand(name).memory for step in cover.steps for name in step.format.statement.blocks}
+        alignments: dict[str, int] = {}
+        in_banks: set[str] = set()
+        for each in (shape, *(within.shape for within in shape.within)):
+            cover = each.cover
+            aligned = [(memory_read(each, self._nests.constants, self._memory), self._group)]
+            if cover.dot is not None:
+                aligned.append((cover.dot.format.destination.memory, cover.dot.format.destination.block))
+            if each is shape:
+                aligned.append((cover.result_memory, self._group))
+            for name, alignment in aligned:
+                alignments[name] = max(alignment, alignments.get(name, 1))
+            in_banks |= {s.format.operand(name).memory for s in cover.steps for name in s.format.statement.blocks}
         room = {}
         for memory in self._memories.values():
             alignment = alignments.get(memory.name, 1)
@@ -191,21 +214,36 @@ class Planner:
         result = nest.result.tensor
         is_on_chip = result in residency.layouts
         lanes = self._machine.lanes
+        within = tuple(self._shape_within(other, position, residency) for other in self._nests_within(position))
+        units = [each.shape.unit for each in within]
+        own = {nest.reads[each.read].tensor for each in within}
         return NestShape(
             cover=cover,
             lanes=lanes,
-            unit=dot.format.destination.block if dot is not None else 1,
+            unit=dot.format.destination.block if dot is not None else max(units, default=1),
             summed=weights.summed if weights is not None else NO_LOOP,
             summed_step=self._group * lanes,
             taps=weights.taps if weights is not None else (),
             group=self._group,
             weights=weights,
             choosing=frozenset().union(*(choosing_loops(nest.reads[read], cover.space) for read in cover.matrices)),
-            off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in residency.layouts),
+            off_chip=frozenset(r for r in reads if nest.reads[r].tensor not in (residency.layouts.keys() | own)),
             stores_result=not is_on_chip or result in self._outputs,
             result_on_chip=is_on_chip,
             pixel_blocks=self._pixel_blocks[position],
+            within=within,
         )
+
+    def _nests_within(self, position: int) -> list[int]:
+        """The nests that are computed in the tiles of another one."""
+        return [inner for inner, outer in sorted(self._within.items()) if outer == position]
+
+    def _shape_within(self, position: int, reader: int, residency: Residency) -> Within:
+        shape, reads = self._shape(position, residency), self._nests.nests[reader].reads
+        dot = shape.cover.steps[0].format
+        (read,) = (name for name, access in reads.items() if access.tensor == shape.cover.nest.result.tensor)
+        weights = self._memories[systolic_weights(dot).memory].depth // SHARE_OF_WEIGHTS
+        return Within(position, read, replace(shape, stores_result=False), weights)
 
     def _cut_weights(self, cover: Cover) -> WeightTiles | None:
         """The weight tiles of a nest's product, if it has one."""

@@ -15,6 +15,9 @@ from tilewright.compiler.nest.nest import Access, Nest, NestProgram, index_range
 from tilewright.compiler.tiling.layout import Border, Layout, bordered_layout
 from tilewright.isa.machine.machine import Machine
 
+NOTHING_WITHIN: Mapping[int, int] = {}
+"""Every nest is computed by itself."""
+
 
 @dataclass(frozen=True)
 class Residency:
@@ -32,13 +35,16 @@ class Residency:
         return Residency(layouts, tuple(words))
 
 
-def lives(program: NestProgram) -> dict[str, range]:
-    """For each buffer, the nests from its first to its last use; unused buffers have an empty range."""
+def lives(program: NestProgram, within: Mapping[int, int] = NOTHING_WITHIN) -> dict[str, range]:
+    """For each buffer, the nests from its first to its last use; unused buffers have an empty range.
+
+    A nest that is computed within another, by position, uses its buffers where the other does.
+    """
     uses: dict[str, list[int]] = {name: [] for name in program.buffers}
     for position, nest in enumerate(program.nests):
         for access in (*nest.reads.values(), nest.result):
             if access.tensor in uses:
-                uses[access.tensor].append(position)
+                uses[access.tensor].append(within.get(position, position))
     return {name: range(min(u), max(u) + 1) if u else range(0) for name, u in uses.items()}
 
 
@@ -53,7 +59,9 @@ def wanted_border(access: Access, nest: Nest, shape: Sequence[int]) -> Border:
     )
 
 
-def everything_on_chip(program: NestProgram, machine: Machine, group: int) -> Residency:
+def everything_on_chip(
+    program: NestProgram, machine: Machine, group: int, within: Mapping[int, int] = NOTHING_WITHIN
+) -> Residency:
     """Every used buffer on chip, padded for all its readers."""
     borders: dict[str, Border] = {}
     for nest in program.nests:
@@ -61,7 +69,7 @@ def everything_on_chip(program: NestProgram, machine: Machine, group: int) -> Re
             if access.tensor in program.buffers:
                 border = wanted_border(access, nest, program.buffers[access.tensor].shape)
                 borders[access.tensor] = borders.get(access.tensor, Border()).union(border)
-    live = lives(program)
+    live = lives(program, within)
     layouts = {
         name: bordered_layout(buffer.shape, machine.lanes, group, borders.get(name, Border()))
         for name, buffer in program.buffers.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,37 @@ class NestShape:
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
     pixel_blocks: Mapping[tuple[int, str], int]  # lane blocks that differ, of parameters of pixels, by step and operand
+    within: tuple[Within, ...] = ()  # nests whose results this one takes from accumulators
+
+    @property
+    def reads_within(self) -> frozenset[str]:
+        """The reads of what is computed within this nest."""
+        return frozenset(within.read for within in self.within)
+
+
+@dataclass(frozen=True)
+class Within:
+    """A nest that is computed tile by tile within the one that reads it, by the read of that name."""
+
+    position: int
+    read: str
+    shape: NestShape
+    weight_words: int  # at most so many words of weights are loaded for one partial sum, if a vector of channels allows
+
+    def sizes(self, reader: NestShape, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+        """The sizes of its tiles, given those of its reader's: what these read; channels are summed in even pieces."""
+        space, weights = self.shape.cover.space, self.shape.weights
+        assert weights is not None
+        access, extent = reader.cover.nest.reads[self.read], extents(self.shape)
+        own = {loop: np.full_like(sizes[NO_LOOP], extent[loop]) for loop in space.reduce}
+        own |= dict(zip(space.points, box_pixels(access, sizes), strict=True))
+        own[space.lane] = sizes[reader.cover.space.lane]
+        own[NO_LOOP] = np.ones_like(sizes[NO_LOOP])
+        if self.shape.summed != NO_LOOP:
+            of_a_vector = own[space.lane] * weights.rows * prod(extent[tap] for tap in self.shape.taps)
+            pieces = -(-extent[self.shape.summed] // np.maximum(1, self.weight_words // of_a_vector))
+            own[self.shape.summed] = -(-extent[self.shape.summed] // pieces)
+        return own
 
 
 def extents(shape: NestShape) -> dict[str, int]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.builder import TileBuilder
+from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.job import NestJob, Whole
@@ -25,6 +27,7 @@ from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles, read_in_blocks
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.residents import Fills, Residents
+from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
 from tilewright.isa.program.program import Layer
 
@@ -49,7 +52,7 @@ class _Lowering:
         self._plan = plan
         selector = Selector(self._machine, self._nests)
         self._builder = TileBuilder(self._machine, selector.transfers)
-        self._live = lives(self._nests)
+        self._live = lives(self._nests, plan.within)
         self._fills = Fills(selector, self._builder)
         self._dram = DramTensors(self._machine, self._nests, self._builder)
         self._residents = Residents(
@@ -60,18 +63,27 @@ class _Lowering:
         for tensor in self._plan.residency.layouts:
             if self._live[tensor].start < positions.start < self._live[tensor].stop:
                 self._residents.assume(tensor)
-        stages = {position: list(self._nest_stages(position)) for position in positions}
+        nests = self._nests.nests
+        alone = [position for position in positions if position not in self._plan.within]
+        stages = {position: list(self._nest_stages(position)) for position in alone}
         operations = [
             operation
             for position, staged in stages.items()
             for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
-        layers = tuple(Layer(nest.name, 0, nest.nodes, nest.macs) for nest in self._nests.nests)
+        layers = tuple(Layer(nest.name, 0, nest.nodes, macs) for nest, macs in zip(nests, self._macs(), strict=True))
         return TileProgram(
             self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
             self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, layers,
             self._nests.remarks,
         )  # fmt: skip
+
+    def _macs(self) -> list[int]:
+        """The products of each layer: what is computed within another one is part of that one's instructions."""
+        macs = [nest.macs for nest in self._nests.nests]
+        for inner, outer in self._plan.within.items():
+            macs[outer], macs[inner] = macs[outer] + macs[inner], 0
+        return macs
 
     def _nest_stages(self, position: int) -> Iterator[Stage]:
         """The stages of a nest; the first one also brings the tensors that stay on chip."""
@@ -87,25 +99,44 @@ class _Lowering:
 
     def _job(self, position: int, following: Stage) -> NestJob:
         """A nest with all its tensors placed; `following` takes loads that the first tile need not wait for."""
-        nest, cover = self._nests.nests[position], self._covers[position]
         shape, choice = self._plan.shapes[position], self._plan.choices[position]
+        within = tuple((each, self._job_within(each, position, following)) for each in shape.within)
+        homes, fills = self._homes_and_fills(position, shape, choice, following)
+        tensor = self._nests.nests[position].result.tensor
+        result = self._home_for_writing(tensor, position)
+        stored = self._dram.place(tensor) if shape.stores_result else None
+        return NestJob(shape, choice, homes, result, stored, fills, within)
+
+    def _job_within(self, within: Within, reader: int, following: Stage) -> NestJob:
+        """A nest that is computed in the tiles of its reader; its result stays where the array leaves it."""
+        sizes = {loop: np.asarray(size) for loop, size in self._plan.choices[reader].sizes.items()}
+        own = {loop: int(size) for loop, size in within.sizes(self._plan.shapes[reader], sizes).items()}
+        choice = replace(self._plan.choices[reader], sizes=own)
+        homes, fills = self._homes_and_fills(within.position, within.shape, choice, following)
+        return NestJob(within.shape, choice, homes, None, None, fills)
+
+    def _homes_and_fills(
+        self, position: int, shape: NestShape, choice: TileChoice, following: Stage
+    ) -> tuple[dict[str, Whole | InDram], dict[int, Fill]]:
+        """Where everything is that a nest reads, and how words around it get their values."""
+        nest, cover = self._nests.nests[position], self._covers[position]
         homes: dict[str, Whole | InDram] = {}
         for read in cover.matrices:
             homes[nest.reads[read].tensor] = self._dram.place(nest.reads[read].tensor)
         for read in {b.read: None for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)}:
+            if read in shape.reads_within:
+                continue
             access = nest.reads[read]
             head = _rows_of_first_tile(access, choice)
             homes[access.tensor] = self._home_for_reading(access.tensor, head, following)
         homes |= self._constants_where_read(position, homes)
         self._residents.prepare_borders(nest, homes)
-        result = self._home_for_writing(nest.result.tensor, position)
-        stored = self._dram.place(nest.result.tensor) if shape.stores_result else None
-        memory = memory_read(cover, self._nests.constants, self._plan.memory)
+        memory = memory_read(shape, self._nests.constants, self._plan.memory)
         fills = {
             value: self._fills.fill(nest, value, memory)
             for value in sorted({a.outside for a in nest.reads.values() if a.outside is not None} or {0})
         }
-        return NestJob(shape, choice, homes, result, stored, fills)
+        return homes, fills
 
     def _constants_where_read(self, position: int, homes: Mapping[str, Whole | InDram]) -> dict[str, InDram]:
         """The places of a nest's constants, with the memory that each is read from: any that holds their elements."""

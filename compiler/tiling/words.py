@@ -37,7 +37,15 @@ from tilewright.isa.machine.machine import Machine
 
 
 def tile_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
-    """Words that one tile takes in each memory, for each candidate."""
+    """Words that one tile takes in each memory, for each candidate, with the tiles that are computed within it."""
+    words = _own_words(shape, machine, sizes)
+    for within in shape.within:
+        for memory, needed in _own_words(within.shape, machine, within.sizes(shape, sizes)).items():
+            words[memory] = words[memory] + needed
+    return words
+
+
+def _own_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
     space = shape.cover.space
     points = sizes[space.batch] * sizes[space.row] * sizes[space.column]
     words: dict[str, Sizes] = {name: np.zeros_like(points) for name in machine.memories}

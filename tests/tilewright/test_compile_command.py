@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.accumulator_networks import FROM_ACCUMULATORS, projection
 from tests.compiler.models import ModelBuilder, add_conv, conv_model, small_cnn
 from tests.tilewright.command_line import Command, Ended
 from tilewright.compiler.pipeline import pass_names
@@ -230,6 +231,27 @@ def test_explains_the_selection(tilewright: Command, tmp_path: Path) -> None:
     assert shown == [  # 6 × 6 results: a cycle for each of nine taps, or for each of three rows of the window
         ("as it is", ["mma", "requantize"], {"mma": 324, "vec": 36}, 324, False),
         ("channel by channel", ["depthwise"], {"vec": 108}, 108, True),
+    ]
+
+
+def test_explains_what_keeps_sums_from_their_reader(tilewright: Command, tmp_path: Path) -> None:
+    """A quarter of 8 KiB, or 512 words, is less than the nine tiles of a 3×3 window, 16 words each."""
+    onnx.save(projection(), tmp_path / "net.onnx")
+    machine = tmp_path / "mine.yaml"
+    machine.write_text(FROM_ACCUMULATORS)
+    compiled = ("compile", tmp_path / "net.onnx", "--isa", machine, "--explain-selection", "--json", "-")
+    taken, hindered = (
+        [(row["form"], row["is_chosen"], row["obstacle"]) for row in json.loads(ended.out)["selection"][-2:]]
+        for ended in (tilewright(*compiled), tilewright(*compiled, "--set", "memories.wgt.kib=8"))
+    )
+    assert taken == [("before shortcut", False, ""), ("in the tiles of shortcut", True, "")]
+    assert hindered == [
+        ("before shortcut", True, ""),
+        (
+            "in the tiles of shortcut",
+            False,
+            "the sums' smallest tile needs 144 words of wgt, more than a quarter of 512",
+        ),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tilewright.api import Program
-from tilewright.compiler.select.compared import compared_covers
+from tilewright.compiler.select.compared import compared_covers, compared_sums
 from tilewright.errors import InputError
 from tilewright.explain.layers import LayerFacts, layer_facts, planner_of
 from tilewright.explain.reruns import WhatIf, other_tiles
@@ -46,7 +46,10 @@ def explain_layer(network: Program, programs: Sequence[Compiled], name: str) -> 
     before = sum(len(each.selection.covers) for each in programs[: programs.index(compiled)])
     covers = [
         {**asdict(each), "cost": each.cost}
-        for each in compared_covers(compiled.plain_nests, compiled.program.machine)
+        for each in (
+            *compared_covers(compiled.plain_nests, compiled.program.machine),
+            *compared_sums(compiled.whole_nests, compiled.program.machine),
+        )
         if each.nest == name
     ]
     cycles = sum(layer["cycles"] for layer in profiles[before : before + len(compiled.selection.covers)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Tiles:
     sizes: Mapping[str, tuple[int, int]]
     order: str  # empty where only pixels or only channels are cut
     overlaps: bool  # the next tile is loaded while one is computed
+    within: str = ""  # the layer in whose tiles this one is computed
 
     def is_like(self, other: Tiles) -> bool:
         """Whether these are the same tiles in the same order."""
@@ -37,6 +38,8 @@ class Tiles:
 
     @property
     def text(self) -> str:
+        if self.within:
+            return f"in the tiles of {self.within}"
         if self.count == 1:
             return "1 tile"
         sizes = ", ".join(f"{loop} {size} of {whole}" for loop, (size, whole) in self.sizes.items())
@@ -75,6 +78,8 @@ def layer_facts(compiled: Compiled, plan: Plan) -> list[LayerFacts]:
     for position, cover in enumerate(compiled.selection.covers):
         nest = cover.nest
         tiles = tiles_of(plan.shapes[position], plan.choices[position])
+        if position in plan.within:
+            tiles = replace(tiles, within=compiled.selection.covers[plan.within[position]].nest.name)
         names = dict.fromkeys([*(access.tensor for access in nest.reads.values()), nest.result.tensor])
         buffers = compiled.selection.program.buffers
         tensors = {name: place_of(compiled, plan, name) for name in names if name in buffers}
@@ -105,6 +110,9 @@ def place_of(compiled: Compiled, plan: Plan, tensor: str) -> str:
         return f"stays in {plan.memory}, {plan.residency.layouts[tensor].words:,} words"
     if tensor in {host.name for host in nests.outputs} and not _is_read(compiled, tensor):
         return "goes to DRAM: it is an output"
+    for each in (each for shape in plan.shapes for each in shape.within):
+        if each.shape.cover.nest.result.tensor == tensor:
+            return f"stays in {each.shape.cover.result_memory}, tile by tile: its reader computes it"
     if tensor in tiling.off_chip:
         return "through DRAM: the search measured fewer cycles so"
     if tiling.residency == "none":

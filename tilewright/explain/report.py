@@ -53,7 +53,7 @@ def print_layer(found: Mapping[str, Any]) -> None:
             one["form"],
             " + ".join(one["instructions"]),
             ", ".join(f"{engine} {count:,}" for engine, count in one["words"].items()),
-            *(one["cost"], "chosen" if one["is_chosen"] else ""),
+            *(one["cost"], "chosen" if one["is_chosen"] else one["obstacle"]),
         )
         for one in found["covers"]
     ]

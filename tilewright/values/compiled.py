@@ -15,7 +15,7 @@ from tilewright.compiler.pipeline import DECIDED, pass_names
 from tilewright.compiler.select.cover import Selection
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program as Binary
-from tilewright.selection_report import BEFORE
+from tilewright.selection_report import BEFORE, BEFORE_SUMS
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Compiled:
 
     program: Binary
     plain_nests: NestProgram  # as the selection of instructions begins with them
+    whole_nests: NestProgram  # as they are before any leaves its sums to its reader
     selection: Selection
     ordered: OrderedTiles
     options: Options
@@ -40,4 +41,6 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 
     program = Program(compile_partitioned(model, machine, options, keep=keep))
     program.require_host()
-    return program, tuple(Compiled(of["emit"], of[BEFORE], of["select"], of["waits"], of[DECIDED]) for of in results)
+    return program, tuple(
+        Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of["waits"], of[DECIDED]) for of in results
+    )

@@ -38,6 +38,14 @@ def test_a_tensor_lives_from_its_first_to_its_last_use() -> None:
     }  # fmt: skip
 
 
+def test_what_a_nest_reads_lives_as_long_as_the_nest_that_it_is_computed_in() -> None:
+    """The first convolution within the second: its input is read, and its result made, where the second one is."""
+    network, output = small_network()
+    assert lives(network.program(output), within={0: 1}) == {
+        "in0": range(1, 2), "conv0": range(1, 3), "conv1": range(1, 3), "add2": range(2, 3),
+    }  # fmt: skip
+
+
 def test_padding_is_what_the_widest_reader_sees() -> None:
     network, output = small_network()
     nest = network.program(output).nests[1]

@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import tilewright as tw
+from tests.accumulator_networks import FROM_ACCUMULATORS, pooled
 from tests.compiler.models import conv_model
 from tests.digits import MODEL
 from tests.tilewright.command_line import Command
@@ -20,7 +21,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.explain.explain import explain_layer, explain_network
 from tilewright.explain.layers import CHANNELS_OUTER, PIXELS_OUTER
-from tilewright.isa.files.loader import load_machine
+from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.values.compiled import Compiled, compile_keeping
 
 FAST = Options(effort=0)
@@ -151,3 +152,18 @@ def test_an_unknown_layer_is_answered_with_those_that_there_are(tilewright: Comm
     ended = tilewright(*EXPLAIN, "conv9")
     assert ended.code == 1
     assert ended.err.startswith("error: no layer 'conv9'; there are: conv1, conv2, ")
+
+
+def test_a_layer_may_be_computed_in_the_tiles_of_its_reader() -> None:
+    machine = load_machine_text(FROM_ACCUMULATORS, "from_accumulators")
+    network, programs = compile_keeping(pooled().SerializeToString(), machine, FAST)
+    found = explain_network(network, programs, [])
+    conv, pool = found["layers"]
+    assert (conv["instructions"], pool["instructions"]) == (("mma",), ("requantize_pool",))
+    assert conv["tiles"]["text"] == "in the tiles of pool"
+    assert pool["tensors"]["conv.sums"] == "stays in acc, tile by tile: its reader computes it"
+    assert found["through_dram"] == {}
+    covers = explain_layer(network, programs, "conv")["covers"]
+    assert [(one["form"], one["is_chosen"]) for one in covers[-2:]] == [
+        ("before pool", False), ("in the tiles of pool", True)
+    ]  # fmt: skip

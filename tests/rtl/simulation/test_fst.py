@@ -101,6 +101,14 @@ def test_writes_each_change_with_the_times_since_the_last() -> None:
     assert content[24:] == first + b"\x05Z" + chains + ends
 
 
+def test_signals_without_a_value_are_unknown_and_counted() -> None:
+    unset = VCD.replace(b"0$\n0%\n", b"").replace(b"1$\n1%\n", b"")
+    _, content = blocks(fst_of(unset))[1]
+    assert content[27 + 1 + 10 + 4 :].startswith(b"xx\x05Z")
+    places = bytes([1 << 1 | 1, 4 << 1 | 1, 7 << 1 | 1, 2 << 1])  # the last: two in a row
+    assert places + struct.pack(">Q", len(places)) in content
+
+
 def test_gives_the_same_file_again() -> None:
     assert fst_of(VCD) == fst_of(VCD)
 

@@ -75,7 +75,8 @@ On = Annotated[str, typer.Option("--on", metavar="EXECUTOR", help="sim, rtl or i
 
 
 Waves = Annotated[
-    Path | None, typer.Option("--waves", metavar="FILE", help="Write the hardware's signals over time, as VCD.")
+    Path | None,
+    typer.Option("--waves", metavar="FILE", help="Write the hardware's signals over time, to a .vcd or .fst file."),
 ]
 FromCycle = Annotated[
     int | None, typer.Option("--from-cycle", metavar="CYCLE", min=0, help="Where the waves begin; default: cycle 0.")
@@ -185,10 +186,9 @@ def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer
         raise typer.BadParameter("say where the waves go", param_hint="--waves")
     if waves is not None and on != "rtl":
         raise typer.BadParameter("waves are of the hardware: add --on rtl", param_hint="--waves")
-    if waves is not None and waves.suffix != ".vcd":
+    if waves is not None and waves.suffix not in (".vcd", ".fst"):
         raise typer.BadParameter(
-            "waves are VCD, which GTKWave and Surfer open: name a file like out.vcd. "
-            "GTKWave's vcd2fst makes FST of it: vcd2fst out.vcd out.fst",
+            f"waves are VCD, or FST, which is smaller: name a file like out.vcd or out.fst, not {waves.name!r}",
             param_hint="--waves",
         )
 
@@ -196,11 +196,12 @@ def _require_hardware(waves: Path | None, on: str, from_cycle: int | None, layer
 def _run_for_waves(
     program: Program, inputs: Mapping[str, Any], path: Path, part: tuple[int | None, str | None], unchecked: bool
 ) -> Result:
+    from tilewright.rtl.simulation.fst import fst_of
     from tilewright.waves import run_for_waves, waves_window
 
     program.require_allowed(unchecked)
-    result, content = run_for_waves(program, inputs, waves_window(program, *part))
-    write_output(path, content)
+    result, vcd = run_for_waves(program, inputs, waves_window(program, *part))
+    write_output(path, fst_of(vcd) if path.suffix == ".fst" else vcd)
     return result
 
 

@@ -64,4 +64,8 @@ ${clear}
     always @(posedge clock) if (dump) begin
 ${dump}
     end
-${waves}endmodule
+${waves}
+    // For the C++ of the whole machine.
+`systemc_header
+${signs}`verilog
+endmodule

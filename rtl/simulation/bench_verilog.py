@@ -24,6 +24,9 @@ TEMPLATE = Path(__file__).with_name("bench.sv")
 WAVES_TEMPLATE = TEMPLATE.with_name("waves.sv")
 """What stands in the module besides, if it writes waves."""
 
+SIGNS = TEMPLATE.with_name("signs.h")
+"""C++ that takes the place of Verilator's arithmetic of signed numbers."""
+
 
 def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
     """Module `bench`: the machine with its AXI4-Lite at the edge and the memory of bench.cpp behind its AXI4.
@@ -48,6 +51,7 @@ def bench_verilog(machine: Machine, has_waves: bool = False) -> str:
         clear=_lines(_clear(machine)),
         dump=_lines(_dump(machine)),
         waves=_waves() if has_waves else "",
+        signs=SIGNS.read_text(),
     )
 
 

@@ -14,6 +14,7 @@ from tilewright.errors import InputError
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.pictures.array import small_inputs, small_program
 from tilewright.profiles.one_layer import instructions_of_layer
+from tilewright.rtl.simulation.fst import fst_of
 from tilewright.rtl.simulation.waves import Window
 from tilewright.waves import layer_names, waves_window
 
@@ -65,8 +66,7 @@ def test_cycles_after_the_end_and_unknown_layers_are_refused(program: Program) -
     [
         (("--waves", "out.vcd"), "waves are of the hardware: add --on rtl"),
         (("--layer", "conv1"), "say where the waves go"),
-        (("--on", "rtl", "--waves", "out.fst"), "waves are VCD"),
-        (("--on", "rtl", "--waves", "out.fst"), "vcd2fst"),
+        (("--on", "rtl", "--waves", "out.lxt"), "waves are VCD, or FST"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
@@ -102,6 +102,32 @@ def test_the_hardwares_waves_name_the_instruction_and_the_layer_of_every_cycle(
             expected = [instructions[held[0]].mnemonic, layers[held[0]]] if held else ["", ""]
             assert shown == expected, (engine, cycle)
             assert not held or int(values[cycle][f"{engine}_instruction"], 2) == held[0]
+
+
+def test_waves_that_cannot_be_written_leave_no_file(
+    tilewright: Command, program: Program, program_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = program.run(dict(np.load(EXAMPLE)))
+    monkeypatch.setattr("tilewright.rtl.simulation.build.is_built", lambda machine, has_waves: True)
+    monkeypatch.setattr("tilewright.waves.run_for_waves", lambda *_: (result, b"$enddefinitions $end\n#0\nx!\n"))
+    options = ("--on", "rtl", "--waves", tmp_path / "out.fst")
+    ended = tilewright("run", program_file, "--input", EXAMPLE, *options)
+    assert (ended.code, ended.err) == (
+        1,
+        "error: waves: expected values of 0 and 1, came 'x!'; write them as .vcd, and report it\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_each_run_has_the_same_waves_in_either_format(tilewright: Command, program_file: Path, tmp_path: Path) -> None:
+    """From cycle 0 on, when the bus has not carried anything yet, and all that follows in all signals."""
+    for name in ("out.vcd", "again.vcd", "out.fst"):
+        ended = tilewright("run", program_file, "--input", EXAMPLE, "--on", "rtl", "--waves", tmp_path / name)
+        assert ended.code == 0, ended.err
+    vcd = (tmp_path / "out.vcd").read_bytes()
+    is_same = [(tmp_path / "again.vcd").read_bytes() == vcd, (tmp_path / "out.fst").read_bytes() == fst_of(vcd)]
+    assert is_same == [True, True]  # and no comparison of millions of lines
 
 
 def text(bits: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import onnx
 
@@ -13,20 +14,11 @@ from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
 from tilewright.compiler.partition.source import Source, reads
+from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
 from tilewright.compiler.pipeline import Dump, Keep, Model, keeping
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import MODEL, Program
-
-WITHOUT_ARITHMETIC = frozenset(
-    {
-        *("QuantizeLinear", "DequantizeLinear", "Cast", "Dropout", "Identity"),
-        *("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"),
-    }
-)
-"""Operators that compute nothing: a part with only these is not worth sending to the machine."""
-
-NOT_WORTH = "only moves or quantises data between nodes of the host, which is not worth the transfer"
 
 
 def compile_partitioned(
@@ -112,10 +104,13 @@ class _Search:
             known = len(self._starts)
             parts = cut_into_parts(self._source, self._reasons, self._starts)
             on_machine = [part for part in parts if part.on_machine]
-            wrong = [self._faults(part) for part in on_machine]
-            if not any(wrong):
-                wrong = [self._failure(part) for part in on_machine]
-            if not any(wrong) and len(self._starts) == known:
+            of_host = {name for part in parts if not part.on_machine for name in (*part.inputs, *part.outputs)}
+            questions = (self._faults, partial(self._not_worth, of_host=of_host), self._failure)
+            answers = (
+                [question(part) for part in on_machine] for question in questions
+            )  # as far as one finds something
+            wrong = next(filter(any, answers), [])
+            if not wrong and len(self._starts) == known:
                 return parts, self._reasons
             for faults in wrong:
                 self._reasons = {**faults, **self._reasons}
@@ -138,10 +133,13 @@ class _Search:
 
     def _faults(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part cannot run on the machine; empty when there are instructions for it."""
-        faults = self._reasons_of(self._programs.cover(part).faults, part)
-        if {self._source.nodes[name].op_type for name in part.nodes} <= WITHOUT_ARITHMETIC:
-            return faults or dict.fromkeys(part.nodes, NOT_WORTH)
-        return faults
+        return self._reasons_of(self._programs.cover(part).faults, part)
+
+    def _not_worth(self, part: Part, of_host: Collection[str]) -> Mapping[str, str]:
+        """Why the nodes of a part for which there are instructions are left to the host; empty when it is worth it."""
+        covered = self._programs.cover(part).made
+        reason = why_not_worth(self._source, part, covered, of_host) if covered is not None else ""
+        return dict.fromkeys(part.nodes, reason) if reason else {}
 
     def _failure(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part for which there are instructions cannot be in a program; empty when it is compiled."""
@@ -195,7 +193,7 @@ def _host_segment(source: Source, part: Part, passed: _Passed, reasons: Mapping[
         HostNode(
             name,
             source.nodes[name].op_type,
-            reasons.get(name, NOT_WORTH),
+            reasons.get(name, ONLY_MOVES),
             _transfers(source, name, passed),
         )
         for name in named

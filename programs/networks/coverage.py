@@ -49,7 +49,8 @@ HEAD = f"""\
 This page lists what runs where of the networks in [`programs/networks`](../programs/networks/README.md), quantised to
 int8. `python -m programs.networks.coverage --update` writes it. It asks the compiler of each operator whether
 {", ".join(f"`{machine}`" for machine in MACHINES)} have instructions for it. What one has none for runs on the host, in
-ONNX Runtime, in the same `run` ([host.md](host.md)). QuantizeLinear and DequantizeLinear are not counted.
+ONNX Runtime, in the same `run` ([host.md](host.md)). So does what is not worth its transfers between such operators,
+which is not listed here. QuantizeLinear and DequantizeLinear are not counted.
 
 [operators.md](operators.md) says the same of single operators, in all their forms.
 """

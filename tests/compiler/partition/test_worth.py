@@ -77,7 +77,21 @@ def test_enough_work_is_the_machines() -> None:
     assert reasons(between_host_nodes(convolved)).keys() == {"before", "after"}
 
 
-def test_what_the_network_takes_and_gives_passes_in_any_case() -> None:
+def test_results_of_the_network_pass_in_any_case() -> None:
+    """A Relu between nodes of the host whose result is wanted anyway: only what it reads passes for its sake."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (1, 8, 6, 6)), 0.1, 0)
+    axis = builder.constant("axis", np.array(2, np.int64))
+    step = builder.constant("step", np.float32(0.1)), builder.constant("zero", np.int8(0))
+    y = builder.quantize(builder.node("CumSum", [x, axis], name="before"), 0.1, 0)
+    y = builder.node("QuantizeLinear", [builder.node("Relu", [y], name="middle"), *step], name="quantised")
+    builder.output(y, "wanted", onnx.TensorProto.INT8)
+    z = builder.node("DequantizeLinear", ["wanted", *step])
+    builder.output(builder.quantize(builder.node("CumSum", [z, axis], name="after"), 0.1, 0))
+    assert reasons(builder.build()).keys() == {"before", "after"}
+
+
+def test_a_segment_at_an_end_of_the_network_passes_less() -> None:
     """A Relu at its beginning has as many operations as values that pass on to the host."""
     builder = ModelBuilder(np.random.default_rng(3))
     x = builder.quantize(builder.input("x", (1, 8, 6, 6)), 0.1, 0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import onnx
 
@@ -105,15 +104,10 @@ class _Search:
             parts = cut_into_parts(self._source, self._reasons, self._starts)
             on_machine = [part for part in parts if part.on_machine]
             of_host = {name for part in parts if not part.on_machine for name in (*part.inputs, *part.outputs)}
-            questions = (self._faults, partial(self._not_worth, of_host=of_host), self._failure)
-            answers = (
-                [question(part) for part in on_machine] for question in questions
-            )  # as far as one finds something
-            wrong = next(filter(any, answers), [])
+            wrong = self._faults(on_machine) or self._not_worth(on_machine, of_host) or self._failures(on_machine)
             if not wrong and len(self._starts) == known:
                 return parts, self._reasons
-            for faults in wrong:
-                self._reasons = {**faults, **self._reasons}
+            self._reasons = {**wrong, **self._reasons}
 
     def npu_segment(self, part: Part, keep: Keep | None) -> NpuSegment:
         program = self._programs.shown(part, keep)
@@ -131,15 +125,28 @@ class _Search:
         found = self._programs.cover(whole if is_of_nodes else part).faults
         return self._reasons_of(found, part) if found else self._at_fault(self._whole, part)
 
-    def _faults(self, part: Part) -> Mapping[str, str]:
-        """Why nodes of a part cannot run on the machine; empty when there are instructions for it."""
-        return self._reasons_of(self._programs.cover(part).faults, part)
+    def _faults(self, parts: Sequence[Part]) -> dict[str, str]:
+        """Why nodes of these parts cannot run on the machine; empty when there are instructions for all."""
+        return _joined(self._reasons_of(self._programs.cover(part).faults, part) for part in parts)
 
-    def _not_worth(self, part: Part, of_host: Collection[str]) -> Mapping[str, str]:
-        """Why the nodes of a part for which there are instructions are left to the host; empty when it is worth it."""
+    def _not_worth(self, parts: Sequence[Part], of_host: Collection[str]) -> dict[str, str]:
+        """Why the nodes of parts for which there are instructions are left to the host; empty when all are worth it.
+
+        Where nothing would stay on the machine, whatever computes something does: a network that it can do a part of
+        compiles.
+        """
+        reasons = {part: self._why_not_worth(part, of_host) for part in parts}
+        if all(reasons.values()):
+            reasons = {part: reason for part, reason in reasons.items() if reason == ONLY_MOVES}
+        return _joined(dict.fromkeys(part.nodes, reason) for part, reason in reasons.items() if reason)
+
+    def _why_not_worth(self, part: Part, of_host: Collection[str]) -> str:
         covered = self._programs.cover(part).made
-        reason = why_not_worth(self._source, part, covered, of_host) if covered is not None else ""
-        return dict.fromkeys(part.nodes, reason) if reason else {}
+        return why_not_worth(self._source, part, covered, of_host) if covered is not None else ""
+
+    def _failures(self, parts: Sequence[Part]) -> dict[str, str]:
+        """Why nodes of parts for which there are instructions cannot be in a program; empty when all are compiled."""
+        return _joined(self._failure(part) for part in parts)
 
     def _failure(self, part: Part) -> Mapping[str, str]:
         """Why nodes of a part for which there are instructions cannot be in a program; empty when it is compiled."""
@@ -173,6 +180,10 @@ class _Search:
             return reasons
         error = next(iter(found.values()))
         return {name: error.reason_beside(name) for name in part.nodes}
+
+
+def _joined(reasons: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: reason for each in reasons for name, reason in each.items()}
 
 
 # -- the host's parts --------------------------------------------------------------------------------------------------

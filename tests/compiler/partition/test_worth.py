@@ -73,6 +73,17 @@ def test_little_work_is_left_to_the_host(middle: Middle, reason: str) -> None:
     assert reasons(between_host_nodes(middle))["middle"] == reason
 
 
+def test_the_last_work_of_a_network_stays_on_the_machine() -> None:
+    """One operation for each value, and two values that pass; without it, the machine would have nothing to do."""
+    builder = ModelBuilder(np.random.default_rng(3))
+    x = builder.quantize(builder.input("x", (1, 8, 6, 6)), 0.1, 0)
+    axis = builder.constant("axis", np.array(2, np.int64))
+    y = builder.quantize(builder.node("CumSum", [x, axis], name="before"), 0.1, 0)
+    y = builder.quantize(limited(builder, y), 0.1, 0)
+    builder.output(builder.quantize(builder.node("CumSum", [y, axis], name="after"), 0.1, 0))
+    assert reasons(builder.build()).keys() == {"before", "after"}
+
+
 def test_enough_work_is_the_machines() -> None:
     assert reasons(between_host_nodes(convolved)).keys() == {"before", "after"}
 

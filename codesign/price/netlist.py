@@ -131,8 +131,3 @@ def _self_contained(name: str, text: str, stubs: Mapping[str, str]) -> str:
     for number, kind in enumerate(kinds):
         text = re.sub(rf"^  cell \\{re.escape(kind)} ", rf"  cell \\{UNIT}.{number} ", text, flags=re.MULTILINE)
     return text + "".join(black_box(f"{UNIT}.{n}", stubs[kind]) for n, kind in enumerate(kinds))
-
-
-def renamed(text: str, name: str) -> str:
-    """A module's text under another name than UNIT."""
-    return re.sub(rf"^((?:module|  cell) \\){UNIT}(?=[.\s])", rf"\g<1>{name}", text, flags=re.MULTILINE)

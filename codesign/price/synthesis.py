@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.liberty import liberty
-from tilewright.codesign.price.netlist import Bill, Module, renamed
+from tilewright.codesign.price.netlist import UNIT, Bill, Module
 from tilewright.codesign.price.process import Process
 from tilewright.rtl.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
 SCRIPT = """\
-read_rtlil in.il
+read_rtlil unit.il
 synth -booth
 dfflibmap -liberty cells.lib
 opt
@@ -26,10 +26,11 @@ abc -liberty cells.lib
 opt_clean
 tee -q -o out stat -liberty cells.lib -json
 """
-"""Every module by itself, its products as Booth multipliers; area is all that `abc` works for."""
+"""Products are Booth multipliers; area is all that `abc` works for.
 
-BATCH_BYTES = 120_000
-"""Of netlist in one run of Yosys: enough for many small modules, so little that both cores have work to the end."""
+Each module has a run of its own. Yosys numbers what it makes from the start of a run, and what `abc` finds follows from
+these numbers: after other modules it would find up to 1 % more or less, so a price would tell what was priced before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,11 @@ class Synthesis:
     def costs(self, modules: Sequence[Module]) -> list[Cost]:
         """The cost of each module. Raises PriceError for a missing tool, or logic without cells in the library."""
         wanted = {self._key(module): module for module in modules}
-        missing = {key: module for key, module in wanted.items() if not self._is_known(key)}
+        missing = [key for key in wanted if not self._is_known(key)]
+        largest_first = sorted(missing, key=lambda key: -len(wanted[key].text))  # none is begun when all else is done
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            for found in pool.map(self._synthesise, _batches(missing)):
-                self._known |= found
+            costs = pool.map(self._synthesise, [wanted[key] for key in largest_first])
+            self._known |= zip(largest_first, costs, strict=True)
         return [self._known[self._key(module)] for module in modules]
 
     def costs_of(self, bills: Mapping[str, Bill[Module]]) -> dict[str, Cost]:
@@ -92,18 +94,14 @@ class Synthesis:
             self._known[key] = Cost(**json.loads(self._place(key).read_text()))
         return key in self._known
 
-    def _synthesise(self, batch: Mapping[str, Module]) -> dict[str, Cost]:
-        texts = [renamed(module.text, f"module{number}") for number, module in enumerate(batch.values())]
+    def _synthesise(self, module: Module) -> Cost:
         try:
-            out = run_script({"in.il": "".join(texts), "cells.lib": self.library}, SCRIPT)
+            out = run_script({"unit.il": module.text, "cells.lib": self.library}, SCRIPT)
         except YosysError as error:
             raise PriceError(f"{self.process.name}: {error}") from error
-        counts = json.loads(out)["modules"]
-        costs = {}
-        for number, (key, module) in enumerate(batch.items()):
-            costs[key] = self._cost(counts.get(f"\\module{number}", {}), module)
-            self._keep(key, costs[key])
-        return costs
+        cost = self._cost(json.loads(out)["modules"].get(f"\\{UNIT}", {}), module)
+        self._keep(self._key(module), cost)
+        return cost
 
     def _cost(self, counts: Mapping[str, object], module: Module) -> Cost:
         cells = counts.get("num_cells_by_type", {})
@@ -122,16 +120,3 @@ class Synthesis:
             return folder / "cost"
 
         kept(self._place(key), make)
-
-
-def _batches(modules: Mapping[str, Module]) -> list[dict[str, Module]]:
-    """Largest modules first, so that none of them is begun when all else is done."""
-    batches: list[dict[str, Module]] = []
-    size = BATCH_BYTES
-    for key, module in sorted(modules.items(), key=lambda item: -len(item[1].text)):
-        if size + len(module.text) > BATCH_BYTES:
-            batches.append({})
-            size = 0
-        batches[-1][key] = module
-        size += len(module.text)
-    return batches

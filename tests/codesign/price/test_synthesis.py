@@ -11,15 +11,17 @@ import pytest
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import synthesis as synthesis_module
-from tilewright.codesign.price.netlist import Module, netlist, renamed
+from tilewright.codesign.price.netlist import UNIT, Module, netlist
 from tilewright.codesign.price.parts import Registers
-from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.process import Process, load_process
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
+from tilewright.codesign.price.units import REPEATED
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl import yosys
 from tilewright.rtl.block import Block
 from tilewright.rtl.bus import ReadChannel
 from tilewright.rtl.memory import BankedMemory, Requester
+from tilewright.rtl.npu import Npu
 from tilewright.rtl.yosys import run_script
 
 
@@ -34,12 +36,19 @@ def test_the_modules_of_a_netlist_cost_what_it_costs_whole(synthesis: Synthesis)
     channel = ReadChannel(load_machine("tiny8"))
     found = netlist(channel)
     assert [module.path for module in found.modules] == ["top", "top.address"]
-    whole = "".join(
-        renamed(module.text.split("attribute \\blackbox")[0], f"m{i}") for i, module in enumerate(found.modules)
-    )
-    files = {"in.il": whole.replace("cell \\m0.0 ", "cell \\m1 "), "cells.lib": synthesis.library}
+    texts = [module.text.split("attribute \\blackbox")[0] for module in found.modules]
+    whole = "".join(text.replace(f"\\{UNIT}", f"\\m{number}") for number, text in enumerate(texts))
+    files = {"unit.il": whole.replace("cell \\m0.0 ", "cell \\m1 "), "cells.lib": synthesis.library}
     hierarchy = json.loads(run_script(files, SCRIPT))["modules"]["\\m0"]
     assert sum(cost.area_um2 for cost in synthesis.costs(found.modules)) == hierarchy["area"]
+
+
+def test_a_module_costs_the_same_whatever_is_priced_with_it(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {module.path: module for module in netlist(Npu(load_machine("tiny8")), *REPEATED).modules}
+    fetch, channel = modules["top.fetch"], modules["top.read_channel"]
+    _, together = Synthesis(load_process()).costs([fetch, channel])
+    monkeypatch.setattr(synthesis_module, "cache_folder", lambda: empty_cache / "another")
+    assert Synthesis(load_process()).costs([channel]) == [together]
 
 
 def test_equal_modules_have_equal_texts_whatever_they_are_called() -> None:
@@ -73,7 +82,7 @@ def test_nothing_is_taken_from_a_stale_cache(
 
     def counted(files: dict[str, str], script: str) -> str:
         runs.append(script)
-        return json.dumps({"modules": {"\\module0": {"area": 30.0, "num_cells_by_type": {"register": 3}}}})
+        return json.dumps({"modules": {"\\unit": {"area": 30.0, "num_cells_by_type": {"register": 3}}}})
 
     monkeypatch.setattr(synthesis_module, "run_script", counted)
     Synthesis(toy).costs(netlist(Registers(3)).modules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
@@ -134,16 +134,14 @@ class ReadChannel(wiring.Component):
         m = Module()
         m.submodules.address = address = AddressRegister()
         client = Signal(range(len(READ_CLIENTS)))
-        requests = [getattr(self, f"{name}_request") for name in READ_CLIENTS]
-        for number, request in reversed(list(enumerate(requests))):
-            with m.If(request.valid):
-                m.d.comb += [
-                    address.input.valid.eq(1),
-                    address.input.payload.eq(request.payload),
-                    client.eq(number),
-                ]
-        for number, request in enumerate(requests):
-            m.d.comb += request.ready.eq(address.input.ready & (client == number))
+        fetch, load = self.fetch_request, self.load_request
+        m.d.comb += [
+            client.eq(Mux(fetch.valid, READ_CLIENTS.index("fetch"), READ_CLIENTS.index("load"))),
+            address.input.valid.eq(fetch.valid | load.valid),
+            address.input.payload.eq(Mux(fetch.valid, fetch.payload, load.payload)),
+            fetch.ready.eq(address.input.ready),
+            load.ready.eq(address.input.ready & ~fetch.valid),
+        ]
         with m.If(address.input.ready):
             m.d.sync += self.arid.eq(client)
         m.d.comb += [

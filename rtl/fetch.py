@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.timing import BURST_BEATS
+from tilewright.isa.timing import BURST_BEATS, BURST_BOUNDARY_BYTES
 from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest, ReadBeat, ReadBeatSignature
 from tilewright.rtl.fifo import queue
 
@@ -16,7 +17,8 @@ class Fetch(wiring.Component):
     """Reads the beats from `base` (4 KiB aligned) to `limit` bytes after it, once, and gives them in order.
 
     A burst is asked for when the buffer has room for all of it, so beats are always accepted. `is_finished`: every
-    beat of the program was given. While `halt` is set, no burst is asked for and no beat given.
+    beat of the program was given. While `halt` is set, no burst is asked for and no beat given. A run begins with the
+    end of a halt, and base and limit stay as they were in its last cycle.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -39,16 +41,17 @@ class Fetch(wiring.Component):
         m = Module()
         m.submodules.buffer = buffer = queue(unsigned(8 * self.bus_bytes), self.buffer_beats)
         beat_shift = (self.bus_bytes - 1).bit_length()
-        asked = Signal(self.limit_bits)  # beats, as the next two
-        reserved = Signal(range(self.buffer_beats + 1))
+        asked = Signal(self.limit_bits)  # beats, as the next three
         beats_left = Signal(self.limit_bits)
+        free = Signal(range(self.buffer_beats + 1), init=self.buffer_beats)  # neither held nor on their way
+        burst = Signal(range(BURST_BEATS + 1), reset_less=True)
         has_error, before_error = Signal(), Signal(range(self.buffer_beats + 1))
-        burst, granted, taken = Signal(range(BURST_BEATS + 1)), Signal(), Signal()
+        granted, taken = Signal(), Signal()
+        offset, page = asked << beat_shift, bits_for(BURST_BOUNDARY_BYTES - 1)  # the base is that of a page
         m.d.comb += [
             beats_left.eq((self.limit >> beat_shift) - asked),
-            burst.eq(Mux(beats_left < BURST_BEATS, beats_left, BURST_BEATS)),
-            self.request.valid.eq(~self.halt & (burst > 0) & (reserved + burst <= self.buffer_beats)),
-            self.request.payload.address.eq(self.base + (asked << beat_shift)),
+            self.request.valid.eq(~self.halt & (burst > 0) & (burst <= free)),
+            self.request.payload.address.eq(Cat(offset[:page], self.base[page:] + offset[page:])),
             self.request.payload.last_beat.eq(burst - 1),
             granted.eq(self.request.valid & self.request.ready),
             buffer.input.valid.eq(self.beat.valid),
@@ -58,13 +61,26 @@ class Fetch(wiring.Component):
             self.output.payload.error.eq(has_error & (before_error == 0)),
             buffer.output.ready.eq(self.output.ready & ~self.halt),
             taken.eq(self.output.valid & self.output.ready),
-            self.is_finished.eq((beats_left == 0) & (reserved == 0)),
+            self.is_finished.eq((burst == 0) & (free == self.buffer_beats)),
         ]
         self.build_error(m, buffer.level - taken, taken, has_error, before_error)
-        m.d.sync += reserved.eq(reserved + Mux(granted, burst, 0) - taken)
+        m.d.sync += free.eq(free + taken - Mux(granted, burst, 0))
         with m.If(granted):
             m.d.sync += asked.eq(asked + burst)
+        self.build_burst(m, burst, beats_left, granted)
         return m
+
+    def build_burst(self, m: Module, burst: Signal, beats_left: Value, granted: Value) -> None:
+        """The beats of the next burst. While halted, they follow the limit, so that a run begins with its first one.
+
+        Where one follows, the current burst is of BURST_BEATS: what is left after it has the same lower bits.
+        """
+        full, part = beats_left >> bits_for(BURST_BEATS - 1), beats_left[: bits_for(BURST_BEATS - 1)]
+        limit = self.limit >> (self.bus_bytes - 1).bit_length()
+        with m.If(self.halt):
+            m.d.sync += burst.eq(Mux(limit < BURST_BEATS, limit, BURST_BEATS))
+        with m.Elif(granted):
+            m.d.sync += burst.eq(Mux(full == 0, 0, Mux(full == 1, part, BURST_BEATS)))
 
     def build_error(self, m: Module, left: Value, taken: Signal, has_error: Signal, before_error: Signal) -> None:
         """Count the beats before the first one that the bus reported an error for: it ends the run, whatever follows.

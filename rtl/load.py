@@ -76,8 +76,8 @@ class LoadEngine(wiring.Component):
 
     def build_address_side(self, m: Module, bursts: Bursts, burst_queue: Fifo, packer: Packer) -> None:
         most = self.machine.dram.outstanding_beats
-        asked = Signal(range(most + 1))  # beats asked for and not yet taken by the packer
-        has_room = burst_queue.input.ready & (asked + bursts.beats <= most)
+        free = Signal(range(most + 1), init=most)  # of `most` beats: neither asked for, nor waiting for the packer
+        has_room = burst_queue.input.ready & (bursts.beats <= free)
         m.d.comb += [
             self.request.valid.eq(bursts.is_active & ~bursts.fault & ~self.halt & has_room),
             self.request.payload.eq(bursts.request),
@@ -86,7 +86,7 @@ class LoadEngine(wiring.Component):
             burst_queue.input.payload.bytes.eq(bursts.bytes),
             burst_queue.input.payload.index.eq(bursts.index),
         ]
-        m.d.sync += asked.eq(asked + Mux(bursts.step, bursts.beats, 0) - packer.takes_beat)
+        m.d.sync += free.eq(free + packer.takes_beat - Mux(bursts.step, bursts.beats, 0))
 
     def build_start(self, m: Module, bursts: Bursts, packing_queue: Fifo) -> Signal:
         """Take an instruction into the address side and the packer's queue; returns how many are in hand."""

@@ -104,7 +104,7 @@ class MmaEngine(wiring.Component):
             m.d.comb += array.transposes.eq(delayed(m, tiles.transposes, 1, "transposes"))
 
     def build_sums(self, m: Module, vectors: VectorIssuer, array: SystolicArray) -> None:
-        """Read the accumulators, add the array's sums in the next cycle, write in the one after."""
+        """Read the accumulators; in the cycle after they come, add the array's sums to them and write."""
         read_delay, write_delay = mma_read(self.machine), mma_write(self.machine)
         address_bits = self.machine.memories[self.sums.memory].address_bits
         target = data.StructLayout({"address": unsigned(address_bits), "is_last": unsigned(1), "adds": unsigned(1)})
@@ -131,17 +131,22 @@ class MmaEngine(wiring.Component):
         m.d.comb += self.c_write.data.eq(delayed(m, Cat(sums), write_delay - read_delay - 2, "sums"))
 
     def build_additions(self, m: Module, array: SystolicArray, adds: Value, wait: int) -> list[Value]:
-        """A register per column: the array's sum, plus the accumulator if `adds`, wrapped into the type of the sums."""
+        """The sum of each column: the array's, plus the accumulator if `adds`, wrapped into the type of the sums.
+
+        A word of the memory takes most of a cycle to come, so it goes into a register before it is added to.
+        """
         element = self.sums.element
         memory = self.machine.memories[self.sums.memory]
-        old = data.View(word_layout(memory, self.sums.block), self.c_read.data)
-        registers = []
+        came = data.View(word_layout(memory, self.sums.block), self.c_read.data)
+        sums = []
         for c in range(self.machine.cols):
-            total = Signal(integer_shape(_type(element)), name=f"total_{c}", reset_less=True)
-            dot = delayed(m, array.sums[c], wait, f"dot_{c}")
-            m.d.sync += total.eq(dot + Mux(adds, old[c][PLAIN], 0))
-            registers.append(stored(total, element))
-        return registers
+            old = Signal(integer_shape(_type(element)), name=f"old_{c}", reset_less=True)
+            total = Signal.like(old, name=f"total_{c}")
+            dot = delayed(m, array.sums[c], wait + 1, f"dot_{c}")
+            m.d.sync += old.eq(Mux(adds, came[c][PLAIN], 0))
+            m.d.comb += total.eq(dot + old)
+            sums.append(stored(total, element))
+        return sums
 
 
 def systolic_array(machine: Machine) -> SystolicArray:

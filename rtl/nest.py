@@ -43,12 +43,12 @@ class NestWalker(wiring.Component):
     first iteration is current from the next cycle on. `step` moves to the next iteration. With `collapse` set beside
     `start`, the innermost walked loop counts as having one iteration.
 
-    Per slot, `address[slot]` is the first word (for DRAM, the byte offset) of the current iteration's access, and
-    `is_bad[slot]` says that the access is outside its memory or across two banks (never so for DRAM, or in a slot that
-    the format leaves empty); `fault` and `fault_address` are those of the first bad slot in the order of `slots`. Per
-    group, `is_first[group]` and `is_last[group]` say that all its loops are at their first or last index. `last` is the
-    nest's last iteration; `walk` is the position of the current instruction's format in `walks`. All are registers or
-    functions of registers.
+    Per slot, `address[slot]` is the first word (for DRAM, the byte offset) of the current iteration's access,
+    `following[slot]` that of the next iteration, if there is one. `is_bad[slot]` says that the current access is
+    outside its memory or across two banks (never so for DRAM, or in a slot that the format leaves empty); `fault` and
+    `fault_address` are those of the first bad slot in the order of `slots`. Per group, `is_first[group]` and
+    `is_last[group]` say that all its loops are at their first or last index. `last` is the nest's last iteration;
+    `walk` is the position of the current instruction's format in `walks`. All are registers or functions of registers.
 
     Addresses stay exact as long as the engine stops at the first bad one. Formats with fewer loops are
     aligned at the innermost.
@@ -71,12 +71,14 @@ class NestWalker(wiring.Component):
                 "fault": Out(1),
                 "fault_address": Out(signed(max([2, *(self.slot_shape(slot).width for slot in self.slots)]))),
                 **{f"address_{slot}": Out(self.slot_shape(slot)) for slot in self.slots},
+                **{f"following_{slot}": Out(self.slot_shape(slot)) for slot in self.slots},
                 **{f"is_bad_{slot}": Out(1) for slot in self.slots},
                 **{f"is_first_{group}": Out(1) for group in self.groups},
                 **{f"is_last_{group}": Out(1) for group in self.groups},
             }
         )
         self.address = {slot: getattr(self, f"address_{slot}") for slot in self.slots}
+        self.following = {slot: getattr(self, f"following_{slot}") for slot in self.slots}
         self.is_bad = {slot: getattr(self, f"is_bad_{slot}") for slot in self.slots}
         self.is_first = {group: getattr(self, f"is_first_{group}") for group in self.groups}
         self.is_last = {group: getattr(self, f"is_last_{group}") for group in self.groups}
@@ -114,6 +116,7 @@ class NestWalker(wiring.Component):
                 m.d.sync += [
                     loop.remaining.eq(Mux(loop.is_last, loop.last_index, loop.remaining - 1)),
                     loop.is_first.eq(loop.is_last),
+                    loop.is_last.eq(loop.is_last_next),
                 ]
         with m.If(self.start):
             for loop in loops:
@@ -122,7 +125,11 @@ class NestWalker(wiring.Component):
                 m.d.sync += self.walk.eq(position)
                 for level, loop in enumerate(loops):
                     last_index = self.stored_last_index(walk, level)
-                    m.d.sync += [loop.last_index.eq(last_index), loop.remaining.eq(last_index)]
+                    m.d.sync += [
+                        loop.last_index.eq(last_index),
+                        loop.remaining.eq(last_index),
+                        loop.is_last.eq(last_index == 0),
+                    ]
         return loops
 
     def opcode_cases(self, m: Module) -> Iterator[tuple[int, Walk]]:
@@ -175,12 +182,12 @@ class NestWalker(wiring.Component):
             guard = m.If if level == self.depth - 1 else m.Elif
             with guard(~loops[level].is_last):
                 m.d.comb += [origin.eq(origins[level]), stride.eq(strides[level])]
-        moved = Signal(shape, name=f"{slot}_moved")
-        m.d.comb += [moved.eq(origin + stride), self.address[slot].eq(origins[-1])]
+        following = self.following[slot]
+        m.d.comb += [following.eq(origin + stride), self.address[slot].eq(origins[-1])]
         for level in range(self.depth):
             if moving[level]:
                 with m.If(self.step & loops[level].is_carried):
-                    m.d.sync += origins[level].eq(moved)
+                    m.d.sync += origins[level].eq(following)
         with m.If(self.start):
             for _, walk in self.opcode_cases(m):
                 if slot in walk.operands:
@@ -254,17 +261,22 @@ class NestWalker(wiring.Component):
 
 
 class _LoopState:
-    """Registers of one level, and `is_carried`: every loop inside is at its last index."""
+    """Registers of one level, and `is_carried`: every loop inside is at its last index.
+
+    `is_last` says that none is `remaining`. It is a register because so much waits for it.
+    """
 
     def __init__(self, bits: int, level: int) -> None:
         self.last_index = Signal(bits, name=f"last_index_{level}", reset_less=True)
         self.remaining = Signal(bits, name=f"remaining_{level}", reset_less=True)
         self.is_first = Signal(name=f"is_first_{level}", reset_less=True)
+        self.is_last = Signal(name=f"is_last_{level}", reset_less=True)
         self.is_carried = Signal(name=f"is_carried_{level}")
 
     @property
-    def is_last(self) -> Value:
-        return self.remaining == 0
+    def is_last_next(self) -> Value:
+        """Whether the next index is the last: after the last comes the first, which is the last one of a single one."""
+        return Mux(self.is_last, self.is_first, self.remaining == 1)
 
 
 def is_outside(address: Value, memory: Memory, block: int) -> Value:

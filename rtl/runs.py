@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
 
 from tilewright.isa.machine.encoding import OPCODE, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
@@ -17,6 +18,9 @@ from tilewright.rtl.bus import ADDRESS_BITS, BurstRequest
 from tilewright.rtl.interfaces import FAULT_ADDRESS_BITS, StartedInstruction, index_bits
 from tilewright.rtl.layout import instruction_view
 from tilewright.rtl.nest import NestWalker, Walk
+
+PAGE_BITS = bits_for(BURST_BOUNDARY_BYTES - 1)
+"""Of an offset in a page: bursts stay in theirs, and bases of regions are those of pages."""
 
 
 class RegionTable(data.StructLayout):
@@ -31,15 +35,19 @@ class RegionTable(data.StructLayout):
 class Bursts(wiring.Component):
     """Cuts the DRAM side of an instruction into bursts by `isa.timing.first_burst` and checks each against its region.
 
-    In a cycle with `start`, `instruction` is taken; from the next cycle on its first burst is current, and the next one
-    after each `step`. The instruction is over with the step of the burst that `is_last`. An outside burst sets `fault`,
-    with `fault_address` the first byte outside, and must not be used.
+    In a cycle with `start`, `instruction` is taken, which may be when none is active or with the step of the last
+    burst; from the next cycle on its first burst is current, and the next one after each `step`. The instruction is
+    over with the step of the burst that `is_last`. An outside burst sets `fault`, with `fault_address` the first byte
+    outside, and must not be used. `regions` stay as they are from a start to the end of its instruction.
+
+    The current burst stands in registers. What follows it is worked out while it waits: a step only takes it.
     """
 
     def __init__(self, machine: Machine, formats: Sequence[InstructionFormat]) -> None:
         self.machine = machine
         self.formats = tuple(formats)
         self.bus_bytes = machine.dram.bus_bytes
+        self.beat_shift = (self.bus_bytes - 1).bit_length()
         self.run_bits = max(
             (dram_word_bytes(machine, f) << (f.loops[-1].bits if f.loops else 0)).bit_length() for f in formats
         )
@@ -65,77 +73,145 @@ class Bursts(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        run_bytes, consumed = Signal(self.run_bits, name="run_bytes"), Signal(self.run_bits)
-        region = Signal(range(max(len(REGIONS), 1 << self.region_bits)))
-        self.build_start(m, walker, run_bytes, region)
-
-        offset = Signal(signed(walker.slot_shape("run").width + 1))
-        left, size = Signal(self.run_bits), Signal(range(BURST_BEATS * self.bus_bytes + 1))
-        m.d.comb += [offset.eq(walker.address["run"] + consumed), left.eq(run_bytes - consumed)]
-        self.build_size(m, offset, left, size)
-        ends_run = size == left
+        ends_run = Signal(name="ends_run")
         m.d.comb += [self.is_last.eq(ends_run & walker.last), walker.step.eq(self.step & ends_run)]
-        with m.If(self.step):
-            m.d.sync += consumed.eq(Mux(ends_run, 0, consumed + size))
-            with m.If(self.is_last):
-                m.d.sync += self.is_active.eq(0)
+        with m.If(self.step & self.is_last):
+            m.d.sync += self.is_active.eq(0)
         with m.If(self.start):
-            m.d.sync += [consumed.eq(0), self.is_active.eq(1), self.index.eq(self.instruction.index)]
-        self.build_outputs(m, offset, size, region)
+            m.d.sync += [self.is_active.eq(1), self.index.eq(self.instruction.index)]
+        self.build_next(m, walker, ends_run)
         return m
+
+    def build_next(self, m: Module, walker: NestWalker, ends_run: Signal) -> None:
+        """The registers of the current burst, and what follows it: in its run, in the next run, in an instruction.
+
+        `left` are the bytes of the run from `offset` on. When no instruction is active, the registers follow the one
+        that is offered, so that its start has nothing else to do.
+        """
+        offset = Signal(signed(walker.slot_shape("run").width + 1), name="offset")
+        left, run_bytes = Signal(self.run_bits, name="left"), Signal(self.run_bits, name="run_bytes")
+        region = Signal(range(max(len(REGIONS), 1 << self.region_bits)), name="region")
+        limit = Signal(self.machine.dram.offset_bits + 1, name="limit")
+
+        first, first_run, first_region = self.build_start(m, walker)
+        first_limit = self.of_region(m, first_region, "limit")
+        offset_next, left_next, limit_next = Signal.like(offset), Signal.like(left), Signal.like(limit)
+        m.d.comb += limit_next.eq(limit)
+        with m.If(~self.is_active | self.is_last):
+            m.d.comb += [offset_next.eq(first), left_next.eq(first_run), limit_next.eq(first_limit)]
+        with m.Elif(ends_run):
+            m.d.comb += [offset_next.eq(walker.following["run"]), left_next.eq(run_bytes)]
+        with m.Else():
+            m.d.comb += [offset_next.eq(offset + self.bytes.bytes), left_next.eq(left - self.bytes.bytes)]
+        moves = self.step | ~self.is_active
+        with m.If(moves):
+            m.d.sync += [offset.eq(offset_next), left.eq(left_next), limit.eq(limit_next)]
+        with m.If(~self.is_active | (self.step & self.is_last)):
+            m.d.sync += [run_bytes.eq(first_run), region.eq(first_region)]
+        self.build_size(m, moves, offset_next, left_next, ends_run)
+        starts_outside = self.build_check(m, moves, offset_next, limit_next)
+        pages = self.build_pages(m, self.of_region(m, region, "base")[PAGE_BITS:], offset >> PAGE_BITS)
+        m.d.comb += [
+            self.bytes.first_byte.eq(offset[: self.beat_shift]),
+            self.request.address.eq(Cat(offset[:PAGE_BITS], pages)),
+            self.request.last_beat.eq(self.beats - 1),
+            # A burst stays in its page: if the limit is inside the burst, it differs in the lower bits alone.
+            self.fault_address.eq(Cat(Mux(starts_outside, offset[:PAGE_BITS], limit[:PAGE_BITS]), pages)),
+        ]
+
+    def build_pages(self, m: Module, base: Value, page: Value) -> Signal:
+        """The page of an address: that of its base, and the signed one of its offset, which has fewer bits.
+
+        What is above these is ready before their sum: one more, or one less, or as it is.
+        """
+        split = len(page) - 1
+        low, moved = Signal(split + 1, name="pages_low"), Signal(len(base) - split, name="pages_moved")
+        pages = Signal(len(base), name="pages")
+        m.d.comb += [
+            low.eq(base[:split] + page[:split]),
+            moved.eq(base[split:] + Mux(page[-1], -1, 1)),
+            pages.eq(Cat(low[:split], Mux(low[-1] ^ page[-1], moved, base[split:]))),
+        ]
+        return pages
 
     @property
     def region_bits(self) -> int:
         return max(f.field(f"{dram_operand(f).name}.region").type.bits for f in self.formats)
 
-    def build_start(self, m: Module, walker: NestWalker, run_bytes: Signal, region: Signal) -> None:
-        """Hand the nest to the walker, its innermost loop folded into the run when its words follow each other."""
+    def build_start(self, m: Module, walker: NestWalker) -> tuple[Signal, Signal, Signal]:
+        """Hand the nest to the walker, its innermost loop folded into the run when its words follow each other.
+
+        Returns the first byte of the first run, the bytes of a run, and the region, of the instruction at the input.
+        """
         bits = self.instruction.bits
         m.d.comb += [walker.bits.eq(bits), walker.start.eq(self.start)]
-        run_bytes_next = Signal(self.run_bits)
+        first = Signal(walker.slot_shape("run"), name="first")
+        run_bytes, region = Signal(self.run_bits, name="first_run"), Signal(self.region_bits, name="first_region")
         with m.Switch(instruction_view(self.formats[0], bits)[OPCODE]):
             for format in self.formats:
                 with m.Case(format.opcode):
                     view, operand = instruction_view(format, bits), dram_operand(format)
                     word_bytes = dram_word_bytes(self.machine, format)
-                    m.d.comb += run_bytes_next.eq(word_bytes)
+                    m.d.comb += [
+                        first.eq(view[f"{operand.name}.base"]),
+                        region.eq(view[f"{operand.name}.region"]),
+                        run_bytes.eq(word_bytes),
+                    ]
                     if format.loops and format.loops[-1].name in operand.loops:
                         innermost = format.loops[-1].name
                         with m.If(view[f"{operand.name}.{innermost}"] == word_bytes):
                             trips = view[f"trip.{innermost}"] + 1
-                            m.d.comb += [walker.collapse.eq(1), run_bytes_next.eq(trips * word_bytes)]
-                    with m.If(self.start):
-                        m.d.sync += region.eq(view[f"{operand.name}.region"])
-        with m.If(self.start):
-            m.d.sync += run_bytes.eq(run_bytes_next)
+                            m.d.comb += [walker.collapse.eq(1), run_bytes.eq(trips * word_bytes)]
+        return first, run_bytes, region
 
-    def build_size(self, m: Module, offset: Value, left: Value, size: Signal) -> None:
-        to_boundary = BURST_BOUNDARY_BYTES - (offset & (BURST_BOUNDARY_BYTES - 1))
-        to_longest = BURST_BEATS * self.bus_bytes - (offset & (self.bus_bytes - 1))
-        to_end = Signal(range(max(BURST_BOUNDARY_BYTES, BURST_BEATS * self.bus_bytes) + 1))
-        m.d.comb += [
-            to_end.eq(Mux(to_boundary < to_longest, to_boundary, to_longest)),
-            size.eq(Mux(left < to_end, left, to_end)),
-        ]
-
-    def build_outputs(self, m: Module, offset: Value, size: Value, region: Signal) -> None:
-        beat_shift = (self.bus_bytes - 1).bit_length()
-        base, limit = Signal(ADDRESS_BITS), Signal(self.machine.dram.offset_bits + 1)
-        with m.Switch(region):  # a region number that names no region has the limit 0
+    def of_region(self, m: Module, region: Value, member: str) -> Signal:
+        """Base or limit of a region; a number that names no region has the limit 0."""
+        found = Signal.like(getattr(self.regions[REGIONS[0]], member), name=f"{region.name}_{member}")
+        with m.Switch(region):
             for number, name in enumerate(REGIONS):
                 with m.Case(number):
-                    m.d.comb += [base.eq(self.regions[name].base), limit.eq(self.regions[name].limit)]
-        starts_outside = (offset < 0) | (offset >= limit)
-        first_byte = offset & (self.bus_bytes - 1)
+                    m.d.comb += found.eq(getattr(self.regions[name], member))
+        return found
+
+    def build_size(self, m: Module, moves: Value, offset: Value, left: Value, ends_run: Signal) -> None:
+        """Registers of the size of the burst that is next, from `offset` on, of a run of which `left` bytes are left.
+
+        The longest burst ends BURST_BEATS beats after the one in which it begins, or in the last of these beats in a
+        page at the end of the page: the lengths are powers of two.
+        """
+        size, longest = Signal.like(self.bytes.bytes, name="size"), BURST_BEATS * self.bus_bytes
+        first_byte, frame = offset[: self.beat_shift], bits_for(longest - 1)
+        before = Mux(offset[frame:PAGE_BITS].all(), offset[:frame], first_byte)
+        is_end = left + before <= longest
+        last_beats = (first_byte + left + self.bus_bytes - 1) >> self.beat_shift
+        with m.If(moves):
+            m.d.sync += [
+                ends_run.eq(is_end),
+                size.eq(Mux(is_end, left, longest - before)),
+                self.beats.eq(Mux(is_end, last_beats, BURST_BEATS - (before >> self.beat_shift))),
+            ]
+        m.d.comb += self.bytes.bytes.eq(size)
+
+    def build_check(self, m: Module, moves: Value, offset: Value, limit: Value) -> Signal:
+        """Whether the current burst leaves its region; most of it is known a cycle before it, by pages.
+
+        In a page before the limit's, a burst is inside, since it stays in its page. In the limit's page, `room` are
+        the bytes to the limit. Returns whether the first byte is outside.
+        """
+        is_before, is_at = Signal(name="is_before"), Signal(name="is_at")
+        room, starts_outside = Signal(signed(PAGE_BITS + 1), name="room"), Signal(name="starts_outside")
+        page, last_page = offset >> PAGE_BITS, limit >> PAGE_BITS
+        with m.If(moves):
+            m.d.sync += [
+                is_before.eq((page < last_page) & ~offset[-1]),
+                is_at.eq(page == last_page),
+                room.eq(limit[:PAGE_BITS] - offset[:PAGE_BITS]),
+            ]
         m.d.comb += [
-            self.request.address.eq(base + offset),
-            self.beats.eq((first_byte + size + self.bus_bytes - 1) >> beat_shift),
-            self.request.last_beat.eq(self.beats - 1),
-            self.bytes.bytes.eq(size),
-            self.bytes.first_byte.eq(first_byte),
-            self.fault.eq(self.is_active & (starts_outside | (offset + size > limit))),
-            self.fault_address.eq(base + Mux(starts_outside, offset, limit)),
+            starts_outside.eq(~is_before & ~(is_at & (room > 0))),
+            self.fault.eq(self.is_active & ~is_before & ~(is_at & (room >= self.bytes.bytes))),
         ]
+        return starts_outside
 
 
 def dram_operand(format: InstructionFormat) -> Operand:

@@ -8,8 +8,24 @@ from tilewright.isa.timing import word_parts
 from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.proof.netlist import Part
 from tilewright.rtl.proof.numbers import number
+from tilewright.rtl.proof.result import Goal
 from tilewright.rtl.runs import dram_word_bytes
 from tilewright.rtl.store import StoreEngine
+
+
+def address_side_goals(nets: Part) -> list[Goal]:
+    """What the bursts' own proofs assume: an instruction is taken when they are done with the one before."""
+    bursts = nets.part("bursts")
+    active, ends = bursts.holds("is_active"), bursts.holds("is_last")
+    starts, step = nets.holds("start"), nets.holds("step")
+    same = bursts.at("instruction") == z3.Concat(
+        nets.at("instruction__payload.index"), nets.at("instruction__payload.bits")
+    )
+    return [
+        Goal("bursts step when active", [step], active),
+        Goal("bursts start when free", [starts], z3.Or(z3.Not(active), z3.And(step, ends))),
+        Goal("bursts of the instruction", [], z3.And(starts == nets.moves("instruction"), z3.Implies(starts, same))),
+    ]
 
 
 class DmaEngine:

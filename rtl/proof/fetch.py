@@ -30,7 +30,7 @@ def fetch(machine: Machine) -> Subject:
 def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
     """A program is a whole number of beats at a base on a burst boundary; no beat is asked for beyond its end.
 
-    Assumed: base and limit stay during a run.
+    Assumed: base and limit stay during a run, which begins in the cycle after a halt with none asked for.
     """
     bus = machine.dram.bus_bytes
     shift = (bus - 1).bit_length()
@@ -39,7 +39,17 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
     asks = nets.moves("request")
     size = nets.natural("request__payload.last_beat") + 1
     address = z3.Extract(63, 0, base + asked * bus)
-    given = [z3.ULE(asked, beats), z3.URem(asked, BURST_BEATS) == 0]
+    halted, stay = nets.holds("halt"), z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("base", "limit")))
+
+    def counts(cycle: int) -> z3.BoolRef:
+        """All bursts asked for so far are whole ones, but for the program's last; the next one is known."""
+        asked, burst = nets.natural("asked", cycle), nets.natural("burst", cycle)
+        left = beats - asked
+        known = burst == z3.If(z3.ULT(left, BURST_BEATS), left, number(BURST_BEATS))
+        whole = z3.Or(asked == beats, z3.URem(asked, BURST_BEATS) == 0)
+        return z3.And(z3.ULE(asked, beats), whole, known)
+
+    given = [counts(0)]
     first = nets.natural("request__payload.address")
     last = first + size * bus - 1
     page = -BURST_BOUNDARY_BYTES
@@ -47,12 +57,13 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
     whole = BURST_BOUNDARY_BYTES % (BURST_BEATS * bus) == 0
     goals = [
         Goal("reset", [nets.run.starts_from_reset()], asked == 0),
-        Goal("address", [asks], nets.at("request__payload.address") == address),
+        Goal("begins", [asked == 0, halted, stay], counts(1)),
+        Goal("counts", [*given, z3.Not(halted), stay], counts(1)),
+        Goal("address", [asks, on_boundary], nets.at("request__payload.address") == address),
         Goal("size", [*given, asks], z3.And(z3.ULE(number(1), size), z3.ULE(asked + size, beats))),
         Goal("longest", [*given, asks], z3.Or(size == BURST_BEATS, asked + size == beats)),
         Goal("next", given, asked_next == asked + z3.If(asks, size, number(0))),
         Goal("all", [*given, nets.holds("is_finished")], asked == beats),
-        Goal("in whole bursts", given, z3.Or(asked_next == beats, z3.URem(asked_next, BURST_BEATS) == 0)),
     ]
     if whole:
         goals.append(Goal("boundary", [*given, asks, on_boundary], first & page == last & page))
@@ -60,13 +71,17 @@ def _ask_goals(machine: Machine, nets: Part) -> list[Goal]:
 
 
 def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
-    """Beats reserved are those in the buffer and those on their way."""
+    """Beats reserved are those in the buffer and those on their way; the rest of the buffer is free."""
+
+    def reserved_at(cycle: int) -> z3.BitVecRef:
+        return number(machine.fetch_beats) - nets.natural("free", cycle)
 
     def counts(cycle: int) -> z3.BoolRef:
-        reserved, held = nets.natural("reserved", cycle), nets.natural("buffer.level", cycle)
-        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, machine.fetch_beats))
+        reserved, held = reserved_at(cycle), nets.natural("buffer.level", cycle)
+        is_burst = z3.ULE(nets.natural("burst", cycle), BURST_BEATS)
+        return z3.And(z3.ULE(held, reserved), z3.ULE(reserved, machine.fetch_beats), is_burst)
 
-    reserved, held, comes = nets.natural("reserved"), nets.natural("buffer.level"), nets.holds("beat__valid")
+    reserved, held, comes = reserved_at(0), nets.natural("buffer.level"), nets.holds("beat__valid")
     given = [counts(0), z3.Implies(comes, z3.ULT(held, reserved))]
     asks, gives = nets.moves("request"), nets.moves("output")
     size = nets.natural("request__payload.last_beat") + 1
@@ -74,7 +89,7 @@ def _room_goals(machine: Machine, nets: Part) -> list[Goal]:
     return [
         Goal("reset", [nets.run.starts_from_reset()], counts(0)),
         Goal("counts", given, counts(1)),
-        Goal("reserved", given, nets.natural("reserved", 1) + one_if(gives) == reserved + grown),
+        Goal("reserved", given, reserved_at(1) + one_if(gives) == reserved + grown),
         Goal("room for a beat", [*given, comes], nets.holds("buffer.input__ready")),
         Goal("nothing left", [counts(0), nets.holds("is_finished")], held == 0),
         Goal("given beat", [], nets.moves("buffer.output") == gives),

@@ -9,7 +9,7 @@ import z3
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.load import LoadEngine, is_packed
 from tilewright.rtl.proof.bytes import byte, cursor_goals
-from tilewright.rtl.proof.dma import DmaEngine
+from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
@@ -205,11 +205,14 @@ class _Engine(DmaEngine):
         """
         most = self.machine.dram.outstanding_beats
 
+        def asked_at(cycle: int) -> z3.BitVecRef:
+            return number(most) - nets.natural("free", cycle)
+
         def counts(cycle: int) -> z3.BoolRef:
-            asked, held = nets.natural("asked", cycle), nets.natural("packer.beats.level", cycle)
+            asked, held = asked_at(cycle), nets.natural("packer.beats.level", cycle)
             return z3.And(z3.ULE(held, asked), z3.ULE(asked, most))
 
-        asked, held = nets.natural("asked"), nets.natural("packer.beats.level")
+        asked, held = asked_at(0), nets.natural("packer.beats.level")
         comes, running = nets.holds("beat__valid"), z3.Not(nets.holds("halt"))
         given = [counts(0), z3.Implies(comes, z3.ULT(held, asked))]
         asks = nets.moves("request")
@@ -217,11 +220,12 @@ class _Engine(DmaEngine):
         return [
             Goal("reset", [nets.run.starts_from_reset()], counts(0)),
             Goal("counts", given, counts(1)),
-            Goal("asked", given, nets.natural("asked", 1) + one_if(nets.holds("packer.takes_beat")) == asked + grown),
+            Goal("asked", given, asked_at(1) + one_if(nets.holds("packer.takes_beat")) == asked + grown),
             Goal("a beat is queued", [running], nets.moves("packer.beats.input") == nets.moves("beat")),
             Goal("beats come to an end", [z3.Not(running)], nets.holds("beat__ready")),
             Goal("a burst is queued", [], nets.moves("burst_queue.input") == asks),
             Goal("step", [], nets.holds("step") == asks),
+            *address_side_goals(nets),
         ]
 
     def retire_goals(self, nets: Part) -> list[Goal]:

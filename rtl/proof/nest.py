@@ -95,33 +95,39 @@ class _Nest:
     # -- a step ------------------------------------------------------------------------------------------------------
 
     def is_stepping(self) -> list[z3.BoolRef]:
-        return [self.nets.holds("step"), z3.Not(self.nets.holds("start")), z3.Not(self.nets.holds("last"))]
+        moves = [self.nets.holds("step"), z3.Not(self.nets.holds("start")), z3.Not(self.nets.holds("last"))]
+        return [*moves, self.bounds(0)]
 
     def bounds(self, cycle: int) -> z3.BoolRef:
-        """Every loop has at most its last index left, and knows its first."""
+        """Every loop has at most its last index left, and knows its first and its last."""
         claims = []
         for level in self.levels:
             remaining, last = self.remaining(level, cycle), self.last_index(level, cycle)
             claims.append(z3.ULE(remaining, last))
             if self.nets.has(f"is_first_{level}"):
                 claims.append(self.nets.holds(f"is_first_{level}", cycle) == (remaining == last))
+            if self.nets.has(f"is_last_{level}"):
+                claims.append(self.nets.holds(f"is_last_{level}", cycle) == (remaining == 0))
         return z3.And(*claims)
 
     def step_goals(self) -> list[Goal]:
         given = self.is_stepping()
-        goals = [Goal("last", [], self.nets.holds("last") == self.carried(-1))]
+        goals = [Goal("last", [self.bounds(0)], self.nets.holds("last") == self.carried(-1))]
         for level in self.levels:
             now = self.remaining(level, 0)
             wanted = z3.If(now == 0, self.last_index(level, 0), now - 1)
             after = self.remaining(level, 1) == z3.If(self.carried(level), wanted, now)
             goals.append(Goal(f"index of loop {level}", given, after))
-        goals.append(Goal("bounds", [*given, self.bounds(0)], self.bounds(1)))
+        goals.append(Goal("bounds", given, self.bounds(1)))
         goals.append(Goal("waiting", [z3.Not(self.nets.holds("step")), z3.Not(self.nets.holds("start"))], self.stays()))
         goals += [goal for slot in self.walker.slots for goal in self.address_goals(slot, given)]
         return goals + [goal for position, walk in enumerate(self.walker.walks) for goal in self.flags(position, walk)]
 
     def stays(self) -> z3.BoolRef:
         names = [f"remaining_{level}" for level in self.levels] + [f"last_index_{level}" for level in self.levels]
+        names += [
+            name for level in self.levels for end in ("first", "last") if self.nets.has(name := f"is_{end}_{level}")
+        ]
         for slot in self.walker.slots:
             names += [f"{slot}_origin_{level}" for level in self.origins(slot)] + [f"address_{slot}"]
             names += [f"{slot}_stride_{level}" for level in self.levels if self.walker.strides_at(slot, level)]

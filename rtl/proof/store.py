@@ -8,7 +8,7 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.proof.bytes import byte, cursor_goals
-from tilewright.rtl.proof.dma import DmaEngine
+from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import INDUCTIVE, Walking, claims_of_whole
 from tilewright.rtl.proof.nest import in_one_bank, walker_claims
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -127,6 +127,7 @@ class _Engine(DmaEngine):
             Goal("reset", [nets.run.starts_from_reset()], counts(0)),
             Goal("counts", [counts(0)], counts(1)),
             Goal("room for a part", [counts(0), parts.holds("input__valid")], parts.holds("input__ready")),
+            *address_side_goals(nets),
         ]
 
     # -- beats -------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def register_of(of: Netlist, net: str) -> z3.ExprRef:
 def walker_faults(of: Netlist, prefix: str) -> tuple[list[str], list[str]]:
     """Registers and outputs to break in the walker whose nets are called `prefix` and their names."""
     names = [name.removeprefix(prefix) for name in of.nets if name.startswith(prefix)]
-    registers = [name for name in names if re.fullmatch(r"(remaining|last_index|\w+_origin)_\d+", name)]
+    registers = [name for name in names if re.fullmatch(r"(remaining|last_index|is_last|\w+_origin)_\d+", name)]
     outputs = [
         name for name in names if re.fullmatch(r"last|fault|fault_address|address_\w+|is_(first|last)_[a-z]+", name)
     ]

@@ -19,6 +19,15 @@ def beat_at(address: int, bus_bytes: int) -> int:
     return (address - BASE) // bus_bytes
 
 
+async def begin(ctx: Any, dut: Fetch, beats: int) -> None:
+    """Begin the run of a program, as the machine does: with the end of a halt."""
+    ctx.set(dut.base, BASE)
+    ctx.set(dut.limit, beats * dut.bus_bytes)
+    ctx.set(dut.halt, 1)
+    await ctx.tick()
+    ctx.set(dut.halt, 0)
+
+
 def answer(dut: Fetch, latency: int, seed: random.Random, requests: list[tuple[int, int]]) -> Any:
     """A bus that accepts now and then and answers a beat a cycle; it notes (address, beats) of each request."""
 
@@ -47,8 +56,7 @@ def test_reads_the_program_once(beats: int, pause: float) -> None:
     dut, seed, requests = Fetch(machine), random.Random(f"{beats} {pause}"), []
 
     async def bench(ctx: Any) -> None:
-        ctx.set(dut.base, BASE)
-        ctx.set(dut.limit, beats * dut.bus_bytes)
+        await begin(ctx, dut, beats)
         assert ctx.get(dut.is_finished) == 0
         payloads = await stream_get(ctx, dut.output, beats, pause)
         assert [payload.data for payload in payloads] == list(range(beats))
@@ -63,8 +71,7 @@ def test_asks_no_more_than_its_buffer_holds() -> None:
     dut, requests = Fetch(machine), []
 
     async def bench(ctx: Any) -> None:
-        ctx.set(dut.base, BASE)
-        ctx.set(dut.limit, 1000 * dut.bus_bytes)
+        await begin(ctx, dut, 1000)
         await ctx.tick().repeat(300)
         assert sum(size for _, size in requests) == machine.fetch_beats
         await stream_get(ctx, dut.output, BURST_BEATS - 1)
@@ -91,8 +98,7 @@ def test_tells_of_the_first_beat_with_an_error(first: int) -> None:
             came += comes
 
     async def bench(ctx: Any) -> None:
-        ctx.set(dut.base, BASE)
-        ctx.set(dut.limit, beats * dut.bus_bytes)
+        await begin(ctx, dut, beats)
         payloads = await stream_get(ctx, dut.output, first + 1, pause=0.6)
         assert [payload.error for payload in payloads] == [0] * first + [1]
 

@@ -75,6 +75,9 @@ def test_visits_iterations_in_order(engine: str, name: str) -> None:
             assert {slot: ctx.get(walker.address[slot]) for slot in slots} == {
                 slot: address[operand.name] for slot, operand in slots.items()
             }
+            if count + 1 < len(every):
+                following = every[count + 1][1]
+                assert all(ctx.get(walker.following[slot]) == following[o.name] for slot, o in slots.items())
             assert ctx.get(walker.walk) == formats.index(of)
             assert ctx.get(walker.is_first["reduce"]) == all(at[name] == 0 for name in of.reduce_loops)
             assert ctx.get(walker.is_last["reduce"]) == all(at[name] == trips[name] - 1 for name in of.reduce_loops)

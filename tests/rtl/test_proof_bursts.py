@@ -21,21 +21,33 @@ def test_bursts_are_legal_inside_and_cover(engine: str) -> None:
 def test_every_goal_sees_a_fault() -> None:
     subject = bursts_of(MACHINE, "load")
     registers, outputs = walker_faults(subject.hardware, "walker.")
-    registers += ["consumed", "run_bytes", "is_active"]
-    outputs += ["size", "beats", "fault", "request", "walker.step", "walker.start", "walker.collapse"]
+    registers += [
+        "offset",
+        "left",
+        "size",
+        "beats",
+        "room",
+        "is_before",
+        "is_at",
+        "limit",
+        "ends_run",
+        "run_bytes",
+        "is_active",
+    ]
+    outputs += ["bytes", "fault", "fault_address", "request", "walker.step", "walker.start", "walker.collapse"]
     assert unseen(subject, registers, outputs) == []
 
 
 def test_sees_a_boundary_that_is_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl_runs, "BURST_BOUNDARY_BYTES", 2 * rtl_runs.BURST_BOUNDARY_BYTES)
+    monkeypatch.setattr(rtl_runs, "PAGE_BITS", rtl_runs.PAGE_BITS + 1)
     legal, *_ = bursts_of(MACHINE, "load").proofs()
-    assert legal.counterexample.startswith("boundary: false")
+    assert legal.counterexample.startswith("invariant: false")
 
 
 def test_sees_a_burst_of_a_beat_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl_runs, "BURST_BEATS", rtl_runs.BURST_BEATS + 1)
+    monkeypatch.setattr(rtl_runs, "BURST_BEATS", 2 * rtl_runs.BURST_BEATS)
     legal, *_ = bursts_of(MACHINE, "load").proofs()
-    assert "false" in legal.counterexample
+    assert legal.counterexample.startswith("invariant: false")
 
 
 def test_sees_a_run_of_the_wrong_length(monkeypatch: pytest.MonkeyPatch) -> None:

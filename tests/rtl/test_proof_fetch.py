@@ -26,7 +26,7 @@ def test_a_window_keeps_bytes_in_order() -> None:
 
 def test_every_goal_of_fetch_sees_a_fault() -> None:
     outputs = ["request__payload.address", "request__payload.last_beat", "is_finished", "buffer.input__ready"]
-    assert unseen(fetch(MACHINE), ["asked", "reserved", "buffer.level"], [*outputs, "buffer.output__ready"]) == []
+    assert unseen(fetch(MACHINE), ["asked", "burst", "free", "buffer.level"], [*outputs, "buffer.output__ready"]) == []
 
 
 def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
@@ -47,7 +47,7 @@ def test_sees_a_buffer_that_is_filled_beyond_its_room(monkeypatch: pytest.Monkey
         self.buffer_beats += 1
 
     monkeypatch.setattr(rtl_fetch.Fetch, "__init__", init)
-    assert "fetch: has room for what it asks for: counts" in failed_goals(fetch(MACHINE))
+    assert "fetch: has room for what it asks for: reset" in failed_goals(fetch(MACHINE))
     assert failed_goals(subject) == []
 
 

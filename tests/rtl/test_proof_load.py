@@ -21,7 +21,7 @@ def test_forms_and_writes_every_word_once_in_order() -> None:
 def test_every_goal_sees_a_fault() -> None:
     subject = load_engine(MACHINE)
     registers, outputs = walker_faults(subject.hardware, "packer.walker.")
-    registers += ["packing_queue.level", "packer.is_packing", "writer.held.is_last", "writer.is_held", "asked"]
+    registers += ["packing_queue.level", "packer.is_packing", "writer.held.is_last", "writer.is_held", "free"]
     registers += ["packer.place", "writer.word"]
     registers += ["started", "packer.cursor.done", "packer.beats.level"]
     outputs += [f"packer.part__payload.{name}" for name in ("data", "address", "format", "is_last", "place")]
@@ -33,7 +33,8 @@ def test_every_goal_sees_a_fault() -> None:
     outputs += ["burst_queue.input__valid", "step", "writer.is_held", "writer.held.address"]
     outputs += ["packing_queue.input__valid"]
     outputs += [f"write_{name}__valid" for name in MACHINE.memories if f"write_{name}__valid" in subject.hardware.nets]
-    outputs += ["packing_queue.output__ready", "retire", "asked", "started"]
+    outputs += ["packing_queue.output__ready", "retire", "free", "started"]
+    outputs += ["bursts.is_active", "bursts.is_last", "start", "bursts.instruction"]
     assert unseen(subject, registers, outputs) == []
 
 

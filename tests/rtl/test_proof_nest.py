@@ -39,7 +39,7 @@ def test_sees_strides_that_are_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sees_a_loop_that_ends_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtl_nest._LoopState, "is_last", property(lambda self: self.remaining <= 1))
+    monkeypatch.setattr(rtl_nest._LoopState, "is_last_next", property(lambda self: self.remaining <= 2))
     _, step, _ = proofs()
     assert "false" in step.counterexample
 

@@ -33,6 +33,7 @@ def test_every_goal_sees_a_fault() -> None:
     registers += ["responses.pending_0"]
     outputs += [f"read_{name}__{net}" for name in MACHINE.memories for net in ("valid", "address")]
     outputs = [name for name in outputs if name in subject.hardware.nets]
+    outputs += ["bursts.is_active", "bursts.is_last", "start", "bursts.instruction"]
     assert unseen(subject, registers, outputs) == []
 
 

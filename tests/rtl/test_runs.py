@@ -105,36 +105,77 @@ def test_cuts_as_byte_by_byte(name: str) -> None:
     simulate(dut, bench)
 
 
-def test_faults_at_the_first_byte_outside() -> None:
-    machine, seed = load_machine("tiny8"), random.Random(3)
-    dut = Bursts(machine, machine.formats_of("load"))
-    of = machine.formats_of("load")[0]
-    word, limit = machine.memories[of.destination.memory].word_bytes, 5000
-    dram, innermost = dram_operand(of).name, of.loops[-1].name
-    cases = [  # first offset, words, offset at fault
-        (limit - word, 1, None),
-        (limit - word + 1, 1, limit),
-        (limit, 1, limit),
-        (limit + 7, 2, limit + 7),
-        (limit - 3 * word, 4, limit),
-    ]
+def first_outside(bursts: list[tuple[int, int]], limit: int) -> tuple[int, int] | None:
+    """The first burst with a byte outside [0, limit) and that byte, by looking at every byte."""
+    for number, (offset, size) in enumerate(bursts):
+        for byte in range(offset, offset + size):
+            if not 0 <= byte < limit:
+                return number, byte
+    return None
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("name", ["tiny8", "base16"])
+def test_faults_as_byte_by_byte(name: str, number: int) -> None:
+    """Regions that end anywhere in a transfer, or behind it: the burst at fault, and its first byte outside."""
+    machine, seed = load_machine(name), random.Random(number)
+    dut, (instruction,) = Bursts(machine, machine.formats_of("load")), transfers(machine, seed, 1)
+    region = REGIONS[instruction[f"{dram_operand(instruction.format).name}.region"]]
+    bursts = expected_bursts(machine, instruction)
+    limit = max(0, seed.choice(bursts)[0] + seed.randrange(-20, 200))
+    expected = first_outside(bursts, limit)
 
     async def bench(ctx: Any) -> None:
         configure(ctx, dut, limit)
-        for first, words, outside in cases:
-            values = {f"{dram}.base": first, f"{dram}.{innermost}": word, f"trip.{innermost}": words}
-            instruction = random_instruction(machine, of, seed)
-            instruction = instruction.replace({f.name: f.default for f in of.fields[1:]} | values)
-            start(ctx, dut, machine, instruction.replace({f"{dram}.region": 2}))
+        start(ctx, dut, machine, instruction)
+        await ctx.tick()
+        ctx.set(dut.start, 0)
+        ctx.set(dut.step, 1)
+        steps = 0
+        while ctx.get(dut.is_active) and not ctx.get(dut.fault):
             await ctx.tick()
-            ctx.set(dut.start, 0)
-            ctx.set(dut.step, 1)
-            while ctx.get(dut.is_active) and not ctx.get(dut.fault):
-                await ctx.tick()
-            ctx.set(dut.step, 0)
-            assert ctx.get(dut.fault) == (outside is not None), (first, words)
-            if outside is not None:
-                assert ctx.get(dut.fault_address) == BASES[REGIONS[2]] + outside
+            steps += 1
+        came = (steps, ctx.get(dut.fault_address) - BASES[region]) if ctx.get(dut.fault) else None
+        assert came == expected
+
+    simulate(dut, bench)
+
+
+LIMIT, WORD = 5000, 8
+
+
+@pytest.mark.parametrize(
+    ("first", "words", "outside"),
+    [
+        (LIMIT - WORD, 1, None),
+        (LIMIT - WORD + 1, 1, LIMIT),
+        (LIMIT, 1, LIMIT),
+        (LIMIT + 7, 2, LIMIT + 7),
+        (LIMIT - 3 * WORD, 4, LIMIT),
+        (LIMIT - 40 * WORD, 40, None),
+        (LIMIT - 40 * WORD, 41, LIMIT),
+    ],
+)
+def test_faults_at_the_first_byte_outside(first: int, words: int, outside: int | None) -> None:
+    machine = load_machine("tiny8")
+    dut = Bursts(machine, machine.formats_of("load"))
+    of = machine.formats_of("load")[0]
+    assert machine.memories[of.destination.memory].word_bytes == WORD
+    dram, innermost = dram_operand(of).name, of.loops[-1].name
+    plain = random_instruction(machine, of, random.Random(3)).replace({f.name: f.default for f in of.fields[1:]})
+    values = {f"{dram}.base": first, f"{dram}.{innermost}": WORD, f"trip.{innermost}": words, f"{dram}.region": 2}
+
+    async def bench(ctx: Any) -> None:
+        configure(ctx, dut, LIMIT)
+        start(ctx, dut, machine, plain.replace(values))
+        await ctx.tick()
+        ctx.set(dut.start, 0)
+        ctx.set(dut.step, 1)
+        while ctx.get(dut.is_active) and not ctx.get(dut.fault):
+            await ctx.tick()
+        assert ctx.get(dut.fault) == (outside is not None)
+        if outside is not None:
+            assert ctx.get(dut.fault_address) == BASES[REGIONS[2]] + outside
 
     simulate(dut, bench)
 

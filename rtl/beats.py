@@ -60,10 +60,10 @@ class BeatCursor(wiring.Component):
 class Window(wiring.Component):
     """Bytes on their way from one width to another: first in, first out, in a ring of two beats.
 
-    `put` bytes join in a cycle, those of `put_data` from byte `put_first` on; `take` bytes leave, the oldest first. Byte
-    `data_first` + i of `data` is the i-th oldest, for all that are held and fit there; other bytes may be anything.
-    `put_step`, a power of two, divides every `put` and `put_first`; `take_step` every `take` and `data_first`. The
-    larger a step, the fewer places a byte can come from.
+    `put` bytes join in a cycle, those of `put_data` from byte `put_first` on; `take` bytes leave, the oldest first.
+    Byte `data_first` + i of `data` is the i-th oldest, for all that are held and fit there; other bytes may be
+    anything. `put_step`, a power of two, divides every `put` and `put_first`; `take_step` every `take` and
+    `data_first`. The larger a step, the fewer places a byte can come from.
     """
 
     def __init__(self, beat_bytes: int, put_step: int = 1, take_step: int = 1) -> None:

@@ -31,15 +31,15 @@ def window(beat_bytes: int, put_step: int = 1, take_step: int = 1) -> Subject:
 
 
 def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) -> list[Goal]:
-    """The bytes that are held, oldest first, are those of the ring from the head on, and the tail is behind the last."""
+    """The bytes that are held are those of the ring from the head on, oldest first; the tail is behind the last."""
     capacity = 2 * beat_bytes
     names = ("count", "take", "put", "room", "head", "tail", "put_first", "data_first")
     count, take, put, room, head, tail, put_first, data_first = (nets.natural(name) for name in names)
     count_after, head_after, tail_after = (nets.natural(name, 1) for name in ("count", "head", "tail"))
-    place = z3.BitVec("place", count.size())
+    place, joins = z3.BitVec("place", count.size()), nets.at("put_data")
 
     def at(bits: z3.BitVecRef, index: z3.BitVecRef) -> z3.BitVecRef:
-        """The byte at an index, by name of each."""
+        """The byte at an index."""
         found = byte(bits, 0)
         for i in range(1, bits.size() // 8):
             found = z3.If(index == i, byte(bits, i), found)
@@ -79,7 +79,7 @@ def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) ->
         Goal("count", given, count_after == kept + put),
         Goal("ring", given, is_ring(count_after, head_after, tail_after)),
         Goal("kept", [*given, z3.ULT(place, kept)], held(1, place) == held(0, place + take)),
-        Goal("joined", [*given, z3.ULT(place, put)], held(1, kept + place) == at(nets.at("put_data"), put_first + place)),
+        Goal("joined", [*given, z3.ULT(place, put)], held(1, kept + place) == at(joins, put_first + place)),
         Goal("shown", [*given, *shown], at(nets.at("data"), data_first + place) == held(0, place)),
     ]
 

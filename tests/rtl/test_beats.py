@@ -29,7 +29,10 @@ def test_cursor_gives_the_bytes_of_each_beat() -> None:
     simulate(dut, bench)
 
 
-@pytest.mark.parametrize(("beat_bytes", "put_step", "take_step"), [(8, 1, 1), (8, 1, 8), (8, 8, 1), (16, 2, 4), (1, 1, 1)])
+SIZES = [(8, 1, 1), (8, 1, 8), (8, 8, 1), (16, 2, 4), (1, 1, 1)]
+
+
+@pytest.mark.parametrize(("beat_bytes", "put_step", "take_step"), SIZES)
 def test_window_is_a_list_of_bytes(beat_bytes: int, put_step: int, take_step: int) -> None:
     dut, held, seed = Window(beat_bytes, put_step, take_step), [], random.Random(9)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from tilewright.isa.timing import BURST_BEATS
+from tilewright.isa.timing import BURST_BEATS, window_bytes
 
 
 class BurstBytes(data.StructLayout):
@@ -57,48 +58,86 @@ class BeatCursor(wiring.Component):
 
 
 class Window(wiring.Component):
-    """Bytes on their way from one width to another: `take` bytes leave at the front while `put` bytes join at the end.
+    """Bytes on their way from one width to another: first in, first out, in a ring of two beats.
 
-    `data` holds `count` bytes, the oldest lowest, zeros above. `put_data` is zero above its `put` bytes. What its user
-    promises makes the shifts smaller: to put at most `most_put` bytes, and to take none or as many as one of `takes`.
+    `put` bytes join in a cycle, those of `put_data` from byte `put_first` on; `take` bytes leave, the oldest first.
+    Byte `data_first` + i of `data` is the i-th oldest, for all that are held and fit there; other bytes may be
+    anything. `put_step`, a power of two, divides every `put` and `put_first`; `take_step` every `take` and
+    `data_first`. The larger a step, the fewer places a byte can come from.
     """
 
-    def __init__(self, capacity: int, most_put: int | None = None, takes: Collection[int] | None = None) -> None:
-        self.capacity = capacity
-        self.takes = takes
-        most_put = capacity if most_put is None else most_put
+    def __init__(self, beat_bytes: int, put_step: int = 1, take_step: int = 1) -> None:
+        self.beat_bytes = beat_bytes
+        self.capacity = window_bytes(beat_bytes)
+        self.put_step = put_step
+        self.take_step = take_step
+        first, some = range(beat_bytes), range(beat_bytes + 1)
         super().__init__(
             {
-                "data": Out(8 * capacity),
-                "count": Out(range(capacity + 1)),
-                "take": In(range(capacity + 1)),
-                "put": In(range(most_put + 1)),
-                "put_data": In(8 * most_put),
-                "room": Out(range(capacity + 1)),  # after this cycle's take
+                "put": In(some),
+                "put_first": In(first),
+                "put_data": In(8 * beat_bytes),
+                "take": In(some),
+                "data_first": In(first),
+                "data": Out(8 * beat_bytes),
+                "count": Out(range(self.capacity + 1)),
+                "room": Out(range(self.capacity + 1)),  # after this cycle's take
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        kept = Signal(range(self.capacity + 1))
+        kept = Signal.like(self.count, name="kept")
+        head, tail = Signal(range(self.capacity), name="head"), Signal(range(self.capacity), name="tail")
         m.d.comb += [kept.eq(self.count - self.take), self.room.eq(self.capacity - kept)]
-        joining = Mux(self.put != 0, self.put_data, 0) << (kept << 3)
-        m.d.sync += [self.count.eq(kept + self.put), self.data.eq(self.build_rest(m) | joining)]
+        m.d.sync += [self.count.eq(kept + self.put), head.eq(head + self.take), tail.eq(tail + self.put)]
+        low, high = (
+            [Signal(8, name=f"{half}_{place}", reset_less=True) for place in range(self.capacity // 2)]
+            for half in ("low", "high")
+        )
+        self.build_put(m, low, high, tail)
+        self.build_data(m, low, high, head)
         return m
 
-    def build_rest(self, m: Module) -> Value:
-        """What stays when the oldest bytes leave."""
-        if self.takes is None:
-            return self.data >> (self.take << 3)
-        rest = Signal.like(self.data, name="rest")
-        m.d.comb += rest.eq(self.data)
-        for count in self.takes:
-            with m.If(self.take == count):
-                m.d.comb += rest.eq(self.data >> 8 * count)
-        return rest
+    def build_put(self, m: Module, low: Sequence[Signal], high: Sequence[Signal], tail: Signal) -> None:
+        """What joins goes to the places from the tail on; each byte has one in either half of the ring."""
+        log, step = _log(self.put_step), self.put_step
+        first_unit, is_high = tail[log:-1], tail[-1]
+        by = (first_unit - self.put_first[log:])[: len(first_unit)]
+        turned = rotated(m, self.put_data, by, 8 * step, "turned")
+        units = Cat((self.put >> log) > n for n in range(self.beat_bytes // step))
+        joins = rotated(m, units, first_unit, 1, "joins")
+        for n, is_put in enumerate(joins):
+            goes_high = is_high ^ (n < first_unit)
+            for half, goes_here in ((low, ~goes_high), (high, goes_high)):
+                with m.If(is_put & goes_here):
+                    m.d.sync += [half[i].eq(turned.word_select(i, 8)) for i in range(step * n, step * n + step)]
+
+    def build_data(self, m: Module, low: Sequence[Signal], high: Sequence[Signal], head: Signal) -> None:
+        """Of both halves of the ring, what is behind the head, turned to where it is wanted."""
+        log, step = _log(self.take_step), self.take_step
+        start = (head[log:] - self.data_first[log:])[: len(head) - log]
+        first_unit, is_high = start[:-1], start[-1]
+        oldest = Signal(8 * self.beat_bytes, name="oldest")
+        for i in range(self.beat_bytes):
+            comes_high = is_high ^ (i // step < first_unit)
+            m.d.comb += oldest.word_select(i, 8).eq(Mux(comes_high, high[i], low[i]))
+        m.d.comb += self.data.eq(rotated(m, oldest, first_unit, -8 * step, "shown"))
 
 
-def masked_bytes(value: Value, count: Value) -> Value:
-    """The lowest `count` bytes of a value, zeros above."""
-    everything = Const(-1, signed(1))
-    return value & ~(everything << (count << 3))
+def rotated(m: Module, value: Value, by: Value, unit: int, name: str) -> Value:
+    """A value with each bit moved up by `by` * `unit` bits, cyclically; down if `unit` is negative."""
+    for position, bit in enumerate(by):
+        moved = Signal(len(value), name=f"{name}_{position}")
+        m.d.comb += moved.eq(Mux(bit, value.rotate_left(unit << position), value))
+        value = moved
+    return value
+
+
+def part_step(word_sizes: Collection[int], beat_bytes: int) -> int:
+    """What divides the parts that words of these sizes are moved in: those of a beat's size, and the last ones."""
+    return math.gcd(beat_bytes, *word_sizes)
+
+
+def _log(power: int) -> int:
+    return power.bit_length() - 1

@@ -18,7 +18,7 @@ from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.delay import DelayLines
 from tilewright.rtl.lane_tree import LaneTree
-from tilewright.rtl.layout import PLAIN, element_layout, immediates_layout, integer_shape, stored
+from tilewright.rtl.layout import PLAIN, element_layout, immediate_places, immediates_layout, integer_shape, stored
 from tilewright.rtl.operators import build_operator, build_reduction
 from tilewright.rtl.outline import outlined
 
@@ -28,10 +28,10 @@ class VectorDatapath(wiring.Component):
 
     `format` is the position in `machine.formats_of("vec")`, `source_<i>` the word of the format's source i (of the
     memory that this format reads it from, in the low bits; of a block, its words one after the other). `immediates`
-    has the format's immediates as `layout.immediates_layout` packs them. An iteration counts only while `valid`;
+    has the format's immediates at their `layout.immediate_places`. An iteration counts only while `valid`;
     `is_first` says that it begins a reduce group. `result` belongs to the valid iteration that came in as many cycles
     ago as its statement has stages and, if the statement reduces, to those before it in its group; the user sees to it
-    that no two meet there. It holds the destination word in the low bits of each lane's share.
+    that no two meet there. It holds the destination word in the low bits of each lane's share, anything above them.
 
     `first_<i>` is the word of source i, a table, that its least index is for. `lookup_<memory>_data` holds, for each
     lane the element at its `lookup_<memory>_address` of the cycle before.
@@ -118,7 +118,12 @@ def result_bits(machine: Machine) -> int:
 
 
 def immediates_bits(formats: Sequence[InstructionFormat]) -> int:
-    return max([1, *(immediates_layout(format).size for format in formats)])
+    places = immediate_places(formats)
+    return max([1, *(immediates_layout(format, places).size for format in formats)])
+
+
+Choice = tuple[int, Value]
+"""A format, by position, and what is to be taken for it."""
 
 
 class _Common:
@@ -129,7 +134,9 @@ class _Common:
         self.m = m
         self.delays = DelayLines(m)
         self.ending: dict[int, Signal] = {}
-        self.arguments: dict[tuple[Unit, int], Value] = {}  # those that no lane has of its own
+        self.arguments: dict[tuple[Unit, int], Value] = {}  # what is selected of values that no lane has of its own
+        self.zero = Const(0)
+        self.places = immediate_places(datapath.formats)
 
     def control(self, name: str, stage: int) -> Value:
         """An input that all lanes share, at a stage."""
@@ -153,17 +160,17 @@ class _Common:
                 self.m.d.comb += ending.eq(self.datapath.format)
         return self.ending[cycles]
 
-    def selected(self, unit: Unit, arguments: Sequence[Value], shape: Shape, name: str) -> Value:
-        """Of values for each of a unit's operations, that of the format at the unit's place."""
+    def selected(self, place: Place, choices: Sequence[Choice], shape: Shape, name: str) -> Value:
+        """Of values for formats, that of the format at the place; any of them if none of these formats is there."""
         users: dict[int, list[int]] = {}
-        for operation, argument in zip(unit.operations, arguments, strict=True):
-            users.setdefault(id(argument), []).append(operation.format)
-        values = {id(argument): argument for argument in arguments}
+        for format, value in choices:
+            users.setdefault(id(value), []).append(format)
+        values = {id(value): value for _, value in choices}
         if len(users) == 1:
-            return arguments[0]
+            return _in_shape(choices[0][1], shape)
         selected = Signal(shape, name=name)
         *others, most = sorted(users, key=lambda key: len(users[key]))
-        with self.m.Switch(self.format_at(unit.place)):
+        with self.m.Switch(self.format_at(place)):
             for key in others:
                 with self.m.Case(*users[key]):
                     self.m.d.comb += selected.eq(values[key])
@@ -181,6 +188,7 @@ class _Lane:
         self.m = common.m
         self.lane = lane
         self.units: dict[tuple[int, Expr], tuple[int, Signal]] = {}  # stage at which the value is there, and where
+        self.passed: dict[tuple[int, Expr], tuple[int, Signal]] = {}  # where it is later, having passed an adder
         self.values: dict[Hashable, Value] = {}
 
     def unit_name(self, position: int, unit: Unit) -> str:
@@ -195,6 +203,8 @@ class _Lane:
     def declare(self, unit: Unit, output: Signal) -> None:
         for operation in unit.operations:
             self.units[operation.format, operation.expr] = operation.done_stage, output
+        for each in unit.passes:
+            self.passed[each.format, each.expr] = each.stage + unit.stages, output
 
     def output(self, unit: Unit) -> Signal:
         first = unit.operations[0]
@@ -215,16 +225,28 @@ class _Lane:
             build_operator(self.m, unit.operations[0].expr, args, output)
 
     def build_argument(self, unit: Unit, position: int, name: str) -> Value:
-        """An argument of a unit; where several formats share it, that of the format at the unit's place."""
-        exprs = [each.expr.args[position] for each in unit.operations]
-        values = [self.value(each.format, e, each.stage) for each, e in zip(unit.operations, exprs, strict=True)]
+        """An argument of a unit; where several formats share it, that of the format at the unit's place.
+
+        What no lane has of its own is selected once for all of them; then a lane selects among that and its own values.
+        """
         shape = integer_shape(unit.argument_range(position))
-        if any(expr.op not in (Op.CONST, Op.IMMEDIATE) for expr in exprs):
-            return self.common.selected(unit, values, shape, name)
-        known = self.common.arguments
-        if (unit, position) not in known:
-            known[unit, position] = self.common.selected(unit, values, shape, name.replace(f"lane{self.lane}", "lanes"))
-        return known[unit, position]
+        choices: list[Choice] = []
+        shared: list[Choice] = []
+        for each in unit.operations:
+            expr = each.expr.args[position]
+            is_shared = expr.op in (Op.CONST, Op.IMMEDIATE)
+            (shared if is_shared else choices).append((each.format, self.value(each.format, expr, each.stage)))
+        for passing in unit.passes:
+            if passing.argument == position:
+                choices.append((passing.format, self.value(passing.format, passing.expr, passing.stage)))
+            else:
+                shared.append((passing.format, self.common.zero))
+        if shared:
+            known, common = self.common.arguments, name.replace(f"lane{self.lane}", "lanes")
+            if (unit, position) not in known:
+                known[unit, position] = self.common.selected(unit.place, shared, shape, common)
+            choices += [(format, known[unit, position]) for format, _ in shared]
+        return self.common.selected(unit.place, choices, shape, name)
 
     def build_lookup(self, unit: Unit, name: str, output: Signal) -> None:
         """A register holds the table's first word + index - least index; a cycle later the memory gives the element."""
@@ -235,9 +257,9 @@ class _Lane:
             slot = next(i for i, operand in enumerate(format.sources) if operand.name == each.expr.name)
             first = self.common.control(f"first_{slot}", each.stage)
             offset = self.value(each.format, index, each.stage) - index.range.low
-            addresses.append((first + offset)[: memory.address_bits])
+            addresses.append((each.format, (first + offset)[: memory.address_bits]))
         address = Signal(memory.address_bits, name=f"{name}_address", reset_less=True)
-        chosen = self.common.selected(unit, addresses, unsigned(memory.address_bits), f"{name}_selected")
+        chosen = self.common.selected(unit.place, addresses, unsigned(memory.address_bits), f"{name}_selected")
         self.m.d.sync += address.eq(chosen)
         low, shape = _place(memory.element, "")
         element = getattr(self.datapath, f"lookup_{unit.memory}_data").word_select(self.lane, memory.element.bits)
@@ -247,9 +269,9 @@ class _Lane:
         ]
 
     def value(self, position: int, expr: Expr, stage: int) -> Value:
-        """The value of a node of a format's statement, at a stage at which it is known, in the shape of its range.
+        """The value of a node of a format's statement, at a stage at which it is known.
 
-        The same bits are the same object.
+        The same bits are the same object, also where one format knows a narrower range of a unit's value than another.
         """
         return self.values.setdefault(*self.found(position, expr, stage))
 
@@ -260,17 +282,19 @@ class _Lane:
             case Op.CONST:
                 return expr, Const(expr.value, integer_shape(expr.range))
             case Op.IMMEDIATE:
-                layout = immediates_layout(format)
+                layout = immediates_layout(format, self.common.places)
                 immediate = data.View(layout, self.common.control("immediates", stage)[: layout.size])[expr.name]
                 return ("immediate", layout[expr.name], stage), immediate
             case Op.SOURCE:
                 return self.source(format, expr, stage)
         if not operator_stages(expr):
             key, value = self.found(position, expr.args[0], stage)
-            return (expr.op, expr.args[1:], expr.range, key), _reshaped(_wires(expr, value), expr)
+            return (expr.op, expr.args[1:], expr.range, key), _in_shape(_wires(expr, value), integer_shape(expr.range))
         done, output = self.units[position, expr]
-        value = self.common.delays.at(output.name, output.name, output, stage - done)
-        return (output.name, stage - done, expr.range), _reshaped(value, expr)
+        later, passed_to = self.passed.get((position, expr), (stage + 1, output))
+        if later <= stage:
+            done, output = later, passed_to
+        return (output.name, stage - done), self.common.delays.at(output.name, output.name, output, stage - done)
 
     def source(self, format: InstructionFormat, expr: Expr, stage: int) -> tuple[Hashable, Value]:
         slot = next(i for i, operand in enumerate(format.sources) if operand.name == expr.name)
@@ -283,20 +307,27 @@ class _Lane:
         return (slot, low, shape, stage), delayed.as_signed() if shape.signed else delayed
 
     def build_result(self) -> Value:
-        """The lane's result: that of the format whose iteration ends in this cycle."""
-        result = Signal(result_element_bits(self.datapath.machine), name=f"lane{self.lane}_result")
-        with self.m.Switch(self.common.ends_in(0)):
-            for position, format in enumerate(self.datapath.formats):
-                with self.m.Case(position):
-                    self.m.d.comb += result.eq(self.build_stored(position, format))
-        return result
+        """The lane's result: that of the format whose iteration ends in this cycle. Narrow ones end in any bits."""
+        widths = sorted({format.destination.element.bits for format in self.datapath.formats})
+        parts = []
+        for low, high in zip([0, *widths], widths, strict=False):
+            choices = self.stored_bits(low, high)
+            name = f"lane{self.lane}_result_{low}"
+            parts.append(self.common.selected(Place(End.RESULT, 0), choices, unsigned(high - low), name))
+        return Cat(parts) if parts else Const(0, result_element_bits(self.datapath.machine))
 
-    def build_stored(self, position: int, format: InstructionFormat) -> Value:
-        """The value of a format's statement as its destination's element holds it."""
-        element, expr = format.destination.element, format.statement.expr
-        value = Signal(_place(element, "")[1], name=f"lane{self.lane}_{format.mnemonic}")
-        self.m.d.comb += value.eq(self.value(position, in_pipeline(expr), statement_stages(expr)))
-        return stored(value, element)
+    def stored_bits(self, low: int, high: int) -> list[Choice]:
+        """Bits of what each format stores, if its elements have them; the same bits are the same object."""
+        choices = []
+        for position, format in enumerate(self.datapath.formats):
+            element, expr = format.destination.element, format.statement.expr
+            if element.bits < high:
+                continue
+            value = self.value(position, in_pipeline(expr), statement_stages(expr))
+            shape = _place(element, "")[1]
+            key = ("stored", id(value), shape, element.bits, low, high)
+            choices.append((position, self.values.setdefault(key, stored(_in_shape(value, shape), element)[low:high])))
+        return choices
 
 
 def declare_across(lanes: Sequence[_Lane], position: int, unit: Unit) -> None:
@@ -333,9 +364,8 @@ def _place(element: Element, field: str) -> tuple[int, Shape]:
     return placed.offset, placed.shape
 
 
-def _reshaped(value: Value, expr: Expr) -> Value:
-    """A value that is known to be in the node's range (or wraps into it), in the shape of that range."""
-    shape = integer_shape(expr.range)
+def _in_shape(value: Value, shape: Shape) -> Value:
+    """A value that the shape is known to hold, or of which it is to hold the low bits."""
     missing = shape.width - len(value)
     if missing > 0:
         value = Cat(value, value[-1].replicate(missing) if value.shape().signed else Const(0, missing))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from amaranth.hdl import Cat, Const, Shape, Value, ValueLike, signed, unsigned
 from amaranth.lib import data
 
@@ -54,6 +56,25 @@ def word_layout(memory: Memory, words: int = 1) -> data.ArrayLayout:
     return data.ArrayLayout(element_layout(memory.element), words * memory.width)
 
 
-def immediates_layout(format: InstructionFormat) -> data.StructLayout:
-    """A layout of a format's immediates alone, packed in file order."""
-    return data.StructLayout({name: integer_shape(type_) for name, type_ in format.immediates.items()})
+def immediate_places(formats: Sequence[InstructionFormat]) -> dict[str, int]:
+    """The first bit of each immediate, by name: the lowest place that is free in every format which has it.
+
+    So an immediate has one place in all its formats, and those of formats without common ones lie over each other.
+    """
+    types = [(name, type_) for format in formats for name, type_ in format.immediates.items()]
+    bits = {name: max(type_.bits for other, type_ in types if other == name) for name, _ in types}
+    places: dict[str, int] = {}
+    for name, size in bits.items():
+        together = {other for format in formats if name in format.immediates for other in format.immediates}
+        taken = [range(places[other], places[other] + bits[other]) for other in together & places.keys()]
+        starts = sorted([0, *(others.stop for others in taken)])
+        places[name] = next(
+            start for start in starts if all(start + size <= others.start or start >= others.stop for others in taken)
+        )
+    return places
+
+
+def immediates_layout(format: InstructionFormat, places: Mapping[str, int]) -> data.FlexibleLayout:
+    """A layout of a format's immediates at these places."""
+    fields = {name: data.Field(integer_shape(type_), places[name]) for name, type_ in format.immediates.items()}
+    return data.FlexibleLayout(max([0, *(field.offset + field.width for field in fields.values())]), fields)

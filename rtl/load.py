@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 from tilewright.isa.machine.encoding import FieldKind, InstructionField, InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import window_bytes, word_parts
-from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
+from tilewright.isa.timing import word_parts
+from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BurstRequest, ReadBeat
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
@@ -155,13 +155,6 @@ def most_parts(machine: Machine) -> int:
     return max(word_parts(dram_word_bytes(machine, format), machine.dram.bus_bytes) for format in formats)
 
 
-def part_sizes(machine: Machine) -> frozenset[int]:
-    """Bytes that a part of a word may have: a beat's, or those of a word's last part."""
-    bus = machine.dram.bus_bytes
-    sizes = [dram_word_bytes(machine, format) for format in machine.formats_of("load")]
-    return frozenset(part for size in sizes for part in (min(size, bus), size - (word_parts(size, bus) - 1) * bus))
-
-
 class Packer(wiring.Component):
     """Beats of bursts in, parts of words out: one beat and one part a cycle at the most.
 
@@ -196,7 +189,8 @@ class Packer(wiring.Component):
         m.submodules.walker = walker = self.walker
         m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        m.submodules.window = window = Window(window_bytes(self.bus_bytes), self.bus_bytes, part_sizes(self.machine))
+        step = part_step([dram_word_bytes(self.machine, format) for format in self.formats], self.bus_bytes)
+        m.submodules.window = window = Window(self.bus_bytes, take_step=step)
         m.d.comb += [
             beats.input.valid.eq(self.beat.valid & ~self.halt),
             beats.input.payload.eq(self.beat.payload),
@@ -230,6 +224,7 @@ class Packer(wiring.Component):
             part.address.eq(walker.address["word"]),
             part.place.eq(place),
             part.data.eq(window.data),
+            window.data_first.eq(0),
             part.ends_word.eq(is_end),
             part.is_last.eq(walker.last),
             self.address_fault.eq(can_emit & walker.fault & self.part.ready),
@@ -254,7 +249,8 @@ class Packer(wiring.Component):
             cursor.step.eq(self.takes_beat),
             self.burst.ready.eq(self.takes_beat & cursor.is_last),
             window.put.eq(Mux(self.takes_beat, cursor.bytes, 0)),
-            window.put_data.eq(masked_bytes(beat.data >> (cursor.first_byte << 3), cursor.bytes)),
+            window.put_first.eq(cursor.first_byte),
+            window.put_data.eq(beat.data),
         ]
 
     def build_next_instruction(self, m: Module, walker: NestWalker, ends_word: Signal) -> None:

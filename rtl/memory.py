@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, or_
 
-from amaranth.hdl import Array, Cat, Module, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,30 +62,25 @@ class BankedMemory(wiring.Component):
         ports = [getattr(self, f"read_{r.name}") for r in self.reads]
         grants = self.build_arbiters(m, "read", self.reads, ports)
         for number, bank in enumerate(banks):
-            m.d.comb += bank.read.eq(grants[number].any())
-            for position, port in enumerate(ports):
-                with m.If(grants[number][position]):
-                    m.d.comb += bank.read_first.eq(self.place_in_bank(port.address, number))
+            places = [self.place_in_bank(port.address, number) for port in ports]
+            m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(_of_granted(grants[number], places))]
         for position, (port, requester) in enumerate(zip(ports, self.reads, strict=True)):
-            granted_banks = Cat(grant[position] for grant in grants)
-            from_banks = Signal(self.memory.banks, name=f"{requester.name}_from_banks", reset_less=True)
-            m.d.comb += port.granted.eq(granted_banks.any())
-            m.d.sync += from_banks.eq(granted_banks)
-            for number, bank in enumerate(banks):
-                with m.If(from_banks[number]):
-                    m.d.comb += port.data.eq(bank.read_data)
+            from_bank = Signal(range(self.memory.banks), name=f"{requester.name}_from_bank", reset_less=True)
+            m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
+            m.d.sync += from_bank.eq(self.bank_of(port.address))
+            m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
 
     def build_writes(self, m: Module, banks: Sequence[Bank]) -> None:
         ports = [getattr(self, f"write_{r.name}") for r in self.writes]
         grants = self.build_arbiters(m, "write", self.writes, ports)
         for number, bank in enumerate(banks):
-            for position, (port, requester) in enumerate(zip(ports, self.writes, strict=True)):
-                with m.If(grants[number][position]):
-                    m.d.comb += [
-                        bank.write_first.eq(self.place_in_bank(port.address, number)),
-                        bank.write_words.eq((1 << requester.block) - 1),
-                        bank.write_data.eq(port.data),
-                    ]
+            words = [Mux(grant, (1 << r.block) - 1, 0) for grant, r in zip(grants[number], self.writes, strict=True)]
+            places = [self.place_in_bank(port.address, number) for port in ports]
+            m.d.comb += [
+                bank.write_words.eq(reduce(or_, words, Const(0))),
+                bank.write_first.eq(_of_granted(grants[number], places)),
+                bank.write_data.eq(_of_granted(grants[number], [port.data for port in ports])),
+            ]
         for position, port in enumerate(ports):
             m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
 
@@ -101,10 +98,14 @@ class BankedMemory(wiring.Component):
         return [arbiter.grants for arbiter in arbiters]
 
     def is_in_bank(self, address: Value, number: int) -> Value:
-        low, high = number * self.memory.bank_depth, (number + 1) * self.memory.bank_depth
-        above = address >= low if number > 0 else True
-        below = address < high if number < self.memory.banks - 1 else True
-        return Value.cast(above) & below
+        return self.bank_of(address) == number
+
+    def bank_of(self, address: Value) -> Value:
+        """The number of the bank that holds a word: the high bits of its address, if the depth of a bank allows it."""
+        depth = self.memory.bank_depth
+        if depth & (depth - 1) == 0:
+            return address[depth.bit_length() - 1 :]
+        return reduce(add, (address >= n * depth for n in range(1, self.memory.banks)), Const(0, 1))
 
     def place_in_bank(self, address: Value, number: int) -> Value:
         return (address - number * self.memory.bank_depth)[: _place_bits(self.memory)]
@@ -170,6 +171,22 @@ class Bank(wiring.Component):
     def row(self, first: Value, way: int) -> Value:
         """The row in which a way holds its word of the block from `first` on."""
         return (first >> (self.ways - 1).bit_length()) + (self.way(first) > way)
+
+
+def _of_granted(grants: Value, values: Sequence[Value]) -> Value:
+    """Of values for each requester, that of the one that is granted; any if none is."""
+    chosen = values[0] if values else Const(0)
+    for grant, value in zip(grants[1:], values[1:], strict=True):
+        chosen = Mux(grant, value, chosen)
+    return chosen
+
+
+def _chosen(values: Sequence[Value], index: Value) -> Value:
+    """The value at an index, any beyond the last: a multiplexer for each bit of the index."""
+    for bit in index:
+        pairs = [values[i : i + 2] for i in range(0, len(values), 2)]
+        values = [Mux(bit, pair[1], pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
+    return values[0]
 
 
 def _place_bits(memory: Memory) -> int:

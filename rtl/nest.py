@@ -180,7 +180,7 @@ class NestWalker(wiring.Component):
         origin, stride = Signal(shape, name=f"{slot}_from"), Signal(shape, name=f"{slot}_by")
         for level in reversed(range(self.depth)):
             guard = m.If if level == self.depth - 1 else m.Elif
-            with guard(~loops[level].is_last):
+            with guard(~loops[level].is_last if level else Const(1)):  # any address behind the last iteration
                 m.d.comb += [origin.eq(origins[level]), stride.eq(strides[level])]
         following = self.following[slot]
         m.d.comb += [following.eq(origin + stride), self.address[slot].eq(origins[-1])]

@@ -19,7 +19,7 @@ from tilewright.rtl.interfaces import FAULT_LAYOUT
 from tilewright.rtl.load import LoadEngine
 from tilewright.rtl.memory import BankedMemory
 from tilewright.rtl.mma import MmaEngine
-from tilewright.rtl.ports import read_ports, write_ports
+from tilewright.rtl.ports import built_memory, read_ports, write_ports
 from tilewright.rtl.registers import Registers, host_signature
 from tilewright.rtl.store import StoreEngine
 from tilewright.rtl.table_memory import TableMemory
@@ -94,7 +94,8 @@ class Npu(wiring.Component):
         writes = [port for port in write_ports(self.machine) if port.memory == memory.name]
         readers, writers = [port.requester for port in reads], [port.requester for port in writes]
         has_tables = memory.name in self.machine.table_memories
-        unit = TableMemory(memory, writers) if has_tables else BankedMemory(memory, readers, writers)
+        built = built_memory(self.machine, memory)
+        unit = TableMemory(memory, writers) if has_tables else BankedMemory(built, readers, writers)
         m.submodules[memory.name] = restart(unit)
         m.d.comb += unit.halt.eq(~self.running)
         for port in reads:

@@ -82,24 +82,25 @@ class _Shifted:
     is_outside: Value
 
 
-def _shifted(x: Value, n: Value, bits: int) -> _Shifted:
+def _shifted(m: Module, x: Value, n: Value, bits: int, name: str) -> _Shifted:
     """Shift right by the bits of `n`, the highest first: then ever fewer bits of `x` can still reach the low ones."""
     sign = x[-1] if x.shape().signed else Const(0, 1)
     low: Value = Cat(Const(0, 1), x, sign)
-    rest: Value = Const(0, 1)
+    rest: list[Value] = []
     outside: list[Value] = []
     for position in reversed(range(len(n))):
         step = 1 << position
-        filled = Cat(low, sign.replicate(step))
-        rest = rest | (n[position] & low[:step].any())
-        low = Mux(n[position], filled[step:], low)
         needed = min(len(low), bits + step)
+        rest.append(n[position] & low[:step].any())
+        shifted = Mux(n[position], Cat(low, sign.replicate(step))[step:], low)
+        low = Signal(len(low), name=f"{name}_shifted_{position}")  # a name, or each level would be written out twice
+        m.d.comb += low.eq(shifted)
         outside.append((low[needed:] ^ sign.replicate(len(low) - needed)).any())
         low = low[:needed]
     missing = max(0, bits - len(low))
     low = Cat(low, sign.replicate(missing))
     outside.append((low[bits - 1 :] ^ sign.replicate(len(low) - bits + 1)).any())
-    return _Shifted(low[:bits], rest, Cat(outside).any())
+    return _Shifted(low[:bits], Cat(rest).any(), Cat(outside).any())
 
 
 def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signal) -> None:
@@ -110,7 +111,8 @@ def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signa
     register takes its least or largest value for what is outside.
     """
     bits = node.type.bits if node.type is not None else len(quotient) + (not quotient.shape().signed)
-    shifted, name = _shifted(x, n, bits + 1), quotient.name
+    name = quotient.name
+    shifted = _shifted(m, x, n, bits + 1, name)
     floor = Signal(signed(bits), name=f"{name}_floor", reset_less=True)
     half = Signal(name=f"{name}_half", reset_less=True)
     rest = Signal(name=f"{name}_rest", reset_less=True)
@@ -128,8 +130,10 @@ def build_round_shift(m: Module, x: Value, n: Value, node: Expr, quotient: Signa
     most, is_outside = node.type.interval.high, Signal(name=f"{name}_is_outside", reset_less=True)
     is_negative = Signal(name=f"{name}_is_negative", reset_less=True)
     m.d.sync += [is_outside.eq(shifted.is_outside), is_negative.eq(x < 0)]
-    is_above = ~is_negative & (is_outside | ((floor == most) & is_up))
-    m.d.sync += quotient.eq(Mux(is_above, most, Mux(is_outside, ~most, floor + is_up)))
+    rounded = Signal(signed(bits + 1), name=f"{name}_rounded")  # outside of the type where its highest bits differ
+    m.d.comb += rounded.eq(floor + is_up)
+    is_beyond = is_outside | (rounded[-1] ^ rounded[-2])
+    m.d.sync += quotient.eq(Mux(is_beyond, Mux(is_negative, ~most, most), rounded[:bits].as_signed()))
 
 
 def build_word_tree(m: Module, *values: Value) -> None:
@@ -168,5 +172,9 @@ def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal)
 
 def build_reduction(m: Module, reduction: Op, value: Value, output: Signal, is_first: Value, valid: Value) -> None:
     """Drive the register of a reduction over the reduce loops; only valid iterations count."""
+    if combining(reduction) is Op.ADD:
+        following = Mux(is_first, 0, output) + value  # a gate for each bit in place of a multiplexer
+    else:
+        following = Mux(is_first, value, combined(reduction, output, value))
     with m.If(valid):
-        m.d.sync += output.eq(Mux(is_first, value, combined(reduction, output, value)))
+        m.d.sync += output.eq(following)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from amaranth.lib.wiring import Out
 
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.interfaces import ReadSignature, WriteSignature
 from tilewright.rtl.memory import Requester
 from tilewright.rtl.runs import chip_operand
@@ -32,6 +34,12 @@ def read_ports(machine: Machine) -> tuple[MemoryPort, ...]:
 def write_ports(machine: Machine) -> tuple[MemoryPort, ...]:
     """All ports that write, those of one memory in the order of the table: the array's sums win, then vec's results."""
     return (*_array_writes(machine), *_vector_writes(machine), *_load_writes(machine))
+
+
+def built_memory(machine: Machine, memory: Memory) -> Memory:
+    """A memory as it is built: with one bank where one reads and one writes, since one bank serves both at once."""
+    users = [sum(port.memory == memory.name for port in ports) for ports in (read_ports(machine), write_ports(machine))]
+    return dataclasses.replace(memory, banks=1) if max(users) <= 1 else memory
 
 
 def read_members(machine: Machine, engine: str) -> dict[str, Out]:

@@ -171,7 +171,6 @@ class Registers(wiring.Component):
         ]
         with m.If(~bus.bvalid | bus.bready):
             m.d.sync += bus.bvalid.eq(accepted)
-        mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
         m.d.sync += self.start.eq(0)
         with m.If(accepted & ~self.is_busy & ~self.start), m.Switch(bus.awaddr[2:]):
             for register in self.map:
@@ -179,20 +178,21 @@ class Registers(wiring.Component):
                     continue
                 for word in range(register.words):
                     with m.Case((register.offset >> 2) + word):
-                        self.build_write(m, register.name, word, mask)
+                        self.build_write(m, register.name, word)
 
-    def build_write(self, m: Module, name: str, word: int, mask: Value) -> None:
+    def build_write(self, m: Module, name: str, word: int) -> None:
+        """Take the bytes of the bus whose strobe is set."""
+        written, strobes = self.s_axi.wdata, self.s_axi.wstrb
         if name == "control":
-            m.d.sync += self.start.eq(self.s_axi.wdata[0] & mask[0])
+            m.d.sync += self.start.eq(written[0] & strobes[0])
             return
         value = Value.cast(self.value_of(name))
-        part = value[32 * word : min(32 * (word + 1), len(value))]
-        if len(part) == 0:
-            return
-        written = (part & ~mask) | (self.s_axi.wdata & mask)
-        if name.endswith(".base") and word == 0:
-            written = written & ~(REGION_ALIGNMENT_BYTES - 1)
-        m.d.sync += part.eq(written)
+        lowest = REGION_ALIGNMENT_BYTES.bit_length() - 1 if name.endswith(".base") and word == 0 else 0
+        for byte, strobe in enumerate(strobes):
+            first, end = max(lowest, 8 * byte), min(8 * byte + 8, len(value) - 32 * word)
+            if first < end:
+                with m.If(strobe):
+                    m.d.sync += value[32 * word + first : 32 * word + end].eq(written[first:end])
 
 
 def isa_hash_word(machine: Machine) -> int:

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.faults import FaultCode
-from tilewright.isa.timing import window_bytes, word_parts
-from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, masked_bytes
+from tilewright.isa.timing import word_parts
+from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
 from tilewright.rtl.fifo import Fifo
@@ -231,6 +231,8 @@ class BeatFormer(wiring.Component):
     def __init__(self, machine: Machine) -> None:
         self.bursts = machine.flights["store"].bursts
         self.bus_bytes = machine.dram.bus_bytes
+        sizes = [dram_word_bytes(machine, format) for format in machine.formats_of("store")]
+        self.window = Window(self.bus_bytes, put_step=part_step(sizes, self.bus_bytes))
         super().__init__(
             {
                 "halt": In(1),
@@ -246,7 +248,7 @@ class BeatFormer(wiring.Component):
         m = Module()
         m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), self.bursts)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
-        m.submodules.window = window = Window(window_bytes(self.bus_bytes), self.bus_bytes)
+        m.submodules.window = window = self.window
         wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)
         has_bytes = window.count >= cursor.bytes
         m.d.comb += [
@@ -260,13 +262,15 @@ class BeatFormer(wiring.Component):
             window.take.eq(self.bytes_written),
             self.part.ready.eq((self.part.payload.bytes <= window.room) & ~self.halt),
             window.put.eq(Mux(self.part.valid & self.part.ready, self.part.payload.bytes, 0)),
-            window.put_data.eq(masked_bytes(self.part.payload.data, self.part.payload.bytes)),
+            window.put_first.eq(0),
+            window.put_data.eq(self.part.payload.data),
+            window.data_first.eq(cursor.first_byte),
         ]
         with m.If(~self.beat.valid | self.beat.ready):
             enabled = (1 << self.bytes_written) - 1
             m.d.sync += [
                 self.beat.valid.eq(self.forms),
-                self.beat.payload.data.eq(window.data[: 8 * self.bus_bytes] << (cursor.first_byte << 3)),
+                self.beat.payload.data.eq(window.data),
                 self.beat.payload.strobe.eq(enabled << cursor.first_byte),
                 self.beat.payload.is_last.eq(cursor.is_last),
             ]

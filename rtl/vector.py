@@ -28,7 +28,7 @@ from tilewright.rtl.interfaces import (
     engine_members,
     index_bits,
 )
-from tilewright.rtl.layout import immediates_layout, instruction_view
+from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
 from tilewright.rtl.nest import NestWalker, whole_walk
 from tilewright.rtl.ports import read_members, vector_source_memories, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
@@ -79,9 +79,9 @@ class VectorEngine(wiring.Component):
         return m
 
     def build_start(self, m: Module, walker: NestWalker, is_active: Signal, issues: Signal) -> Signal:
-        """Take an instruction when none is active or its last iteration issues; return its immediates, packed."""
+        """Take an instruction when none is active or its last iteration issues; return its immediates in place."""
         starts, index = Signal(), Signal(index_bits(self.machine), reset_less=True)
-        immediates = Signal(immediates_bits(self.formats), reset_less=True)
+        immediates, places = Signal(immediates_bits(self.formats), reset_less=True), immediate_places(self.formats)
         m.d.comb += [
             self.instruction.ready.eq((~is_active | (issues & walker.last)) & ~self.halt),
             starts.eq(self.instruction.valid & self.instruction.ready),
@@ -97,7 +97,9 @@ class VectorEngine(wiring.Component):
                 for format in self.formats:
                     view = instruction_view(format, walker.bits)
                     with m.Case(format.opcode):
-                        m.d.sync += immediates.eq(Cat(view[name] for name in immediates_layout(format).members))
+                        layout = immediates_layout(format, places)
+                        kept = data.View(layout, immediates[: layout.size])
+                        m.d.sync += [kept[name].eq(view[name]) for name in format.immediates]
         with m.Elif(issues & walker.last):
             m.d.sync += is_active.eq(0)
         return immediates

@@ -202,7 +202,7 @@ def check_datapath(seed: int, count: int = BATCH) -> None:
                 immediates = random_immediates(rng)
                 group = [random_sources(rng) for _ in range(LENGTH if of.reduce_loops else 1)]
                 ctx.set(datapath.format, formats.index(of))
-                ctx.set(datapath.immediates, pack_immediates(of, immediates))
+                ctx.set(datapath.immediates, pack_immediates(of, immediates, formats))
                 ctx.set(datapath.valid, 1)
                 for position, lane in enumerate(group):
                     ctx.set(datapath.is_first, position == 0)
@@ -244,7 +244,7 @@ def in_hardware(machine: Machine, cases: Sequence[Case]) -> list[list[list[int]]
     stages = [statement_stages(of.statement.expr) for of in formats]
     for position in sorted(range(len(formats)), key=stages.__getitem__):
         of, case = formats[position], cases[position]
-        held = {"format": position, "immediates": pack_immediates(of, case.immediates), "valid": 1}
+        held = {"format": position, "immediates": pack_immediates(of, case.immediates, formats), "valid": 1}
         for group, lanes in enumerate(by_lane(case.groups)):
             for lane, iterations in enumerate(lanes):
                 for number, values in enumerate(iterations if of.reduce_loops else iterations[-1:]):

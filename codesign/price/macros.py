@@ -9,6 +9,7 @@ from tilewright.codesign.price.process import Macro, Process
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.memory import ways_of
+from tilewright.rtl.ports import built_memory
 
 PORTS = 2
 """Every storage reads and writes in the same cycle."""
@@ -75,8 +76,8 @@ def _storages(machine: Machine, memory: Memory) -> tuple[int, int, int]:
     """How many storages of how many words of how many bits the hardware has: see rtl/memory.py, rtl/table_memory.py."""
     if memory.name in machine.table_memories:
         return memory.width, memory.depth, memory.element.bits
-    ways = ways_of(machine, memory)
-    return memory.banks * ways, -(-memory.bank_depth // ways), 8 * memory.word_bytes
+    ways, built = ways_of(machine, memory), built_memory(machine, memory)
+    return built.banks * ways, -(-built.bank_depth // ways), 8 * memory.word_bytes
 
 
 def _count(macro: Macro, words: int, bits: int) -> int:

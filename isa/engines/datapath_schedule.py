@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import assert_never
 
@@ -55,15 +55,29 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Pass:
+    """A value on its way through an adder that its format does not use: argument number `argument`, the other is 0.
+
+    It comes out as it would come out of a register, and is where other formats' sums are.
+    """
+
+    format: int
+    expr: Expr
+    stage: int  # at which the adder takes it
+    argument: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """The hardware of one operator, in each lane or across all.
 
-    It serves at most one operation of each format, all at one place.
+    It serves at most one operation of each format, all at one place, and lets values of other formats pass there.
     """
 
     op: Op
     place: Place
     operations: tuple[Operation, ...]
+    passes: tuple[Pass, ...] = ()
 
     @property
     def memory(self) -> str:
@@ -77,10 +91,12 @@ class Unit:
 
     @property
     def range(self) -> Interval:
-        return _hull([operation.expr.range for operation in self.operations])
+        passing = [each.expr.range for each in self.passes]
+        return _hull([*(operation.expr.range for operation in self.operations), *passing])
 
     def argument_range(self, position: int) -> Interval:
-        return _hull([operation.expr.args[position].range for operation in self.operations])
+        passing = [each.expr.range if each.argument == position else Interval(0, 0) for each in self.passes]
+        return _hull([*(operation.expr.args[position].range for operation in self.operations), *passing])
 
 
 def schedule(formats: Sequence[InstructionFormat]) -> tuple[Operation, ...]:
@@ -101,7 +117,8 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     """The units: operators of the same kind share one if each format's is at the same place.
 
-    Where there is a choice of place, the one at which a unit serves most formats.
+    Where there is a choice of place, the one at which a unit serves most formats; then, of an adder, at which most
+    values pass.
     """
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
     units = []
@@ -119,7 +136,41 @@ def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     for group in groups.values():
         shares_memory = bool(group[0].memory)
         units += [_unit(group)] if shares_memory else list(_by_place(group))
-    return tuple(sorted(units, key=lambda unit: (unit.operations[0].stage, unit.operations[0].format)))
+    units.sort(key=lambda unit: (unit.operations[0].stage, unit.operations[0].format))
+    return tuple(_with_passes(unit, units) if unit.op is Op.ADD else unit for unit in units)
+
+
+def _with_passes(unit: Unit, units: Sequence[Unit]) -> Unit:
+    """An adder with the values that may pass through it, at the place at which these are most."""
+    others = [each for each in unit.operations[0].places if each != unit.place]
+    places = [unit.place, *(place for place in others if all(place in each.places for each in unit.operations))]
+    possible = (replace(unit, place=place, passes=tuple(_passes(unit, place, units))) for place in places)
+    return max(possible, key=lambda each: len(each.passes))
+
+
+def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
+    """Values that wait for a unit which takes this one's sums from other formats, and come from where its arguments do.
+
+    They save the registers in which they would wait, and what would choose between them and a sum.
+    """
+    made = {(each.format, each.expr): (source, each) for source in units for each in source.operations}
+
+    def origin(user: Operation, position: int, stage: int) -> tuple[Unit, int] | None:
+        """The unit that an argument comes from, and how many stages before."""
+        source = made.get((user.format, user.expr.args[position]))
+        return source and (source[0], stage - source[1].done_stage)
+
+    served = {each.format for each in unit.operations}
+    arguments = {origin(each, i, each.stage): i for each in unit.operations for i in (1, 0)}
+    for user, position in ((each, i) for each in units for i in range(len(each.operations[0].expr.args))):
+        taken = {origin(each, position, each.stage) for each in user.operations}
+        for each in user.operations:
+            stage = place.distance if place.end is End.START else each.stage + each.before_result - place.distance
+            source = origin(each, position, stage)
+            comes_out = (unit, each.stage - stage - 1)
+            if each.format not in served and source in arguments and source is not None and comes_out in taken:
+                served.add(each.format)
+                yield Pass(each.format, each.expr.args[position], stage, arguments[source])
 
 
 def _unit(operations: Sequence[Operation], place: Place | None = None) -> Unit:

@@ -10,7 +10,7 @@ from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
 from tilewright.rtl.proof.result import Goal, Subject
 
-REDUCED_WINDOWS = ((16, 8, (8, 4)), (16, 8, None))
+REDUCED_WINDOWS = ((8, 1, 4), (8, 8, 1))
 """Windows that are proved, as those of load and store on a bus of 8 bytes; larger ones are tested with random bytes."""
 
 
@@ -18,52 +18,69 @@ def byte(bits: z3.BitVecRef, position: int) -> z3.BitVecRef:
     return z3.Extract(8 * position + 7, 8 * position, bits)
 
 
-def window(capacity: int, most_put: int | None = None, takes: tuple[int, ...] | None = None) -> Subject:
-    """Its user takes no more bytes than it has, and puts no more than there is room for, with zeros above them."""
+def window(beat_bytes: int, put_step: int = 1, take_step: int = 1) -> Subject:
+    """Its user takes no more bytes than it has, and puts no more than there is room for, in multiples of the steps."""
 
     def goals(nets: Part) -> list[Goal]:
-        return _window_goals(nets, capacity, takes)
+        return _window_goals(nets, beat_bytes, put_step, take_step)
 
-    some = "" if takes is None else f", {' or '.join(map(str, takes))} at a time"
-    return Subject(
-        netlist(Window(capacity, most_put, takes)),
-        claims_of_whole({f"window of {capacity} bytes{some}: first in, first out": goals}),
-    )
+    unit = Window(beat_bytes, put_step, take_step)
+    steps = f"put by {put_step}, taken by {take_step}"
+    claim = f"window of {unit.capacity} bytes, {steps}: first in, first out"
+    return Subject(netlist(unit), claims_of_whole({claim: goals}))
 
 
-def _window_goals(nets: Part, capacity: int, takes: tuple[int, ...] | None) -> list[Goal]:
-    count, take, put, room = (nets.natural(name) for name in ("count", "take", "put", "room"))
-    place = z3.BitVec("place", nets.at("data").size())
-    data, after, joins = nets.at("data"), nets.at("data", 1), nets.at("put_data")
-    joins = z3.ZeroExt(data.size() - joins.size(), joins)
+def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) -> list[Goal]:
+    """The bytes that are held are those of the ring from the head on, oldest first; the tail is behind the last."""
+    capacity = 2 * beat_bytes
+    names = ("count", "take", "put", "room", "head", "tail", "put_first", "data_first")
+    count, take, put, room, head, tail, put_first, data_first = (nets.natural(name) for name in names)
+    count_after, head_after, tail_after = (nets.natural(name, 1) for name in ("count", "head", "tail"))
+    place, joins = z3.BitVec("place", count.size()), nets.at("put_data")
 
     def at(bits: z3.BitVecRef, index: z3.BitVecRef) -> z3.BitVecRef:
-        return z3.Extract(7, 0, z3.LShR(bits, index << 3))
+        """The byte at an index."""
+        found = byte(bits, 0)
+        for i in range(1, bits.size() // 8):
+            found = z3.If(index == i, byte(bits, i), found)
+        return found
 
-    def sized(value: z3.BitVecRef) -> z3.BitVecRef:
-        missing = place.size() - value.size()
-        return z3.ZeroExt(missing, value) if missing >= 0 else z3.Extract(place.size() - 1, 0, value)
+    def ring(cycle: int) -> z3.BitVecRef:
+        places = [f"{half}_{i}" for half in ("low", "high") for i in range(beat_bytes)]
+        return z3.Concat(*(nets.at(name, cycle) for name in reversed(places)))
 
-    def zero_above(bits: z3.BitVecRef, size: z3.BitVecRef) -> z3.BoolRef:
-        return z3.Implies(z3.ULT(size, capacity), z3.LShR(bits, sized(size) << 3) == 0)
+    def held(cycle: int, from_head: z3.BitVecRef) -> z3.BitVecRef:
+        """A byte that is held, counted from the oldest."""
+        return at(ring(cycle), (nets.natural("head", cycle) + from_head) & (capacity - 1))
+
+    def is_whole(*values: z3.BitVecRef, step: int) -> z3.BoolRef:
+        return z3.And(*(value & (step - 1) == 0 for value in values))
+
+    def is_ring(count: z3.BitVecRef, head: z3.BitVecRef, tail: z3.BitVecRef) -> z3.BoolRef:
+        joined = tail == (head + count) & (capacity - 1)
+        steps = z3.And(is_whole(head, step=take_step), is_whole(tail, step=put_step))
+        return z3.And(z3.ULE(count, capacity), joined, steps)
 
     kept = count - take
     given = [
-        z3.ULE(count, capacity),
+        is_ring(count, head, tail),
         z3.ULE(take, count),
         z3.ULE(put, room),
-        zero_above(data, count),
-        zero_above(joins, put),
-        z3.BoolVal(True) if takes is None else z3.Or(take == 0, *(take == some for some in takes)),
+        z3.ULE(put_first + put, beat_bytes),
+        z3.ULE(take, beat_bytes),
+        is_whole(put, put_first, step=put_step),
+        is_whole(take, data_first, step=take_step),
     ]
+    shown = [z3.ULT(place, count), z3.ULT(data_first + place, beat_bytes)]
     zero = [nets.run.starts_from_reset()]
     return [
-        Goal("empty after reset", zero, z3.And(count == 0, data == 0)),
+        Goal("empty after reset", zero, z3.And(count == 0, head == 0, tail == 0)),
         Goal("room", given, room == number(capacity) - kept),
-        Goal("count", given, z3.And(nets.natural("count", 1) == kept + put, z3.ULE(kept + put, capacity))),
-        Goal("zeros", given, zero_above(after, nets.natural("count", 1))),
-        Goal("kept", [*given, z3.ULT(place, sized(kept))], at(after, place) == at(data, place + sized(take))),
-        Goal("joined", [*given, z3.ULT(place, sized(put))], at(after, sized(kept) + place) == at(joins, place)),
+        Goal("count", given, count_after == kept + put),
+        Goal("ring", given, is_ring(count_after, head_after, tail_after)),
+        Goal("kept", [*given, z3.ULT(place, kept)], held(1, place) == held(0, place + take)),
+        Goal("joined", [*given, z3.ULT(place, put)], held(1, kept + place) == at(joins, put_first + place)),
+        Goal("shown", [*given, *shown], at(nets.at("data"), data_first + place) == held(0, place)),
     ]
 
 

@@ -14,6 +14,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Element
 from tilewright.isa.timing import in_pipeline, operator_stages, statement_stages, vec_stages
 from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.layout import immediate_places
 from tilewright.rtl.proof.lane_tree import prove_lane_trees
 from tilewright.rtl.proof.meaning import REDUCE, Meaning, as_integer
 from tilewright.rtl.proof.narrowing import narrowing_goals, products, within
@@ -177,10 +178,9 @@ class _Question:
                 first = word * self.lane.machine.lanes * operand.element.bits
                 for name, low, type_ in _fields(operand.element):
                     found[operand.name, name, word] = _typed(words, first + low, type_)
-        immediates, low = self.run.at("immediates", self.enters), 0
+        immediates, places = self.run.at("immediates", self.enters), immediate_places(self.lane.formats)
         for name, type_ in self.format.immediates.items():
-            found[name, "", 0] = _typed(immediates, low, type_)
-            low += type_.bits
+            found[name, "", 0] = _typed(immediates, places[name], type_)
         return found
 
     def register(self, node: Expr) -> str:

@@ -8,7 +8,7 @@ import z3
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.load import LoadEngine, is_packed
-from tilewright.rtl.proof.bytes import byte, cursor_goals
+from tilewright.rtl.proof.bytes import cursor_goals
 from tilewright.rtl.proof.dma import DmaEngine, address_side_goals
 from tilewright.rtl.proof.engine import Walking, claims_of_whole, owed_goals
 from tilewright.rtl.proof.kept import keeps_fields, restored
@@ -71,13 +71,14 @@ class _Engine(DmaEngine):
         packer, bus = nets.part("packer"), self.machine.dram.bus_bytes
         takes, cursor = packer.holds("takes_beat"), packer.part("cursor")
         first, size = cursor.natural("first_byte"), cursor.natural("bytes")
-        beat = packer.at("beats.output__payload.data")
-        joined = packer.at("window.put_data")
-        given = [takes, z3.ULE(first + size, bus)]
+        joined = z3.And(
+            packer.at("window.put_data") == packer.at("beats.output__payload.data"),
+            packer.natural("window.put_first") == first,
+        )
         return cursor_goals(cursor, bus, takes) + [
             Goal("put", [], packer.natural("window.put") == z3.If(takes, size, number(0))),
             Goal("room", [takes], z3.ULE(size, packer.natural("window.room"))),
-            Goal("joined", given, z3.And(*self.joined(beat, joined, first, size))),
+            Goal("joined", [takes], joined),
             Goal("taken beat", [], nets.moves("packer.beats.output") == takes),
             Goal("taken burst", [], nets.holds("burst_queue.output__ready") == z3.And(takes, cursor.holds("is_last"))),
             Goal(
@@ -86,18 +87,6 @@ class _Engine(DmaEngine):
                 z3.And(packer.at("beats.output__payload.error") == 0, nets.holds("burst_queue.output__valid")),
             ),
         ]
-
-    def joined(
-        self, beat: z3.BitVecRef, joined: z3.BitVecRef, first: z3.BitVecRef, size: z3.BitVecRef
-    ) -> list[z3.BoolRef]:
-        """Byte i of what joins is byte first + i of the beat, zeros above."""
-        bus, claims = self.machine.dram.bus_bytes, []
-        for i in range(joined.size() // 8):
-            wanted = z3.BitVecVal(0, 8)
-            for start in range(bus - i):
-                wanted = z3.If(first == start, byte(beat, start + i), wanted)
-            claims.append(byte(joined, i) == z3.If(z3.ULT(number(i), size), wanted, z3.BitVecVal(0, 8)))
-        return claims
 
     # -- words -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +115,7 @@ class _Engine(DmaEngine):
             Goal("place", [moves], self.place(nets, name="part__payload.place") == self.place(nets)),
             Goal("ends the word", [moves, *given], payload.holds("ends_word") == is_end),
             Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
-            Goal("data", [moves], z3.Extract(formed.size() - 1, 0, window) == formed),
+            Goal("data", [moves], z3.And(packer.natural("window.data_first") == 0, window == formed)),
             Goal("enough", [moves, *given], has_bytes),
             Goal("take bytes", given, packer.natural("window.take") == z3.If(moves, self.part_bytes(nets), number(0))),
             Goal("queue", [], nets.moves("packing_queue.output") == walker.holds("start")),

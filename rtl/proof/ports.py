@@ -13,7 +13,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory, integer_element
 from tilewright.rtl.arbiter import Arbiter
 from tilewright.rtl.memory import BankedMemory, Requester
-from tilewright.rtl.ports import MemoryPort, read_ports, write_ports
+from tilewright.rtl.ports import MemoryPort, built_memory, read_ports, write_ports
 from tilewright.rtl.proof.engine import INDUCTIVE, claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
 from tilewright.rtl.proof.numbers import number
@@ -47,7 +47,11 @@ def ported_memories(machine: Machine) -> list[PortedMemory]:
         return tuple(port.requester for port in ports if port.memory == memory.name)
 
     return [
-        PortedMemory(memory, requesters(read_ports(machine), memory), requesters(write_ports(machine), memory))
+        PortedMemory(
+            built_memory(machine, memory),
+            requesters(read_ports(machine), memory),
+            requesters(write_ports(machine), memory),
+        )
         for memory in machine.memories.values()
     ]
 

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.machine.memory import Memory
 from tilewright.rtl.memory import ways_of
+from tilewright.rtl.ports import built_memory
 from tilewright.rtl.registers import host_signature
 from tilewright.rtl.verilog import TOP
 
@@ -84,12 +85,12 @@ def _dump(machine: Machine) -> Iterator[str]:
             word = ", ".join(f"{lane}[row]" for lane in reversed(_lanes(memory)))
             yield f"for (int row = 0; row < {memory.depth}; row++) tilewright_dump({number}, row, {{{word}}});"
             continue
-        ways = ways_of(machine, memory)
+        ways, bank_depth = ways_of(machine, memory), built_memory(machine, memory).bank_depth
         for storage, bank, way, rows in _storages(machine, memory):
             place = f"row * {ways} + {way}"
             yield (
-                f"for (int row = 0; row < {rows}; row++) if ({place} < {memory.bank_depth}) "
-                f"tilewright_dump({number}, {bank * memory.bank_depth} + {place}, {storage}[row]);"
+                f"for (int row = 0; row < {rows}; row++) if ({place} < {bank_depth}) "
+                f"tilewright_dump({number}, {bank * bank_depth} + {place}, {storage}[row]);"
             )
 
 
@@ -100,7 +101,7 @@ def _lanes(memory: Memory) -> list[str]:
 
 def _storages(machine: Machine, memory: Memory) -> Iterator[tuple[str, int, int, int]]:
     """Of every way of every bank: its array in the netlist, the bank, the way, and its rows."""
-    ways = ways_of(machine, memory)
-    for bank in range(memory.banks):
+    ways, built = ways_of(machine, memory), built_memory(machine, memory)
+    for bank in range(built.banks):
         for way in range(ways):
-            yield f"{TOP}.{memory.name}.bank{bank}.way{way}", bank, way, -(-memory.bank_depth // ways)
+            yield f"{TOP}.{memory.name}.bank{bank}.way{way}", bank, way, -(-built.bank_depth // ways)

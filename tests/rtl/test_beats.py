@@ -29,24 +29,31 @@ def test_cursor_gives_the_bytes_of_each_beat() -> None:
     simulate(dut, bench)
 
 
-@pytest.mark.parametrize(("most_put", "takes"), [(None, None), (4, None), (11, (3, 8)), (5, (5, 2))])
-def test_window_is_a_list_of_bytes(most_put: int | None, takes: tuple[int, ...] | None) -> None:
-    capacity = 11
-    dut, held, seed = Window(capacity, most_put, takes), [], random.Random(9)
+SIZES = [(8, 1, 1), (8, 1, 8), (8, 8, 1), (16, 2, 4), (1, 1, 1)]
+
+
+@pytest.mark.parametrize(("beat_bytes", "put_step", "take_step"), SIZES)
+def test_window_is_a_list_of_bytes(beat_bytes: int, put_step: int, take_step: int) -> None:
+    dut, held, seed = Window(beat_bytes, put_step, take_step), [], random.Random(9)
 
     async def bench(ctx: Any) -> None:
-        for _ in range(300):
-            may_take = range(len(held) + 1) if takes is None else (0, *(n for n in takes if n <= len(held)))
-            take = seed.choice(may_take)
+        for _ in range(600):
+            take = seed.randrange(0, min(beat_bytes, len(held)) + 1, take_step)
             ctx.set(dut.take, take)
-            room = capacity - len(held) + take
+            room = dut.capacity - len(held) + take
             assert (ctx.get(dut.count), ctx.get(dut.room)) == (len(held), room)
-            assert ctx.get(dut.data) == int.from_bytes(bytes(held), "little")
-            put = [seed.randrange(256) for _ in range(seed.randint(0, min(room, most_put or room)))]
-            ctx.set(dut.put, len(put))
-            ctx.set(dut.put_data, int.from_bytes(bytes(put), "little"))
+            first = seed.randrange(0, beat_bytes, take_step)
+            ctx.set(dut.data_first, first)
+            shown = ctx.get(dut.data).to_bytes(beat_bytes, "little")[first:][: len(held)]
+            assert list(shown) == held[: beat_bytes - first]
+            put = seed.randrange(0, min(room, beat_bytes) + 1, put_step)
+            first = seed.randrange(0, beat_bytes - put + 1, put_step) % beat_bytes
+            beat = [seed.randrange(256) for _ in range(beat_bytes)]
+            ctx.set(dut.put, put)
+            ctx.set(dut.put_first, first)
+            ctx.set(dut.put_data, int.from_bytes(bytes(beat), "little"))
             del held[:take]
-            held.extend(put)
+            held.extend(beat[first : first + put])
             await ctx.tick()
 
     simulate(dut, bench)

@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,14 @@ from amaranth.sim import Simulator
 
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
+from tilewright.isa.engines.datapath_schedule import bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages
-from tilewright.rtl.datapath import VectorDatapath
+from tilewright.rtl.datapath import VectorDatapath, immediates_bits
+from tilewright.rtl.layout import immediate_places
 
 EVERY_WORD = """
 extends: tiny8
@@ -129,12 +131,10 @@ def looked_up(machine: Machine, memory: str, addresses: int) -> int:
     return word
 
 
-def pack_immediates(of: InstructionFormat, immediates: Mapping[str, int]) -> int:
-    packed, low = 0, 0
-    for name, type_ in of.immediates.items():
-        packed |= immediates[name] % (1 << type_.bits) << low
-        low += type_.bits
-    return packed
+def pack_immediates(of: InstructionFormat, immediates: Mapping[str, int], formats: Sequence[InstructionFormat]) -> int:
+    """An instruction's immediates as the datapath of these formats takes them."""
+    places = immediate_places(formats)
+    return sum(immediates[name] % (1 << type_.bits) << places[name] for name, type_ in of.immediates.items())
 
 
 def check_statements(machine: Machine, rounding: str, groups: int) -> None:
@@ -142,7 +142,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
     seed = random.Random(zlib.crc32(machine.name.encode()) + len(rounding))
     formats = machine.formats_of("vec")
     datapath = VectorDatapath(machine)
-    expected: dict[int, tuple[str, list[int]]] = {}  # by the cycle in which the result is seen
+    expected: dict[int, tuple[str, list[int], int]] = {}  # by the cycle in which the result is seen
 
     async def bench(ctx: Any) -> None:
         cycle = 0
@@ -160,7 +160,7 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             cycle = await step(ctx, cycle)
         group = [Iteration(machine, of, immediates, seed) for _ in range(length)]
         ctx.set(datapath.format, formats.index(of))
-        ctx.set(datapath.immediates, pack_immediates(of, immediates))
+        ctx.set(datapath.immediates, pack_immediates(of, immediates, formats))
         for count, iteration in enumerate(group):
             for i, word in enumerate(iteration.words):
                 ctx.set(getattr(datapath, f"source_{i}"), word)
@@ -169,10 +169,13 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
             ctx.set(datapath.is_first, count == 0)
             ctx.set(datapath.valid, 1)
             if count == length - 1:
-                stored_values = 1 << of.destination.element.bits
+                stored_bits = of.destination.element.bits
                 lanes = [[it.names[lane] for it in group] for lane in range(machine.lanes)]
-                values = [Evaluator(lane, rounding, lanes).store(of.statement.text) % stored_values for lane in lanes]
-                expected[cycle + statement_stages(of.statement.expr)] = f"{of.statement.text} at cycle {cycle}", values
+                values = [
+                    Evaluator(lane, rounding, lanes).store(of.statement.text) % (1 << stored_bits) for lane in lanes
+                ]
+                text = f"{of.statement.text} at cycle {cycle}"
+                expected[cycle + statement_stages(of.statement.expr)] = text, values, stored_bits
             cycle = await step(ctx, cycle)
             ctx.set(datapath.valid, 0)
             while seed.random() < 0.2:
@@ -193,9 +196,9 @@ def check_statements(machine: Machine, rounding: str, groups: int) -> None:
         for name, word in found.items():
             ctx.set(getattr(datapath, f"lookup_{name}_data"), word)
         if cycle + 1 in expected:
-            text, values = expected[cycle + 1]
+            text, values, stored_bits = expected[cycle + 1]
             word, bits = ctx.get(datapath.result), len(datapath.result) // machine.lanes
-            assert [word >> lane * bits & ((1 << bits) - 1) for lane in range(machine.lanes)] == values, text
+            assert [word >> lane * bits & ((1 << stored_bits) - 1) for lane in range(machine.lanes)] == values, text
         return cycle + 1
 
     simulator = Simulator(datapath)
@@ -221,6 +224,22 @@ def test_computes_every_word_of_the_language(rounding: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 3, 5, 8])
 def test_reduces_across_lanes(lanes: int) -> None:
     check_statements(load_machine_text(across_lanes(lanes), f"{lanes} lanes"), "even", groups=300)
+
+
+def test_an_immediate_has_one_place_in_all_formats_and_no_two_of_a_format_share_one() -> None:
+    formats = load_machine("base16").formats_of("vec")
+    places = immediate_places(formats)
+    for of in formats:
+        taken = [places[name] + bit for name, type_ in of.immediates.items() for bit in range(type_.bits)]
+        assert len(set(taken)) == len(taken)
+    widest = max(sum(type_.bits for type_ in of.immediates.values()) for of in formats)
+    assert immediates_bits(formats) == widest  # those of `add`, and all others within them
+
+
+def test_values_that_need_no_sum_pass_the_adder_where_sums_are() -> None:
+    formats = load_machine("tiny8").formats_of("vec")
+    passing = {formats[each.format].mnemonic for unit in bind(schedule(formats)) for each in unit.passes}
+    assert passing == {"rescale", "mul"}
 
 
 def test_ports_are_as_wide_as_the_widest_words() -> None:

@@ -11,6 +11,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.language.numeric import IntegerType
 from tilewright.isa.machine.memory import Memory, integer_element
 from tilewright.rtl.memory import BankedMemory, Requester, ways_of
+from tilewright.rtl.ports import built_memory
 
 BYTE = integer_element(IntegerType(8, False))
 
@@ -101,6 +102,12 @@ def test_is_words_and_turns(depth: int, banks: int, block: int) -> None:
             await ctx.tick()
 
     simulate(dut, bench)
+
+
+def test_one_bank_is_built_where_one_reads_and_one_writes() -> None:
+    machine = load_machine("tiny8")  # only the array reads wgt and only vec's second source reads par; load writes both
+    built = {name: built_memory(machine, memory).banks for name, memory in machine.memories.items()}
+    assert built == {"act": 4, "wgt": 1, "acc": 2, "par": 1, "lut": 1}
 
 
 def test_interleaves_by_the_widest_block() -> None:

@@ -132,7 +132,10 @@ def _stretches(order: Sequence[int], merge: _Merge, layers: Sequence[int]) -> li
 
 
 def _worth_it(stretches: Sequence[_Stretch], operations: int) -> Overlap | None:
-    """The order of so many operations. All that is mixed if together it saves enough, or else those stretches that do so by themselves."""
+    """The order of so many operations.
+
+    All that is mixed stays so if together it saves enough, or else those stretches that do so by themselves.
+    """
     mixed = [stretch for stretch in stretches if stretch.order != stretch.in_order]
     if sum(stretch.saved for stretch in mixed) <= sum(stretch.least for stretch in mixed):
         mixed = [stretch for stretch in mixed if stretch.saved > stretch.least]

@@ -28,7 +28,10 @@ LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
 
 WORTH = 0.01
-"""Layers stay one after the other unless this share of their cycles can be saved."""
+"""All layers stay one after the other unless this share of the program's cycles can be saved."""
+
+WORTH_ALONE = 0.05
+"""If it cannot, those layers are mixed that save this share of their own cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def overlapped(
         span = range(bisect_left(layers, numbers[group.start]), bisect_right(layers, numbers[group.stop - 1]))
         merge = _Merge(program, engines, durations, before, in_order, span, fronts[group.start : group.stop])
         stretches += _stretches(merge.order(), merge, layers)
-    return _worth_it(stretches, len(layers))
+    return _worth_it(stretches, in_order)
 
 
 def _fronts(layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration]) -> list[bool]:
@@ -94,8 +97,8 @@ class _Stretch:
 
     @property
     def least(self) -> float:
-        """What the mixed order must save."""
-        return WORTH * self.one_by_one
+        """What the mixed order must save to be worth it by itself."""
+        return WORTH_ALONE * self.one_by_one
 
     @property
     def saved(self) -> int:
@@ -131,20 +134,22 @@ def _stretches(order: Sequence[int], merge: _Merge, layers: Sequence[int]) -> li
     return found
 
 
-def _worth_it(stretches: Sequence[_Stretch], operations: int) -> Overlap | None:
-    """The order of so many operations.
+def _worth_it(stretches: Sequence[_Stretch], in_order: Sequence[int]) -> Overlap | None:
+    """All that is mixed stays so if together it saves enough, or else those stretches that do so by themselves.
 
-    All that is mixed stays so if together it saves enough, or else those stretches that do so by themselves.
+    `in_order`: the start of each operation, one layer after the other.
     """
     mixed = [stretch for stretch in stretches if stretch.order != stretch.in_order]
-    if sum(stretch.saved for stretch in mixed) <= sum(stretch.least for stretch in mixed):
+    least = WORTH * max(in_order, default=0)
+    if sum(stretch.saved for stretch in mixed) <= least:
         mixed = [stretch for stretch in mixed if stretch.saved > stretch.least]
+        least = sum(stretch.least for stretch in mixed)
     if not mixed:
         return None
-    order = list(range(operations))
+    order = list(range(len(in_order)))
     for stretch in mixed:
         order[stretch.begin : stretch.begin + len(stretch.order)] = stretch.order
-    return Overlap(order, int(sum(stretch.least for stretch in mixed)))
+    return Overlap(order, int(least))
 
 
 @dataclass(slots=True)

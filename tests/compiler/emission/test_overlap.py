@@ -113,11 +113,12 @@ def test_layers_are_mixed_that_save_much_of_their_own_cycles_but_little_of_the_p
 
 
 def test_what_saves_too_little_by_itself_stays_where_all_together_saves_too_little() -> None:
-    """Layers 0 and 1 save 50 of 100 cycles, the others none of 10 000."""
-    stretches = [overlap._Stretch(0, [1, 0], 100, 50), overlap._Stretch(2, [3, 2], 10_000, 10_000)]
-    found = overlap._worth_it(stretches, 4)
-    assert found == Overlap([1, 0, 2, 3], 1)
-    assert overlap._worth_it(stretches[1:], 4) is None
+    """Operations 0 and 1 save 50 of 100 cycles, the next two 40 of 1000, and all of them less than 1 % of 10 000."""
+    in_order = [0, 100, 1000, 10_000]
+    stretches = [overlap._Stretch(0, [1, 0], 100, 50), overlap._Stretch(2, [3, 2], 1000, 960)]
+    assert overlap._worth_it(stretches, in_order) == Overlap([1, 0, 2, 3], 5)
+    assert overlap._worth_it(stretches[1:], in_order) is None
+    assert overlap._worth_it(stretches, [0, 100, 1000, 8999]) == Overlap([1, 0, 3, 2], 89)
 
 
 def cycles(program: TileProgram, operations: tuple[object, ...]) -> int:

@@ -11,6 +11,7 @@ needs them; the scheduler moves them ahead.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,33 +28,128 @@ LAYERS_BESIDE = 2
 """So many layers behind the one in front may be begun."""
 
 WORTH = 0.01
-"""A network stays in the order of its layers unless this share of its cycles can be saved."""
+"""All layers stay one after the other unless this share of the program's cycles can be saved."""
+
+WORTH_ALONE = 0.05
+"""If it cannot, those layers are mixed that save this share of their own cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Another order of the operations, by index; `cycles` is the least that it must save to be worth it."""
+
+    order: list[int]
+    worth: int
 
 
 def overlapped(
     program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences
-) -> list[int] | None:
-    """Another order of the operations, by index, that keeps all dependences; None if it would save too little.
+) -> Overlap | None:
+    """Another order of the operations that keeps all dependences; None if it would save too little.
 
     `engines`, `durations` and `before` are those of the operations.
     """
     layers = [operation.layer for operation in program.operations]
     is_by_layers = all(earlier <= later for earlier, later in pairwise(layers))
-    if not is_by_layers or not _may_save(layers, engines, durations):
+    if not is_by_layers:
         return None
-    merge = _Merge(program, engines, durations, before)
-    order = merge.order()
-    return order if merge.end < (1 - WORTH) * merge.end_in_order else None
+    fronts = _fronts(layers, engines, durations)
+    in_order = starts_in_order(engines, durations, before) if any(fronts) else []
+    stretches: list[_Stretch] = []
+    numbers = sorted(set(layers))
+    for group in _groups(fronts):
+        span = range(bisect_left(layers, numbers[group.start]), bisect_right(layers, numbers[group.stop - 1]))
+        merge = _Merge(program, engines, durations, before, in_order, span, fronts[group.start : group.stop])
+        stretches += _stretches(merge.order(), merge, layers)
+    return _worth_it(stretches, in_order)
 
 
-def _may_save(layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration]) -> bool:
-    """Whether the busiest engine has less to do than the busiest ones of all layers, one after the other."""
+def _fronts(layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration]) -> list[bool]:
+    """For each layer, whether it and those that may run beside it could end earlier than one after the other.
+
+    So it is if the busiest engine has less to do than the busiest ones of all these layers.
+    """
     busy: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(ENGINES, 0))
     for layer, engine, duration in zip(layers, engines, durations, strict=True):
         busy[layer][engine] += duration.busy
-    one_by_one = sum(max(each.values()) for each in busy.values())
-    at_once = max((sum(each[engine] for each in busy.values()) for engine in ENGINES), default=0)
-    return at_once < (1 - WORTH) * one_by_one
+    every = [busy[layer] for layer in sorted(busy)]
+    found = []
+    for front in range(len(every)):
+        beside = every[front : front + LAYERS_BESIDE + 1]
+        one_by_one = sum(max(each.values()) for each in beside)
+        at_once = max(sum(each[engine] for each in beside) for engine in ENGINES)
+        found.append(at_once < (1 - WORTH) * one_by_one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Layers that are all done before any other begins: their operations, and their cycles one by one and mixed."""
+
+    begin: int
+    order: list[int]
+    one_by_one: int
+    mixed: int
+
+    @property
+    def in_order(self) -> list[int]:
+        return list(range(self.begin, self.begin + len(self.order)))
+
+    @property
+    def least(self) -> float:
+        """What the mixed order must save to be worth it by itself."""
+        return WORTH_ALONE * self.one_by_one
+
+    @property
+    def saved(self) -> int:
+        return self.one_by_one - self.mixed
+
+
+def _groups(fronts: Sequence[bool]) -> list[range]:
+    """The layers that may run beside each other, directly or by way of others: ranges that do not meet."""
+    groups: list[range] = []
+    for front in (front for front, may_save in enumerate(fronts) if may_save):
+        stop = min(front + LAYERS_BESIDE + 1, len(fronts))
+        if groups and front < groups[-1].stop:
+            groups[-1] = range(groups[-1].start, stop)
+        else:
+            groups.append(range(front, stop))
+    return groups
+
+
+def _stretches(order: Sequence[int], merge: _Merge, layers: Sequence[int]) -> list[_Stretch]:
+    """The mixed order, cut wherever all layers so far are done and none behind them is begun."""
+    found: list[_Stretch] = []
+    first = begin = last = merge.span.start
+    one_by_one = mixed = merge.begin
+    for end, index in enumerate(order, first + 1):
+        last = max(last, index)
+        if last >= end or (end < merge.span.stop and layers[end] == layers[last]):
+            continue
+        until = max(one_by_one, *(merge.in_order[i] for i in range(begin, end)))
+        until_mixed = max(mixed, *(merge.starts[i] for i in range(begin, end)))
+        here = list(order[begin - first : end - first])
+        found.append(_Stretch(begin, here, until - one_by_one, until_mixed - mixed))
+        begin, one_by_one, mixed = end, until, until_mixed
+    return found
+
+
+def _worth_it(stretches: Sequence[_Stretch], in_order: Sequence[int]) -> Overlap | None:
+    """All that is mixed stays so if together it saves enough, or else those stretches that do so by themselves.
+
+    `in_order`: the start of each operation, one layer after the other.
+    """
+    mixed = [stretch for stretch in stretches if stretch.order != stretch.in_order]
+    least = WORTH * max(in_order, default=0)
+    if sum(stretch.saved for stretch in mixed) <= least:
+        mixed = [stretch for stretch in mixed if stretch.saved > stretch.least]
+        least = sum(stretch.least for stretch in mixed)
+    if not mixed:
+        return None
+    order = list(range(len(in_order)))
+    for stretch in mixed:
+        order[stretch.begin : stretch.begin + len(stretch.order)] = stretch.order
+    return Overlap(order, int(least))
 
 
 @dataclass(slots=True)
@@ -93,18 +189,24 @@ class _Merge:
     """The streams of all layers while they become one; loads take no turns and start as soon as they can."""
 
     def __init__(
-        self, program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences
-    ) -> None:
+        self, program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
+        in_order: Sequence[int], span: range, fronts: Sequence[bool],
+    ) -> None:  # fmt: skip
+        """`in_order`: the start of each operation, one layer after the other; `span`: the operations of the layers;
+        `fronts`: by layer, whether others may be begun beside it."""
         self._engines, self._durations = engines, durations
-        self._in_order = starts_in_order(engines, durations, before)
-        self.end_in_order = max(self._in_order, default=0)
-        self.end = 0  # the last start
+        self._fronts = fronts
+        self.span, self.in_order = span, in_order
+        self.starts = [0] * len(engines)  # in the mixed order
+        self.begin = max(in_order[: span.start], default=0)
+        self.end = self.begin  # the last start
         self._room = Room(program)
-        self._streams = _streams(program, engines, before)
+        self._room.begin_at(span.start)
+        self._streams = _streams(program, span, engines, before)
         self._ready = [0] * len(engines)  # when what an operation comes after lets it start
         self._after_end, self._after_start = inverse(before.completed), inverse(before.started)
         self._steps_after = self._opened(before)
-        self._free = dict.fromkeys(ENGINES, 0)
+        self._free = dict.fromkeys(ENGINES, self.begin)
 
     def _opened(self, before: Dependences) -> list[list[_Step]]:
         """For each operation, the other steps that come after it."""
@@ -112,7 +214,7 @@ class _Merge:
         for step in (step for stream in self._streams for step in stream.steps):
             for index in step.all:
                 for earlier in (*before.completed[index], *before.started[index]):
-                    if earlier not in step.all:
+                    if earlier >= self.span.start and earlier not in step.all:
                         step.open += 1
                         after[earlier].append(step)
         return after
@@ -122,7 +224,8 @@ class _Merge:
         found: list[int] = []
         for front, first in enumerate(self._streams):
             while not first.is_done:
-                start, stream = self._best(self._streams[front : front + LAYERS_BESIDE + 1])
+                beside = LAYERS_BESIDE if self._fronts[front] else 0
+                start, stream = self._best(self._streams[front : front + beside + 1])
                 found += stream.step.all
                 self._take(stream, start)
         return found
@@ -148,7 +251,7 @@ class _Merge:
         """When layers in front will want an engine, as far as they are begun."""
         return min(
             (
-                self._in_order[stream.next_of[stream.at][engine]] + stream.late
+                self.in_order[stream.next_of[stream.at][engine]] + stream.late
                 for stream in streams
                 if stream.late is not None and not stream.is_done and engine in stream.next_of[stream.at]
             ),
@@ -167,12 +270,13 @@ class _Merge:
             self._begin(index, self._ready[index])
         self._begin(step.operation, start)
         self.end = start
-        stream.late = start - self._in_order[step.operation]
+        stream.late = start - self.in_order[step.operation]
         stream.at += 1
 
     def _begin(self, index: int, start: int) -> None:
         duration, engine = self._durations[index], self._engines[index]
         end = start + duration.complete
+        self.starts[index] = start
         if engine != LOAD:
             self._free[engine] = start + duration.busy
         self._room.take(index, max(start, self.end), max(end, self.end))
@@ -183,11 +287,11 @@ class _Merge:
             step.open -= 1
 
 
-def _streams(program: TileProgram, engines: Sequence[str], before: Dependences) -> list[_Stream]:
+def _streams(program: TileProgram, span: range, engines: Sequence[str], before: Dependences) -> list[_Stream]:
     """The stream of each layer, in the order of layers."""
     operations: dict[int, list[int]] = defaultdict(list)
-    for index, operation in enumerate(program.operations):
-        operations[operation.layer].append(index)
+    for index in span:
+        operations[program.operations[index].layer].append(index)
     return [_stream(operations[layer], engines, before) for layer in sorted(operations)]
 
 

@@ -41,7 +41,7 @@ class Room:
         self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
         self._started = [False] * (len(program.operations) + 1)
-        last: dict[str, int] = {}
+        self._last: dict[str, int] = {}
         for index, operation in enumerate(program.operations):
             names = dict.fromkeys(base.buffer for base in operation.bases.values())
             buffers = tuple(b for b in map(program.buffers.__getitem__, names) if b.place in program.machine.memories)
@@ -49,16 +49,27 @@ class Room:
             for buffer in buffers:
                 self._first.setdefault(buffer.name, index)
                 self._left[buffer.name] = self._left.get(buffer.name, 0) + 1
-                last[buffer.name] = index
+                self._last[buffer.name] = index
         self._memories = {
             memory.name: _Memory(memory.depth, 0, [], *np.zeros((2, len(program.operations) + 1), np.int64))
             for memory in program.machine.memories.values()
         }
         for name, first in self._first.items():
             buffer = program.buffers[name]
-            self._memories[buffer.place].original[first : last[name] + 1] += buffer.size
+            self._memories[buffer.place].original[first : self._last[name] + 1] += buffer.size
         for memory in self._memories.values():
             memory.planned[:] = memory.original
+
+    def begin_at(self, turn: int) -> None:
+        """Everything before an operation is done, and words that nobody will name again are free."""
+        for index in range(turn):
+            for buffer in self._buffers[index]:
+                self._left[buffer.name] -= 1
+                if buffer.name not in self._end and self._last[buffer.name] >= turn:
+                    self._memories[buffer.place].live += buffer.size
+                self._end[buffer.name] = 0
+        self._started[:turn] = [True] * turn
+        self.turn = turn
 
     def fresh(self, index: int) -> list[TileBuffer]:
         """The buffers that take their words with an operation."""
@@ -93,13 +104,15 @@ class Room:
             name, memory = buffer.name, self._memories[buffer.place]
             if name not in self._end:
                 memory.live += buffer.size
-                # If all of it came before its turn, others may have its words until then.
                 memory.planned[self.turn : self._first[name]] += buffer.size
             self._end[name] = max(self._end.get(name, 0), end)
             self._left[name] -= 1
             if not self._left[name]:
+                # Nobody names it any more: what came before its turn leaves its words to others, then as well.
                 insort(memory.releases, (self._end[name], buffer.size))
-                memory.planned[self.turn : self._first[name]] -= buffer.size
+                memory.planned[self.turn : self._last[name] + 1] -= buffer.size
+                if self.turn < self._first[name]:
+                    self._retry.clear()  # there is more room than when they were refused
         self._started[index] = True
         while self._started[self.turn]:
             self.turn += 1

@@ -16,7 +16,7 @@ from itertools import islice
 from tilewright.compiler.emission.dependences import Dependences, dependences, inverse
 from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
-from tilewright.compiler.emission.overlap import WORTH, overlapped
+from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Room
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
@@ -43,10 +43,10 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
     order = found.order()
     beside = overlapped(program, work.engines, work.durations, work.before)
     if beside is not None:
-        other = _Scheduler(work.in_order(beside), loads_ahead)
+        other = _Scheduler(work.in_order(beside.order), loads_ahead)
         by_other = other.order()
-        if other.end < (1 - WORTH) * found.end:
-            order = [beside[index] for index in by_other]
+        if other.end < found.end - beside.worth:
+            order = [beside.order[index] for index in by_other]
     return replace(program, operations=tuple(program.operations[index] for index in order))
 
 
@@ -91,6 +91,7 @@ class _Scheduler:
         self._loads_ahead = count if loads_ahead is None else loads_ahead
         self._early: set[int] = set()  # loads that started before their turn
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
+        self._comes_after = [count > 0 for count in self._open]
         self._after_end = inverse(before.completed)
         self._after_start = inverse(before.started)
         self._ready = [0] * count  # when what an operation comes after lets it start
@@ -161,7 +162,7 @@ class _Scheduler:
         self._room.take(index, start, end)
         if engine == LOAD:
             self._early = {early for early in (*self._early, index) if early > self._room.turn}
-        else:
+        elif self._comes_after[index]:  # a fill comes after nothing: it starts as soon as there are words for it
             self._late = start - self._plan.starts[index]
         for after, cycle in ((self._after_end, end), (self._after_start, start)):
             for later in after[index]:

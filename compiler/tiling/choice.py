@@ -19,6 +19,9 @@ from tilewright.isa.machine.machine import Machine
 WIDE_WINDOW = 4
 """A window with fewer taps than this in a direction is cut there only if nothing else fits."""
 
+BESIDE = 0.5
+"""The share of its memories that a layer without products has to itself: another one may run beside it."""
+
 
 @dataclass(frozen=True)
 class TileChoice:
@@ -122,7 +125,8 @@ def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], opt
             break
     else:
         raise too_small(shape, machine, room, words)
-    is_double = _all_within(words, {m: min(options.budget_fraction * r.free, r.longest) for m, r in room.items()})
+    share = options.budget_fraction if shape.cover.dot is not None else options.budget_fraction * BESIDE
+    is_double = _all_within(words, {m: min(share * r.free, r.longest) for m, r in room.items()})
     is_triple = _all_within(words, {m: options.budget_fraction * r.free * 2 / 3 for m, r in room.items()})
     cycles = expected_cycles(shape, machine, sizes, points_outer, is_double, is_triple)
     tiles = tile_counts(shape, sizes).all

@@ -72,3 +72,45 @@ def test_what_is_done_before_its_turn_takes_no_words_until_then() -> None:
         if is_done:
             room.take(4, 20, 30)
         assert ready(room, 5) == expected  # beside the words of two others it has no room before its turn
+
+
+def test_what_was_refused_is_asked_again_once_something_early_is_done() -> None:
+    build = two_products(24)
+    x = build.operations[1].bases["y"].buffer
+    build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
+    room = Room(build.program())
+    room.take(1, 0, 10)
+    room.take(3, 0, 20)
+    assert ready(room, 5) is None
+    room.take(4, 20, 30)
+    assert ready(room, 5) == 0
+
+
+def test_what_is_done_before_its_turn_takes_no_words_in_its_turn_either() -> None:
+    """Three products, with 8, 24 and 40 words of weights: the second is done while the first load waits."""
+    build = TileBuilder(load_machine("base16", ["memories.wgt.kib=1"]), np.random.default_rng(0))
+    x = build.load_input()
+    for words in (8, 24, 40):
+        build.run("mma", {}, a=x, w=build.load("wgt", words), c=build.buffer("acc", 1))
+    room = Room(build.program())
+    room.take(0, 0, 10)  # the input
+    room.take(3, 0, 20)
+    room.take(4, 20, 30)
+    assert ready(room, 5) == 30  # 8 and 40 words are three quarters of 64, and no position has the 24 words as well
+
+
+def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
+    """Of three products the first is done, and what it read is free; the input is there until the third."""
+    build = two_products(24)
+    x = build.operations[1].bases["y"].buffer
+    build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
+    one_by_one, at_once = Room(build.program()), Room(build.program())
+    for index in range(3):
+        one_by_one.take(index, 0, 0)
+    at_once.begin_at(3)
+    for room in (one_by_one, at_once):
+        room.take(3, 1, 1)
+        assert room.turn == 4
+        assert not room.fresh(1)
+        assert ready(room, 5) == 0  # beside the 24 words of the second product
+        assert ready(room, 5, reserved=1) is None

@@ -53,6 +53,18 @@ def test_a_load_does_not_come_long_before_it_is_needed() -> None:
     assert mnemonics(build) == [*["fill"] * 4, "load_act", "load_act", *["rescale"] * 2]
 
 
+def test_a_fill_that_waits_for_words_puts_off_no_load() -> None:
+    """40 of 64 words are in use until the first product ends; the fill of as many could otherwise start at once."""
+    build = builder("memories.act.kib=1")
+    x, w, sums = build.load("act", 40), build.load("wgt", 16), build.buffer("acc", 1)
+    build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=x, w=w, c=sums)
+    build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=build.load("act", 1), w=w, c=sums)
+    build.run("fill", {"trip.k": 16, "y.k": 1}, y=build.buffer("act", 40))
+    build.run("add_sums", {}, a=sums, b=sums, y=sums)
+    build.run("mma", {}, a=build.load("act", 1), w=build.load("wgt", 16), c=sums)
+    assert mnemonics(build)[-6:] == ["mma", "fill", "load_act", "load_wgt", "add_sums", "mma"]
+
+
 def test_no_more_loads_than_said_come_before_their_turn() -> None:
     build = builder()
     x = build.load_input()

@@ -10,6 +10,7 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for, select_and_tile
 from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.files.loader import load_machine
 
 
 @pytest.mark.parametrize("depth", [96, 128, 200, 256, 400, 512, 800])
@@ -46,3 +47,12 @@ def test_what_reads_no_weights_goes_over_pixels_first() -> None:
     stores = [operation.bases["d"].offset for operation in program.operations if operation.mnemonic == "store_act"]
     blocks = [offset // (20 * 20 * of.lanes) for offset in stores]
     assert blocks[:4] == [0, 1, 2, 3] and len(blocks) > 4
+
+
+def test_what_reads_no_weights_leaves_half_of_the_room_to_a_layer_beside_it() -> None:
+    of = load_machine("base16", ["memories.act.kib=4"])
+    network = network_for(of, 0)
+    output = network.max_pool(network.input(1, 64, 40, 40), 3, 2, 1)
+    program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
+    sizes = sorted({buffer.size for buffer in program.buffers.values() if buffer.place == "act"})
+    assert sum(sizes[-2:]) <= of.memories["act"].depth // 4  # what a tile reads, and its results

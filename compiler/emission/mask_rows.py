@@ -84,7 +84,7 @@ def _folded(mask: NDArray[np.bool_] | None, pitch: int) -> NDArray[np.bool_]:
         return np.ones(pitch, np.bool_)
     rows = np.zeros(-(-len(mask) // pitch) * pitch, np.bool_)
     rows[: len(mask)] = mask
-    return rows.reshape(-1, pitch).any(axis=0)
+    return np.logical_or.reduce(rows.reshape(-1, pitch))
 
 
 def row_pitch(mask: NDArray[np.bool_]) -> int:

@@ -4,9 +4,9 @@ python -m tests.bench_instructions                             # a handful of ne
 python -m tests.bench_instructions vit-tiny --isa sequence16
 python -m tests.bench_instructions --models FOLDER             # keeps the ONNX files from run to run
 
-Wanted are at most 0.3 s to compile 1,000 instructions, at most 15 % of it in the checker, and at most 0.05 s to simulate
-their values beyond the arithmetic. Seconds are of the processor, after another network was compiled and run in the same
-process. `prepare` is what a program's first run takes in addition, `run` every run, its arithmetic included.
+Wanted are at most 0.3 s to compile 1,000 instructions, at most 15 % of it in the checker, and at most 0.05 s to
+simulate their values beyond the arithmetic. Seconds are of the processor, after another network was compiled and run in
+the same process. `prepare` is what a program's first run takes in addition, `run` every run, its arithmetic included.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ prove: $(STAMP)
 bench: $(STAMP)
 	$(PYTHON) -m tests.bench
 	$(PYTHON) -m tests.bench_speed
+	$(PYTHON) -m tests.bench_instructions
 	$(PYTHON) -m tests.bench_explore
 	$(PYTHON) -m tests.bench_explore digits ds-cnn resnet8
 	$(PYTHON) -m tests.schedules.cycles

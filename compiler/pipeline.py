@@ -36,6 +36,7 @@ from tilewright.compiler.nest.fuse import fuse
 from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
+from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.diagonals import sum_own_channels
@@ -121,14 +122,17 @@ def cover_graph(
 
 
 @rare_collection()
-def compile_covered(covered: Covered, options: Options | None = None, keep: Keep | None = None) -> Program:
+def compile_covered(
+    covered: Covered, options: Options | None = None, keep: Keep | None = None, alike: Alike | None = None
+) -> Program:
     """The second half of `compile_model`: sizes of tiles, places in memory, instructions.
 
-    A program that does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
+    `alike` has what searches found for other parts of the network, and takes what one finds for this. A program that
+    does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
     """
     options, placed = options or Options(), max(covered.next, _position(PLACED_BY) + 1)
     try:
-        value = _fit(covered, options, keep)
+        value = _fit(covered, options, keep, alike or Alike())
     except TooSmall as error:
         if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
             raise
@@ -211,15 +215,15 @@ def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
     """Whether it fits a machine with larger memories; raises TooSmall if not."""
     larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
     assert larger is not None
-    return _fit(larger, options, None)
+    return _fit(larger, options, None, Alike())
 
 
-def _fit(covered: Covered, options: Options, keep: Keep | None) -> Any:
+def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) -> Any:
     """Run the passes up to addresses, with the first options that need little enough memory."""
     tiled, machine = covered.next, covered.machine
     scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
     finish = partial(finished, machine=machine)
-    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finish)
+    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finish, alike)
     fitting: list[Options] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__

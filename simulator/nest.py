@@ -90,7 +90,7 @@ def walk_of(instruction: Instruction, operand: Operand, base: int = 0) -> Walk:
     """The first word (byte, in DRAM) of an operand in every iteration; `base` is added to the instruction's."""
     values = instruction.values
     places = instruction.format.stride_places[operand.name]
-    strides = tuple(0 if place is None else values[place] for _, place in places)
+    strides = tuple([0 if place is None else values[place] for _, place in places])
     return Walk(base + instruction.base(operand.name), tuple(instruction.trips.values()), strides)
 
 

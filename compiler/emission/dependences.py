@@ -13,6 +13,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.emission.mask_rows import MaskRows
 from tilewright.compiler.emission.mask_steps import MaskSteps
 from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
 from tilewright.compiler.tile.program import TileProgram
@@ -69,12 +70,16 @@ def inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Words of a space; `mask` is None when it has every word from `first` to before `stop`."""
+    """Words of a space; `mask` is None when it has every word from `first` to before `stop`.
+
+    Accesses of one form have the same words, counted from their first.
+    """
 
     first: int
     stop: int
     mask: NDArray[np.bool_] | None
     is_write: bool
+    form: int
 
 
 class _Masks:
@@ -83,14 +88,13 @@ class _Masks:
     def __init__(self) -> None:
         self._have_common: dict[tuple[int, int, int], bool] = {}
         self._steps = MaskSteps()
+        self.rows = MaskRows()
 
     def access(self, offset: int, footprint: Footprint) -> _Access:
         """A footprint in a buffer at an offset of its space."""
-        mask = footprint.mask
-        first = offset + footprint.first
-        if footprint.is_whole:
-            return _Access(first, first + len(mask), None, footprint.is_write)
-        return _Access(first, first + len(mask), mask, footprint.is_write)
+        mask = None if footprint.is_whole else footprint.mask
+        first, length = offset + footprint.first, len(footprint.mask)
+        return _Access(first, first + length, mask, footprint.is_write, self.rows.form(length, mask))
 
     def have_common(self, one: _Access, other: _Access) -> bool:
         """Whether two accesses whose bounds overlap have a word in common."""
@@ -102,7 +106,7 @@ class _Masks:
             if whole.first <= partial.first or whole.stop >= partial.stop:
                 return True  # the first and the last bit of a mask are set
             return bool(partial.mask[max(0, whole.first - partial.first) : whole.stop - partial.first].any())
-        key = id(one.mask), id(other.mask), other.first - one.first
+        key = one.form, other.form, other.first - one.first
         found = self._have_common.get(key)
         if found is None:
             step = gcd(self._steps.of(one.mask), self._steps.of(other.mask), other.first - one.first)
@@ -126,44 +130,43 @@ class _Accesses:
     def __init__(self, masks: _Masks) -> None:
         self._masks = masks
         self._found: list[tuple[int, _Access]] = []
-        self._bounds = np.zeros((8, 2), np.int64)  # first and stop of each
+        self._facts = np.zeros((3, 8), np.int64)  # first, stop and form of each
         self._gone = 0
 
     def meeting(self, access: _Access) -> list[int]:
-        """The operations that touch a word of a new access."""
-        near, is_whole, masks = self._near(access), access.mask is None, self._masks
-        return [at for at, other in near if (is_whole and other.mask is None) or masks.have_common(other, access)]
-
-    def _near(self, access: _Access) -> list[tuple[int, _Access]]:
-        """Those whose bounds overlap with a new access's; among few, numpy would take longer to begin than to end."""
-        if len(self._found) <= FEW:
-            return [each for each in self._found if each[1].first < access.stop and each[1].stop > access.first]
-        bounds = self._bounds[: len(self._found)]
-        near = np.flatnonzero((bounds[:, 0] < access.stop) & (bounds[:, 1] > access.first))
-        return [self._found[at] for at in near.tolist()]
+        """The operations that touch a word of a new access; among few, numpy would take longer to begin than to end."""
+        found, have_common = self._found, self._masks.have_common
+        if len(found) <= FEW:
+            near = [each for each in found if each[1].first < access.stop and each[1].stop > access.first]
+            return [operation for operation, other in near if have_common(other, access)]
+        first, stop, form = self._facts[:, : len(found)]
+        places = np.flatnonzero((first < access.stop) & (stop > access.first))
+        if len(places) > FEW:
+            places = places[self._masks.rows.may_meet(access.form, form[places], access.first - first[places])]
+        return [found[at][0] for at in places.tolist() if have_common(found[at][1], access)]
 
     def add(self, operation: int, access: _Access) -> None:
         count = len(self._found)
-        if count == len(self._bounds):
-            self._bounds = np.concatenate([self._bounds, np.zeros_like(self._bounds)])
-        self._bounds[count] = access.first, access.stop
+        if count == self._facts.shape[1]:
+            self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
+        self._facts[:, count] = access.first, access.stop, access.form
         self._found.append((operation, access))
 
     def drop_covered(self, by: _Access) -> None:
         """Forget accesses whose words a new write has all: whatever meets them later meets the write too."""
         count = len(self._found)
-        bounds = self._bounds[:count]
+        first, stop, _ = self._facts[:, :count]
         inside: Sequence[int] = range(count)
         if count > FEW:
-            inside = np.flatnonzero((bounds[:, 0] >= by.first) & (bounds[:, 1] <= by.stop)).tolist()
+            inside = np.flatnonzero((first >= by.first) & (stop <= by.stop)).tolist()
         covered = [at for at in inside if _is_covered(self._found[at][1], by)]
         if not covered:
             return
-        bounds[covered] = GONE
+        first[covered], stop[covered] = GONE
         self._gone += len(covered)
         if count <= FEW or 2 * self._gone > count:  # otherwise most of the time would go into moving the others up
-            kept = np.flatnonzero(bounds[:, 1] != GONE[1])
-            self._bounds[: len(kept)] = bounds[kept]
+            kept = np.flatnonzero(stop != GONE[1])
+            self._facts[:, : len(kept)] = self._facts[:, kept]
             self._found = [self._found[at] for at in kept.tolist()]
             self._gone = 0
 

@@ -30,6 +30,9 @@ STEP = 16
 MOST_MOVES = 16
 """How often one buffer may give its place to another."""
 
+ALWAYS = 1 << 62
+"""Later than any operation."""
+
 NOWHERE = -1
 """The address of a buffer that has no place."""
 
@@ -94,9 +97,8 @@ class _Ring:
     def best_address(self, position: int) -> int | None:
         """The best of the addresses where a buffer meets no other; None if there is none."""
         memory, item = self._memory, self._items[position]
-        live = self._placed_between(item.first, item.last)
-        taken = sorted((address, address + other.buffer.size) for address, other in live)
-        candidates = _candidates(memory, item.buffer, taken, self._bank_pointers)
+        spans = sorted(_span(address, other) for address, other in self._placed_between(item.first, item.last))
+        candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
         if not candidates:
             return None
         contention = _contention(memory, self._contending(item))
@@ -110,7 +112,7 @@ class _Ring:
         }
         coming = _largest_to_come(self._items, position)
         ranked = sorted(candidates, key=costs.__getitem__)
-        roomy = (address for address in ranked if _leaves_room(memory, [*live, (address, item)], coming))
+        roomy = (address for address in ranked if _leaves_room(memory, sorted([*spans, _span(address, item)]), coming))
         return next(roomy, ranked[0])
 
     def make_room(self, position: int) -> list[int] | None:
@@ -162,14 +164,22 @@ class _Ring:
         return found
 
 
+Span = tuple[int, int, int]
+"""Words that a buffer has: the first, one more than the last, and the last operation that uses them."""
+
+
+def _span(address: int, item: Lifetime) -> Span:
+    return address, address + item.buffer.size, item.last
+
+
 def _candidates(
-    memory: BankedMemory, buffer: TileBuffer, taken: Sequence[tuple[int, int]], bank_pointers: Sequence[int]
+    memory: BankedMemory, buffer: TileBuffer, taken: Sequence[Span], bank_pointers: Sequence[int]
 ) -> list[int]:
     """Legal addresses worth comparing: in each gap its start, the starts of banks and the banks' pointers."""
     found = set()
     gap_start = 0
     wanted = sorted({*bank_pointers, *range(0, memory.words, memory.bank_words)})
-    for start, stop in [*taken, (memory.words, memory.words)]:
+    for start, stop, _ in [*taken, _end(memory)]:
         if gap_start + buffer.size <= start:
             for address in (gap_start, *wanted[bisect_right(wanted, gap_start) : bisect_left(wanted, start)]):
                 legal = legal_address(buffer, address, memory.bank_words)
@@ -186,27 +196,29 @@ def _largest_to_come(items: Sequence[Lifetime], position: int) -> list[Lifetime]
     return nlargest(LOOKAHEAD, items[position + 1 : stop], key=lambda life: life.buffer.size)
 
 
-def _leaves_room(memory: BankedMemory, placed: Sequence[tuple[int, Lifetime]], coming: Sequence[Lifetime]) -> bool:
+def _leaves_room(memory: BankedMemory, taken: Sequence[Span], coming: Sequence[Lifetime]) -> bool:
     """True if each of the coming buffers, taken alone, has a gap between the buffers that are still in use then."""
-    return all(
-        _has_gap(
-            memory,
-            other.buffer,
-            sorted((address, address + item.buffer.size) for address, item in placed if item.last >= other.first),
-        )
-        for other in coming
-    )
+    return all(_has_gap(memory, other, taken) for other in coming)
 
 
-def _has_gap(memory: BankedMemory, buffer: TileBuffer, taken: Sequence[tuple[int, int]]) -> bool:
-    gap_start = 0
-    for start, stop in [*taken, (memory.words, memory.words)]:
-        if gap_start + buffer.size <= start:
-            address = legal_address(buffer, gap_start, memory.bank_words)
-            if address is not None and address + buffer.size <= start:
+def _has_gap(memory: BankedMemory, item: Lifetime, taken: Sequence[Span]) -> bool:
+    """Whether a buffer fits between those of `taken`, in the order of addresses, that are in use when it comes."""
+    gap_start, size, first = 0, item.buffer.size, item.first
+    for start, stop, last in [*taken, _end(memory)]:
+        if last < first:
+            continue
+        if gap_start + size <= start:
+            address = legal_address(item.buffer, gap_start, memory.bank_words)
+            if address is not None and address + size <= start:
                 return True
-        gap_start = max(gap_start, stop)
+        if stop > gap_start:
+            gap_start = stop
     return False
+
+
+def _end(memory: BankedMemory) -> Span:
+    """What stands behind the last word of a memory, always."""
+    return memory.words, memory.words, ALWAYS
 
 
 def _reuse(item: Lifetime, freed_at: int) -> int:

@@ -7,6 +7,7 @@ the file gives; what they mean is the business of `compiler.simplify`. A TFLite 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,14 @@ from tilewright.compiler.importers.fatal import require_harmless
 from tilewright.compiler.importers.input_shapes import Shapes, fix_shapes, require_fixed_shape
 from tilewright.compiler.importers.model_sizes import require_few_nodes, require_small_tensors
 from tilewright.compiler.importers.onnx_links import check_links
-from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, WRITTEN_OUT
 from tilewright.compiler.importers.opsets import (
-    NAMES_OF_DEFAULT_DOMAIN,
     OLDEST_READ_OPSET,
     check_opset,
     convert,
     opset_of,
 )
 from tilewright.compiler.importers.preconditions.rules import check_preconditions
+from tilewright.compiler.importers.schemas import check_node
 from tilewright.compiler.importers.shapes import infer_shapes, known_shape
 from tilewright.compiler.importers.tflite.read import is_tflite
 from tilewright.compiler.text.node_names import OnnxNode
@@ -144,34 +144,6 @@ def named_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
         yield name, node
 
 
-def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
-    if node.domain == DOMAIN and node.op_type in OPERATORS:
-        return  # no schema; simplify refuses what it does not read
-    if node.domain == DOMAIN and node.op_type in WRITTEN_OUT:
-        fact = f"operator {node.op_type} of the domain {node.domain!r} is not of the form that quantize writes out"
-        raise CompileError(NodeName(name), fact, expected=WRITTEN_OUT[node.op_type])
-    if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
-        others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
-        fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
-        raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
-    try:
-        schema = onnx.defs.get_schema(node.op_type, opset)
-    except onnx.defs.SchemaError:
-        raise CompileError(
-            NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
-        ) from None
-    for attribute in node.attribute:
-        if attribute.name not in schema.attributes:
-            known = ", ".join(sorted(schema.attributes)) or "none"
-            raise CompileError(
-                NodeName(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
-            )
-        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-            raise CompileError(
-                NodeName(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it"
-            )
-
-
 def require_shapes(name: str, node: onnx.NodeProto, types: Container[str]) -> None:
     """Raise CompileError for a result whose shape is not among those that were inferred."""
     for output in filter(None, node.output):
@@ -190,8 +162,19 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
 def _with_shapes(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
         return infer_shapes(model)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+    except NOT_INFERRED as error:
+        _check_what_is_known(model)
         raise CompileError(name, f"shapes do not fit: {first_line(error)}") from error
+
+
+NOT_INFERRED = (onnx.shape_inference.InferenceError, ValueError, RuntimeError)
+
+
+def _check_what_is_known(model: onnx.ModelProto) -> None:
+    """Raise CompileError for a node that is at fault itself, not only where its result meets another shape."""
+    with suppress(*NOT_INFERRED):
+        known = infer_shapes(model, strict=False)
+        check_preconditions(known, opset_of(model), [name for name, _ in named_nodes(known)])
 
 
 def build_graph(model: onnx.ModelProto, opset: int, refused: Container[str] = ()) -> Graph:

@@ -84,14 +84,26 @@ def _across(nest: Nest, reduce: tuple[str, ...], trips: Mapping[str, int], lanes
     return over_channels.pop()
 
 
-def loops_of(expr: Expr, nest: Nest) -> frozenset[str]:
-    """The loops on which the value of an expression depends."""
-    of_args = frozenset(loop for arg in expr.args for loop in loops_of(arg, nest))
-    if expr.op in REDUCTIONS:
-        return of_args - {loop.name for loop in nest.loops if loop.is_reduce}
-    if expr.op in (Op.SOURCE, Op.LUT):
-        return of_args | {loop for index in nest.reads[expr.name].index for loop, _ in index.terms}
-    return of_args
+class LoopsOf:
+    """The loops on which the values of expressions of one nest depend; each is found once."""
+
+    def __init__(self, nest: Nest) -> None:
+        self._reads = nest.reads
+        self._reduce = frozenset(loop.name for loop in nest.loops if loop.is_reduce)
+        self._found: dict[Expr, frozenset[str]] = {}
+
+    def __call__(self, expr: Expr) -> frozenset[str]:
+        if expr not in self._found:
+            self._found[expr] = self._of(expr)
+        return self._found[expr]
+
+    def _of(self, expr: Expr) -> frozenset[str]:
+        of_args = frozenset(loop for arg in expr.args for loop in self(arg))
+        if expr.op in REDUCTIONS:
+            return of_args - self._reduce
+        if expr.op in (Op.SOURCE, Op.LUT):
+            return of_args | {loop for index in self._reads[expr.name].index for loop, _ in index.terms}
+        return of_args
 
 
 def walking_loops(result: Access) -> list[str | None]:

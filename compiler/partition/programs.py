@@ -10,6 +10,7 @@ from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, part_graph
 from tilewright.compiler.partition.source import Source
 from tilewright.compiler.pipeline import Covered, Keep, compile_covered
+from tilewright.compiler.search.alike import Alike
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
 
@@ -23,6 +24,7 @@ class Programs:
         self._options = options
         self._front = front
         self._keeps_results = keeps_results
+        self._alike = Alike()
         self._covered: dict[Part, Answer[Covered]] = {}
         self._compiled: dict[Part, Program] = {}
         self._results: dict[Part, list[tuple[str, Any]]] = {}
@@ -40,7 +42,7 @@ class Programs:
             if covered.made is None:
                 assert covered.error is not None
                 raise covered.error.with_traceback(None)
-            self._compiled[part] = compile_covered(covered.made, self._options, self._keep_for(part))
+            self._compiled[part] = compile_covered(covered.made, self._options, self._keep_for(part), self._alike)
         return self._compiled[part]
 
     def shown(self, part: Part, keep: Keep | None) -> Program:

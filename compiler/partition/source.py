@@ -23,7 +23,6 @@ from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.importers.onnx_import import (
     build_graph,
-    check_node,
     finish_onnx,
     named_nodes,
     read_onnx,
@@ -31,6 +30,7 @@ from tilewright.compiler.importers.onnx_import import (
     tensor_type,
 )
 from tilewright.compiler.importers.opsets import opset_of
+from tilewright.compiler.importers.schemas import check_node, check_schema
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 """Operators whose results vary even if their operands are constant."""
@@ -103,8 +103,8 @@ def read_source(source: str | Path | bytes, shapes: Shapes | None = None) -> Sou
     try:
         inferred, _ = finish_onnx(model, name)
     except CompileError:
-        for node_name, node in named_nodes(model):  # an operator that does not exist may be the cause
-            check_node(node_name, node, opset_of(model))
+        for node_name, node in named_nodes(model):  # an operator that does not exist, or is not whole, may be the cause
+            check_schema(node_name, node, opset_of(model))
         raise
     if [_type_of(value) for value in inferred.graph.input] != [_type_of(value) for value in model.graph.input]:
         raise CompileError(name, "converting its opset changes its inputs", remedy="export it anew with a later opset")

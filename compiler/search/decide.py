@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
+from tilewright.compiler.search.alike import Alike, look_of
 from tilewright.compiler.search.search import Finish, search_loads_ahead, search_tiling
 from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
 from tilewright.compiler.select.cover import Selection
@@ -17,12 +20,13 @@ from tilewright.compiler.tile.program import TileProgram
 class Decision:
     """The options to tile with; `key`: under what to remember those with which the program fits, empty if not at all.
 
-    `is_final`: the number of loads ahead is decided, too.
+    `is_final`: the number of loads ahead is decided, too. `note` is told what was decided for a selection.
     """
 
     options: Options
     key: str
     is_final: bool
+    note: Callable[[Tuning], None] | None = None
 
     def loads_ahead(self, tiles: Any, options: Options, finish: Finish) -> int | None:
         """How many loads may move ahead in tiles."""
@@ -32,24 +36,32 @@ class Decision:
 
     def remember(self, fitting: Options) -> None:
         """Keep the options with which the program fits."""
+        tuning = Tuning(fitting.tiling, fitting.loads_ahead)
+        if self.note is not None:
+            self.note(tuning)
         if self.key:
-            remember(self.key, Tuning(fitting.tiling, fitting.loads_ahead), fitting.tuning)
+            remember(self.key, tuning, fitting.tuning)
 
 
-def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish) -> Decision:
+def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish, alike: Alike) -> Decision:
     """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
 
-    Raises CompileError if a search would be needed and the options forbid it.
+    What `alike` has of another part of the network comes before what was kept of this one, so that the decision does
+    not depend on what is kept. Raises CompileError if a search would be needed and the options forbid it.
     """
     if options.effort == 0 or is_scheduled:
         return Decision(options, "", is_final=True)
     if not isinstance(value, Selection):
         return Decision(options, "", is_final=False)
-    key = tuning_key(value, options)
-    known = recall(key, options.tuning)
+    look = look_of(value, options)
+    note = partial(alike.remember, look)
+    known, key = alike.recall(look), ""
+    if known is None:
+        key = tuning_key(value, options)
+        known = recall(key, options.tuning)
     if known is not None:
         found = replace(options, tiling=known.tiling, loads_ahead=known.loads_ahead)
-        return Decision(found, "", is_final=True)
+        return Decision(found, "", is_final=True, note=note)
     if options.fails_on_miss:
         place = "the user's cache" if options.tuning is None else str(options.tuning)
         raise CompileError(
@@ -57,4 +69,4 @@ def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish) -> 
             f"{place} has no tuning for this network, machine, effort and version of the compiler",
             remedy="compile once without --fail-on-miss",
         )
-    return Decision(replace(options, tiling=search_tiling(value, options, finish)), key, is_final=False)
+    return Decision(replace(options, tiling=search_tiling(value, options, finish)), key, is_final=False, note=note)

@@ -36,6 +36,7 @@ class Binder:
         self._transfers = transfers
         self._nest = nest
         self._space = space
+        self._limits: dict[str, Interval] = {}  # of the values of constants, by name
 
     # -- what is known of tensors and constants ------------------------------------------------------------------------
 
@@ -56,8 +57,10 @@ class Binder:
         access = self._nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
         if access is None or access.tensor not in self._program.constants:
             return None
-        values = self._program.constants[access.tensor]
-        return Interval(int(values.min()), int(values.max()))
+        if access.tensor not in self._limits:
+            values = self._program.constants[access.tensor]
+            self._limits[access.tensor] = Interval(int(values.min()), int(values.max()))
+        return self._limits[access.tensor]
 
     def constant_value(self, expr: Expr) -> int | None:
         """The one value of a constant; None if it has several."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.nest.space import describe, loops_of
+from tilewright.compiler.nest.space import describe
 from tilewright.compiler.select.search import Search
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
@@ -41,9 +41,8 @@ def _uncovered(search: Search, home: str) -> Iterator[Expr]:
     reductions = [node for node in nodes if node.op in REDUCTIONS]
     written = {pattern.format.destination.element.type for pattern in search.patterns}
     loops = set(search.space.reduce)
-    inside = {
-        inner for node in reductions for inner in walk(node) if inner != node and loops & loops_of(inner, search.nest)
-    }
+    below = {inner for node in reductions for arg in node.args for inner in walk(arg)}
+    inside = {inner for inner in below if loops & search.loops_of(inner)}
     inside |= {node.args[0] for node in nodes if node.op in ACROSS_LANES}
     for node in dict.fromkeys(nodes):
         if node in inside:
@@ -62,7 +61,7 @@ def _with_values_named(search: Search, expr: Expr) -> str:
     """The expression, with every value that instructions can compute replaced by the name of its memory."""
 
     def rename(node: Expr) -> Expr:
-        is_value = node is not expr and node.args and not loops_of(node, search.nest) & set(search.space.reduce)
+        is_value = node is not expr and node.args and not search.loops_of(node) & set(search.space.reduce)
         for memory in search.machine.memories if is_value else ():
             if search.best(node, memory) is not None:
                 return Expr(Op.SOURCE, node.range, name=memory)

@@ -13,7 +13,7 @@ from itertools import islice
 from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import products_of
-from tilewright.compiler.nest.space import NO_LOOP, loops_of, nest_space
+from tilewright.compiler.nest.space import NO_LOOP, LoopsOf, nest_space
 from tilewright.compiler.select.binder import Binder
 from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, TensorRead
 from tilewright.compiler.select.cover import dot_product, operands_across_lanes
@@ -74,6 +74,7 @@ class Search:
         self.nest = nest
         self.patterns = patterns
         self.space = nest_space(nest, machine.lanes)
+        self.loops_of = LoopsOf(nest)
         self.binder = Binder(machine, program, transfers, nest, self.space)
         self._memo: dict[tuple[Expr, str], Best | None] = {}
         self._left_out: set[tuple[Expr, str]] = set()
@@ -155,7 +156,7 @@ class Search:
             return self.binder.tensor(expr.name, walked)
         stays = frozenset(self.space.reduce if operand.name in match.reduced else ())
         stays |= {self.space.lane} if is_across else set()
-        if stays and stays & loops_of(expr, self.nest):
+        if stays and stays & self.loops_of(expr):
             return None  # a computed value that a reduction takes in is the same in all its iterations
         if (expr, operand.memory) in visiting:
             self._left_out.add((expr, operand.memory))
@@ -166,7 +167,7 @@ class Search:
 
     def _is_uniform(self, expr: Expr) -> bool:
         """Whether an expression has one value for all channels of a pixel, made of reductions across lanes."""
-        if self.space.across == NO_LOOP or self.space.lane in loops_of(expr, self.nest):
+        if self.space.across == NO_LOOP or self.space.lane in self.loops_of(expr):
             return False
         return any(node.op in ACROSS_LANES for node in walk(expr))
 

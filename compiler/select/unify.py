@@ -66,7 +66,8 @@ class Unifier:
         self._constant_range = constant_range
         self._constant_value = constant_value
         self._root: Expr | None = None
-        self._fields = {f.name: Interval(f.low, f.high) for f in format.fields}
+        self._immediates = {name: _held(format, name) for name in format.immediates}
+        self._possible: dict[tuple[Expr, Expr], bool] = {}
         memory = format.destination.memory
         self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
 
@@ -79,6 +80,20 @@ class Unifier:
         yield from self._unify(self._format.statement.expr, expr, Match(), False)
 
     def _unify(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """The matches that keep the bindings so far. There are none where there would be none without any bindings."""
+        if self._is_possible(pattern, expr):
+            yield from self._compare(pattern, expr, so_far, is_reduced)
+
+    def _is_possible(self, pattern: Expr, expr: Expr) -> bool:
+        """Whether a part of the statement equals an expression in some way, of whatever root it is a part."""
+        key = (pattern, expr)
+        if key not in self._possible:
+            root, self._root = self._root, None
+            self._possible[key] = any(True for _ in self._compare(pattern, expr, Match(), False))
+            self._root = root
+        return self._possible[key]
+
+    def _compare(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         match pattern.op:
             case Op.CONST:
                 if expr.op is Op.CONST and expr.value == pattern.value:
@@ -117,7 +132,7 @@ class Unifier:
         value = self._constant_value(expr)
         if value is None:
             return
-        allowed = self._fields[pattern.name]
+        allowed = self._immediates[pattern.name]
         if not allowed.low <= value <= allowed.high:
             return
         if so_far.immediates.get(pattern.name, value) == value:
@@ -145,10 +160,11 @@ class Unifier:
             if position == len(pattern.args):
                 yield bound
                 return
-            for more in self._unify(pattern.args[position], expr.args[position], bound, is_reduced):
+            for more in self._compare(pattern.args[position], expr.args[position], bound, is_reduced):
                 yield from rest(position + 1, more)
 
-        yield from rest(0, so_far)
+        if all(map(self._is_possible, pattern.args, expr.args)):
+            yield from rest(0, so_far)
 
     def _unify_wrap(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         if expr.op is Op.WRAP and expr.type == pattern.type:
@@ -200,8 +216,10 @@ class Unifier:
         for kept, dropped in ((left, right), (right, left)) if pattern.op.facts.is_commutative else ((left, right),):
             if dropped.op is Op.SOURCE and not dropped.field:
                 continue  # a memory full of neutral values is never cheaper than another instruction
-            for match in self._unify(kept, expr, so_far, is_reduced):
-                for both in self._unify(dropped, neutral, match, is_reduced):
+            if not (self._is_possible(dropped, neutral) and self._is_possible(kept, expr)):
+                continue
+            for match in self._compare(kept, expr, so_far, is_reduced):
+                for both in self._compare(dropped, neutral, match, is_reduced):
                     yield both.with_neutral()
 
     def _unify_zero(self, pattern: Expr, zero: Expr, so_far: Match) -> Iterator[Match]:
@@ -223,6 +241,12 @@ class Unifier:
             elif leaf.op is Op.SOURCE and not leaf.field and leaf.name not in so_far.operands:
                 so_far = so_far.with_idle(leaf.name)
         yield so_far
+
+
+def _held(format: InstructionFormat, name: str) -> Interval:
+    """The values that a field holds."""
+    field = format.field(name)
+    return Interval(field.low, field.high)
 
 
 def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import assert_never
 
 from tilewright.isa.errors import IsaError
@@ -17,8 +18,15 @@ from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Inter
 from tilewright.isa.language.operations import Op
 
 
+class _KeepsHash:
+    """Where a node keeps its hash: every table of expressions asks for it, and it is made of all nodes below."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(_KeepsHash):
     """A node of a statement: an operation on its arguments, and the interval that holds its every value."""
 
     op: Op
@@ -40,6 +48,14 @@ class Expr:
                 return self.rounding
             case _:
                 return None
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:  # the first time
+            found = hash((self.op, self.range, self.args, self.name, self.field, self.value))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def __str__(self) -> str:
         return _print(self)
@@ -65,12 +81,25 @@ class Scope:
 
 def walk(expr: Expr) -> tuple[Expr, ...]:
     """Every node of a tree, arguments before the nodes that use them."""
-    return (*(node for arg in expr.args for node in walk(arg)), expr)
+    found: list[Expr] = []
+    _append_nodes(expr, found)
+    return tuple(found)
+
+
+def _append_nodes(expr: Expr, found: list[Expr]) -> None:
+    for arg in expr.args:
+        _append_nodes(arg, found)
+    found.append(expr)
+
+
+CONSTANTS = 1 << 14
+"""So many numbers are one object each."""
 
 
 # -- making nodes ------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(CONSTANTS, typed=True)
 def const(value: int) -> Expr:
     return Expr(Op.CONST, Interval(value, value), value=value)
 

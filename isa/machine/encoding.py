@@ -157,6 +157,15 @@ class InstructionFormat:
             for operand in self.operands
         }
 
+    @cached_property
+    def wait_places(self) -> tuple[tuple[str, int], ...]:
+        """By engine, in the order of the machine's, the position in `fields` of its wait count."""
+        return tuple(
+            (field.name.partition(".")[2], position)
+            for position, field in enumerate(self.fields)
+            if field.kind is FieldKind.WAIT
+        )
+
     def operand(self, name: str) -> Operand:
         for operand in self.operands:
             if operand.name == name:
@@ -235,11 +244,8 @@ class Instruction:
     @property
     def waits(self) -> dict[str, int]:
         """Wait count by engine name, in the order of the machine's engines."""
-        return {
-            field.name.partition(".")[2]: value
-            for field, value in zip(self.format.fields, self.values, strict=True)
-            if field.kind is FieldKind.WAIT
-        }
+        values = self.values
+        return {engine: values[place] for engine, place in self.format.wait_places}
 
     def base(self, operand: str) -> int:
         return self[f"{operand}.base"]

@@ -66,6 +66,30 @@ def shape_of_data(of: onnx.ModelProto) -> None:
     of.graph.output.append(helper.make_tensor_value_info("expanded", TensorProto.FLOAT, ["a", "b"]))
 
 
+def turned_wrongly(of: onnx.ModelProto) -> None:
+    """A Transpose of three dimensions, before a node that reads four."""
+    conv = next(node for node in of.graph.node if node.op_type == "Conv")
+    turn = helper.make_node("Transpose", [conv.input[0]], ["turned"], name="turn", perm=[0, 2, 1])
+    conv.input[0] = "turned"
+    of.graph.node.insert(list(of.graph.node).index(conv), turn)
+
+
+def with_choice(of: onnx.ModelProto, branches: int) -> None:
+    """An If whose branches give nothing but a constant, or that lacks the second of them, or both."""
+    value = numpy_helper.from_array(np.float32(1), "one")
+    result = helper.make_tensor_value_info("one", TensorProto.FLOAT, [])
+    branch = helper.make_graph([], "branch", [], [result], [value])
+    given = dict.fromkeys(("then_branch", "else_branch")[:branches], branch)
+    of.graph.input.append(helper.make_tensor_value_info("wanted", TensorProto.BOOL, []))
+    of.graph.output.append(helper.make_tensor_value_info("chosen", TensorProto.FLOAT, []))
+    of.graph.node.append(helper.make_node("If", ["wanted"], ["chosen"], name="choice", **given))
+
+
+def with_choice_and_wrong_type(of: onnx.ModelProto) -> None:
+    with_choice(of, 2)
+    set_value(of, "bias", np.zeros(8, np.int64))
+
+
 WRONG: dict[str, tuple[Change, str]] = {
     "missing weights": (without_weights, r"node 'conv1.weight_dq'.*'conv1.weight', which no node.*export"),
     "cycle": (in_a_cycle, r"node 'conv1.bias_dq'.*reads 'logits'.*a cycle; export it anew"),
@@ -74,6 +98,16 @@ WRONG: dict[str, tuple[Change, str]] = {
     "zero scale": (lambda m: set_value(m, "scale", np.float32(0)), r"'image.q.quantize'.*scale is 0.0; expected"),
     "negative scale": (lambda m: set_value(m, "scale", np.float32(-1)), r"'image.q.quantize'.*scale is -1.0; expected"),
     "infinite bias": (lambda m: set_value(m, "bias", np.full(8, np.inf, np.float32)), r"'conv1.bias'.*8 of 8 places"),
+    "Transpose of another rank": (
+        turned_wrongly,
+        r"'turn' \(Transpose\): perm = \[0, 2, 1\]; expected each of 0 to 3 once",
+    ),
+    "If without a branch": (lambda m: with_choice(m, 1), r"'choice' \(If\): has no attribute 'else_branch'; expected"),
+    "If without branches": (
+        lambda m: with_choice(m, 0),
+        r"no attribute 'else_branch'; expected else_branch and then_br",
+    ),
+    "fault beside an If": (with_choice_and_wrong_type, r"conv1.bias_dq"),
     "wrong type": (lambda m: set_value(m, "bias", np.zeros(8, np.int64)), r"conv1.bias_dq"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition import faults, programs, source
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.partition.front import Front
+from tilewright.compiler.search import decide
+from tilewright.compiler.search.alike import Alike
+from tilewright.compiler.search.search import search_tiling
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.isa.binary.partitioned_elf import partitioned_to_bytes
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import HostSegment, NpuSegment, Partitioned
 from tilewright.isa.program.program import Program
@@ -71,6 +78,27 @@ def test_is_read_once_and_each_node_simplified_at_most_twice(monkeypatch: pytest
     assert [counted.calls[name] for name in ("read_onnx", "finish_onnx", "build_graph", "import_onnx")] == [1, 1, 1, 0]
     assert counted.operators["simplify"] <= 2 * len(model.graph.node)
     assert [counted.calls[name] for name in ("simplify", "cover_graph", "compile_covered")] == [1 + 7, 7, 7]
+
+
+def test_of_parts_that_look_alike_one_is_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first and the last look different from those between. The programs are those that searches of each give."""
+    model, machine = alternating(6), load_machine("tiny8")
+    searched: list[Selection] = []
+
+    def search(selection: Selection, *others: Any) -> TilingOptions:
+        searched.append(selection)
+        return search_tiling(selection, *others)
+
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "first"))
+    monkeypatch.setattr(decide, "search_tiling", search)
+    together = compile_partitioned(model, machine)
+    assert isinstance(together, Partitioned)
+    assert len(searched) <= 3 < sum(isinstance(each, NpuSegment) for each in together.segments)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "second"))
+    monkeypatch.setattr(Alike, "recall", lambda *given: None)
+    alone = compile_partitioned(model, machine)
+    assert isinstance(alone, Partitioned)
+    assert partitioned_to_bytes(alone) == partitioned_to_bytes(together)
 
 
 def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,3 +100,25 @@ def test_refuses_a_wrap_that_would_change_the_value() -> None:
 def test_never_merely_moves_a_computed_value_within_a_memory(mnemonic: str) -> None:
     value = Expr(Op.MIN_OVER, Interval(-128, 127), (X,))
     assert matches(mnemonic, value) == []
+
+
+def test_gives_up_what_cannot_match_without_trying_every_way_to_bind_the_rest() -> None:
+    """Each part of the statement is compared with each part of the expression once: 169 questions about constants.
+
+    Once for each way to bind what is beside it, there were 611.
+    """
+    asked = 0
+
+    def counted(expr: Expr) -> int | None:
+        nonlocal asked
+        asked += 1
+        return constant_value(expr)
+
+    def counted_range(expr: Expr) -> Interval | None:
+        nonlocal asked
+        asked += 1
+        return constant_range(expr)
+
+    too_large = clamp(make(Op.ADD, rescaled(X, 4, 1 << 16, 15), const(-3)), -100, 90)
+    assert not list(Unifier(machine("base16").format("add"), counted_range, counted).matches(too_large))
+    assert asked < 250

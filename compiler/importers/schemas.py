@@ -1,0 +1,49 @@
+"""Which nodes ONNX knows, and which of them the compiler reads."""
+
+from __future__ import annotations
+
+import onnx
+
+from tilewright.compiler.errors import CompileError, NodeName
+from tilewright.compiler.importers.onnx_microsoft import DOMAIN, OPERATORS, WRITTEN_OUT
+from tilewright.compiler.importers.opsets import NAMES_OF_DEFAULT_DOMAIN
+
+
+def check_node(name: str, node: onnx.NodeProto, opset: int) -> None:
+    """Raise CompileError for a node that is none of ONNX's, or that the compiler does not read."""
+    check_schema(name, node, opset)
+    for attribute in node.attribute:
+        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            raise CompileError(
+                NodeName(name, node.op_type), "control flow has no lowering", remedy="unroll or remove it"
+            )
+
+
+def check_schema(name: str, node: onnx.NodeProto, opset: int) -> None:
+    """Raise CompileError for an operator that does not exist, and for attributes that it has not, or has to have."""
+    if node.domain == DOMAIN and node.op_type in OPERATORS:
+        return  # no schema; simplify refuses what it does not read
+    if node.domain == DOMAIN and node.op_type in WRITTEN_OUT:
+        fact = f"operator {node.op_type} of the domain {node.domain!r} is not of the form that quantize writes out"
+        raise CompileError(NodeName(name), fact, expected=WRITTEN_OUT[node.op_type])
+    if node.domain not in NAMES_OF_DEFAULT_DOMAIN:
+        others = f", or {', '.join(OPERATORS)}" if node.domain == DOMAIN else ""
+        fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
+        raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset)
+    except onnx.defs.SchemaError:
+        raise CompileError(
+            NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
+        ) from None
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            known = ", ".join(sorted(schema.attributes)) or "none"
+            raise CompileError(
+                NodeName(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
+            )
+    required = [each.name for each in schema.attributes.values() if each.required]
+    missing = set(required) - {attribute.name for attribute in node.attribute}
+    if missing:
+        expected = " and ".join(sorted(required))
+        raise CompileError(NodeName(name, node.op_type), f"has no attribute {min(missing)!r}", expected=expected)

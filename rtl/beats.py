@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -108,7 +108,7 @@ class Window(wiring.Component):
         units = Cat((self.put >> log) > n for n in range(self.beat_bytes // step))
         joins = rotated(m, units, first_unit, 1, "joins")
         for n, is_put in enumerate(joins):
-            goes_high = is_high ^ (n < first_unit)
+            goes_high = is_high ^ is_below(n, first_unit)
             for half, goes_here in ((low, ~goes_high), (high, goes_high)):
                 with m.If(is_put & goes_here):
                     m.d.sync += [half[i].eq(turned.word_select(i, 8)) for i in range(step * n, step * n + step)]
@@ -120,7 +120,7 @@ class Window(wiring.Component):
         first_unit, is_high = start[:-1], start[-1]
         oldest = Signal(8 * self.beat_bytes, name="oldest")
         for i in range(self.beat_bytes):
-            comes_high = is_high ^ (i // step < first_unit)
+            comes_high = is_high ^ is_below(i // step, first_unit)
             m.d.comb += oldest.word_select(i, 8).eq(Mux(comes_high, high[i], low[i]))
         m.d.comb += self.data.eq(rotated(m, oldest, first_unit, -8 * step, "shown"))
 
@@ -132,6 +132,11 @@ def rotated(m: Module, value: Value, by: Value, unit: int, name: str) -> Value:
         m.d.comb += moved.eq(Mux(bit, value.rotate_left(unit << position), value))
         value = moved
     return value
+
+
+def is_below(number: int, value: Value) -> Value:
+    """Whether a number is less than a value; nothing is compared where the value cannot be larger."""
+    return value > number if number < (1 << len(value)) - 1 else Const(0, 1)
 
 
 def part_step(word_sizes: Collection[int], beat_bytes: int) -> int:

@@ -65,9 +65,11 @@ class BankedMemory(wiring.Component):
             places = [self.place_in_bank(port.address, number) for port in ports]
             m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(_of_granted(grants[number], places))]
         for position, (port, requester) in enumerate(zip(ports, self.reads, strict=True)):
-            from_bank = Signal(range(self.memory.banks), name=f"{requester.name}_from_bank", reset_less=True)
             m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
-            m.d.sync += from_bank.eq(self.bank_of(port.address))
+            from_bank: Value = Const(0, 0)
+            if len(banks) > 1:
+                from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
+                m.d.sync += from_bank.eq(self.bank_of(port.address))
             m.d.comb += port.data.eq(_chosen([bank.read_data for bank in banks], from_bank))
 
     def build_writes(self, m: Module, banks: Sequence[Bank]) -> None:

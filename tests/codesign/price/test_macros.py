@@ -13,13 +13,20 @@ from tilewright.isa.files.loader import load_machine
 
 
 def test_rounds_up_in_both_directions(toy: Process) -> None:
+    machine = load_machine("tiny8", ["memories.act.kib=2"])  # 4 banks of 64 words of 8 bytes
+    price = memory_price(machine, machine.memories["act"], toy)
+    assert (price.storages, price.words, price.bits) == (4, 64, 64)
+    assert (price.macro.name, price.across, price.deep) == ("wide", 2, 1)
+    assert price.area_um2 == 4 * 2 * 3000
+    assert (price.used_bits, price.wasted_bits) == (4 * 64 * 64, 0)
+    assert (price.read_pj, price.write_pj) == (2 * 5, 2 * 7)
+
+
+def test_a_memory_with_one_reader_and_one_writer_is_one_storage(toy: Process) -> None:
     machine = load_machine("tiny8", ["memories.wgt.kib=1"])  # 2 banks of 64 words of 8 bytes
     price = memory_price(machine, machine.memories["wgt"], toy)
-    assert (price.storages, price.words, price.bits) == (2, 64, 64)
-    assert (price.macro.name, price.across, price.deep) == ("wide", 2, 1)
-    assert price.area_um2 == 2 * 2 * 3000
-    assert (price.used_bits, price.wasted_bits) == (2 * 64 * 64, 0)
-    assert (price.read_pj, price.write_pj) == (2 * 5, 2 * 7)
+    assert (price.storages, price.words, price.bits) == (1, 128, 64)
+    assert (price.macro.name, price.across, price.deep) == ("wide", 2, 2)
 
 
 def test_says_what_is_wasted(toy: Process) -> None:

@@ -10,23 +10,26 @@ from collections.abc import Mapping
 
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.tile.program import TileOperation, TileProgram
+from tilewright.isa.machine.encoding import InstructionFormat
+from tilewright.isa.machine.machine import Machine
 
 Contention = Mapping[str, Mapping[str, int]]
 """By buffer, the others and the cycles; buffers of different memories never contend."""
 
 Uses = list[tuple[str, str, bool]]
-"""(buffer, memory, whether it is written) of each operand."""
+"""(buffer or operand, memory, whether it is written) of each operand."""
 
 
 def contention(program: TileProgram) -> Contention:
     """The contention of all buffers on chip, for operations that start in program order."""
     found: dict[str, dict[str, int]] = {}
     running: dict[str, tuple[Uses, int]] = {}  # by engine, its last operation and when that ends
+    ports = {name: _ports(format, program.machine) for name, format in program.machine.formats.items()}
     start = 0
     for operation, duration in zip(program.operations, durations(program), strict=True):
         engine = program.machine.format(operation.mnemonic).engine
         start = max(start, running[engine][1] if engine in running else 0)
-        uses, end = _uses(program, operation), start + duration.busy
+        uses, end = _uses(operation, ports[operation.mnemonic]), start + duration.busy
         _add(found, uses, uses, duration.busy)
         for other, (others, others_end) in running.items():
             if other != engine:
@@ -35,13 +38,17 @@ def contention(program: TileProgram) -> Contention:
     return found
 
 
-def _uses(program: TileProgram, operation: TileOperation) -> Uses:
-    format = program.machine.format(operation.mnemonic)
-    memories = program.machine.memories
-    sources = [(operation.bases[operand.name].buffer, operand.memory, False) for operand in format.streams]
-    destination = operation.bases[format.destination.name].buffer, format.destination.memory, True
-    sums = [(destination[0], destination[1], False)] if format.has_accumulate else []
-    return [use for use in (*sources, destination, *sums) if use[1] in memories]
+def _ports(format: InstructionFormat, machine: Machine) -> Uses:
+    """What an instruction uses on chip, by operand."""
+    sources = [(operand.name, operand.memory, False) for operand in format.streams]
+    destination = format.destination.name, format.destination.memory, True
+    sums = [(*destination[:2], False)] if format.has_accumulate else []
+    return [use for use in (*sources, destination, *sums) if use[1] in machine.memories]
+
+
+def _uses(operation: TileOperation, ports: Uses) -> Uses:
+    """The same by buffer, for one operation."""
+    return [(operation.bases[operand].buffer, memory, is_write) for operand, memory, is_write in ports]
 
 
 def _add(found: dict[str, dict[str, int]], uses: Uses, others: Uses, cycles: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +36,15 @@ def dependences(program: TileProgram) -> Dependences:
     """The dependences of all operations, from the words that they touch."""
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
     footprints = program_footprints(program)
-    written = {dense_region(program.buffers[f.buffer])[0] for each in footprints for f in each if f.is_write}
+    regions = {name: dense_region(buffer) for name, buffer in program.buffers.items()}
     masks = _Masks()
-    spaces: dict[str, _Space] = {}
+    # What nobody writes orders nothing.
+    spaces = {regions[f.buffer][0]: _Space(masks) for each in footprints for f in each if f.is_write}
     completed: list[tuple[int, ...]] = []
     started: list[tuple[int, ...]] = []
     for index, each in enumerate(footprints):
-        found = [(dense_region(program.buffers[f.buffer]), f) for f in each]
-        # What nobody writes orders nothing.
-        accesses = [
-            (spaces.setdefault(name, _Space(masks)), masks.access(at, f)) for (name, at), f in found if name in written
-        ]
+        found = [(*regions[footprint.buffer], footprint) for footprint in each]
+        accesses = [(spaces[name], masks.access(at, footprint)) for name, at, footprint in found if name in spaces]
         to_complete: set[int] = set()
         to_start: set[int] = set()
         for space, access in accesses:
@@ -68,8 +67,7 @@ def inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
     return after
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
+class _Access(NamedTuple):
     """Words of a space; `mask` is None when it has every word from `first` to before `stop`.
 
     Accesses of one form have the same words, counted from their first.
@@ -130,15 +128,18 @@ class _Accesses:
     def __init__(self, masks: _Masks) -> None:
         self._masks = masks
         self._found: list[tuple[int, _Access]] = []
-        self._facts = np.zeros((3, 8), np.int64)  # first, stop and form of each
+        self._facts: NDArray[np.int64] | None = None  # first, stop and form of each, and room for more; not of few
         self._gone = 0
 
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access; among few, numpy would take longer to begin than to end."""
         found, have_common = self._found, self._masks.have_common
-        if len(found) <= FEW:
-            near = [each for each in found if each[1].first < access.stop and each[1].stop > access.first]
-            return [operation for operation, other in near if have_common(other, access)]
+        if self._facts is None:
+            return [
+                operation
+                for operation, other in found
+                if other.first < access.stop and other.stop > access.first and have_common(other, access)
+            ]
         first, stop, form = self._facts[:, : len(found)]
         places = np.flatnonzero((first < access.stop) & (stop > access.first))
         if len(places) > FEW:
@@ -146,29 +147,38 @@ class _Accesses:
         return [found[at][0] for at in places.tolist() if have_common(found[at][1], access)]
 
     def add(self, operation: int, access: _Access) -> None:
-        count = len(self._found)
-        if count == self._facts.shape[1]:
-            self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
-        self._facts[:, count] = access.first, access.stop, access.form
         self._found.append((operation, access))
+        count = len(self._found)
+        if self._facts is None:
+            if count > FEW:
+                self._facts = np.zeros((3, 2 * count), np.int64)
+                self._facts[:, :count] = np.array([(a.first, a.stop, a.form) for _, a in self._found]).T
+            return
+        if count > self._facts.shape[1]:
+            self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
+        self._facts[:, count - 1] = access.first, access.stop, access.form
 
     def drop_covered(self, by: _Access) -> None:
         """Forget accesses whose words a new write has all: whatever meets them later meets the write too."""
+        if self._facts is None:
+            if self._found:
+                self._found = [each for each in self._found if not _is_covered(each[1], by)]
+            return
         count = len(self._found)
         first, stop, _ = self._facts[:, :count]
-        inside: Sequence[int] = range(count)
-        if count > FEW:
-            inside = np.flatnonzero((first >= by.first) & (stop <= by.stop)).tolist()
+        inside = np.flatnonzero((first >= by.first) & (stop <= by.stop)).tolist()
         covered = [at for at in inside if _is_covered(self._found[at][1], by)]
         if not covered:
             return
         first[covered], stop[covered] = GONE
         self._gone += len(covered)
-        if count <= FEW or 2 * self._gone > count:  # otherwise most of the time would go into moving the others up
+        if 2 * self._gone > count:  # otherwise most of the time would go into moving the others up
             kept = np.flatnonzero(stop != GONE[1])
             self._facts[:, : len(kept)] = self._facts[:, kept]
             self._found = [self._found[at] for at in kept.tolist()]
             self._gone = 0
+            if len(kept) <= FEW:
+                self._facts = None
 
 
 def _is_covered(access: _Access, by: _Access) -> bool:

@@ -19,9 +19,8 @@ from itertools import pairwise
 
 from tilewright.compiler.emission.dependences import Dependences, inverse
 from tilewright.compiler.emission.durations import Duration
-from tilewright.compiler.emission.load_plan import LOAD, NEVER, starts_in_order
-from tilewright.compiler.emission.room import Room
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.emission.load_plan import LOAD, NEVER
+from tilewright.compiler.emission.room import Residents, Room
 from tilewright.isa.machine.machine import ENGINES
 
 LAYERS_BESIDE = 2
@@ -43,23 +42,23 @@ class Overlap:
 
 
 def overlapped(
-    program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences
-) -> Overlap | None:
+    layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
+    residents: Residents, in_order: Sequence[int],
+) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
 
-    `engines`, `durations` and `before` are those of the operations.
+    `layers`, `engines`, `durations` and `before` are those of the operations, and `in_order` is the start of each if
+    one layer follows the other.
     """
-    layers = [operation.layer for operation in program.operations]
     is_by_layers = all(earlier <= later for earlier, later in pairwise(layers))
     if not is_by_layers:
         return None
     fronts = _fronts(layers, engines, durations)
-    in_order = starts_in_order(engines, durations, before) if any(fronts) else []
     stretches: list[_Stretch] = []
     numbers = sorted(set(layers))
     for group in _groups(fronts):
         span = range(bisect_left(layers, numbers[group.start]), bisect_right(layers, numbers[group.stop - 1]))
-        merge = _Merge(program, engines, durations, before, in_order, span, fronts[group.start : group.stop])
+        merge = _Merge(layers, engines, durations, before, residents, in_order, span, fronts[group.start : group.stop])
         stretches += _stretches(merge.order(), merge, layers)
     return _worth_it(stretches, in_order)
 
@@ -189,8 +188,8 @@ class _Merge:
     """The streams of all layers while they become one; loads take no turns and start as soon as they can."""
 
     def __init__(
-        self, program: TileProgram, engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
-        in_order: Sequence[int], span: range, fronts: Sequence[bool],
+        self, layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
+        residents: Residents, in_order: Sequence[int], span: range, fronts: Sequence[bool],
     ) -> None:  # fmt: skip
         """`in_order`: the start of each operation, one layer after the other; `span`: the operations of the layers;
         `fronts`: by layer, whether others may be begun beside it."""
@@ -200,9 +199,9 @@ class _Merge:
         self.starts = [0] * len(engines)  # in the mixed order
         self.begin = max(in_order[: span.start], default=0)
         self.end = self.begin  # the last start
-        self._room = Room(program)
+        self._room = Room(residents)
         self._room.begin_at(span.start)
-        self._streams = _streams(program, span, engines, before)
+        self._streams = _streams(layers, span, engines, before)
         self._ready = [0] * len(engines)  # when what an operation comes after lets it start
         self._after_end, self._after_start = inverse(before.completed), inverse(before.started)
         self._steps_after = self._opened(before)
@@ -287,11 +286,11 @@ class _Merge:
             step.open -= 1
 
 
-def _streams(program: TileProgram, span: range, engines: Sequence[str], before: Dependences) -> list[_Stream]:
+def _streams(layers: Sequence[int], span: range, engines: Sequence[str], before: Dependences) -> list[_Stream]:
     """The stream of each layer, in the order of layers."""
     operations: dict[int, list[int]] = defaultdict(list)
     for index in span:
-        operations[program.operations[index].layer].append(index)
+        operations[layers[index]].append(index)
     return [_stream(operations[layer], engines, before) for layer in sorted(operations)]
 
 

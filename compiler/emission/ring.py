@@ -99,13 +99,13 @@ class _Ring:
         memory, item = self._memory, self._items[position]
         spans = sorted(_span(address, other) for address, other in self._placed_between(item.first, item.last))
         candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
-        if not candidates:
-            return None
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
         contention = _contention(memory, self._contending(item))
         costs = {
             address: (
                 sum(contention[bank] for bank in _banks(memory, address, item.buffer.size)),
-                _reuse(item, int(self._freed_at[address : address + item.buffer.size].max())),
+                _reuse(item, int(np.maximum.reduce(self._freed_at[address : address + item.buffer.size]))),
                 (address - self._pointer) % memory.words,
             )
             for address in candidates

@@ -26,6 +26,32 @@ class _Memory:
     planned: NDArray[np.int64]  # with what came earlier
 
 
+class Residents:
+    """The buffers on chip of a program, and which operations name them; the same for every `Room` of the program."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self.memories = program.machine.memories
+        self.of_operation: list[tuple[TileBuffer, ...]] = []  # those that an operation names
+        self.first: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        self.uses: dict[str, int] = {}  # operations that name a buffer
+        on_chip = {name: buffer for name, buffer in program.buffers.items() if buffer.place in self.memories}
+        for index, operation in enumerate(program.operations):
+            names = dict.fromkeys(base.buffer for base in operation.bases.values())
+            self.of_operation.append(tuple(on_chip[name] for name in names if name in on_chip))
+            for name in names:
+                self.first.setdefault(name, index)
+                self.uses[name] = self.uses.get(name, 0) + 1
+                self.last[name] = index
+        changes = {name: np.zeros(len(program.operations) + 2, np.int64) for name in self.memories}
+        for name, buffer in on_chip.items():
+            if name in self.first:
+                changes[buffer.place][self.first[name]] += buffer.size
+                changes[buffer.place][self.last[name] + 1] -= buffer.size
+        self.words = {name: np.cumsum(change)[:-1] for name, change in changes.items()}
+        """By memory, the words in use at each operation if all of them follow in the program's order."""
+
+
 class Room:
     """Words that are taken and given back as operations start; a buffer takes its words with its first operation.
 
@@ -33,32 +59,17 @@ class Room:
     turn, if all others followed in the program's own order.
     """
 
-    def __init__(self, program: TileProgram) -> None:
+    def __init__(self, residents: Residents) -> None:
         self.turn = 0  # the first operation that has not started
-        self._buffers: list[tuple[TileBuffer, ...]] = []  # those on chip that an operation names
-        self._first: dict[str, int] = {}
-        self._left: dict[str, int] = {}  # operations that are still to name a buffer
+        self._buffers, self._first, self._last = residents.of_operation, residents.first, residents.last
+        self._left = dict(residents.uses)  # operations that are still to name a buffer
         self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
-        self._started = [False] * (len(program.operations) + 1)
-        self._last: dict[str, int] = {}
-        for index, operation in enumerate(program.operations):
-            names = dict.fromkeys(base.buffer for base in operation.bases.values())
-            buffers = tuple(b for b in map(program.buffers.__getitem__, names) if b.place in program.machine.memories)
-            self._buffers.append(buffers)
-            for buffer in buffers:
-                self._first.setdefault(buffer.name, index)
-                self._left[buffer.name] = self._left.get(buffer.name, 0) + 1
-                self._last[buffer.name] = index
+        self._started = [False] * (len(self._buffers) + 1)
         self._memories = {
-            memory.name: _Memory(memory.depth, 0, [], *np.zeros((2, len(program.operations) + 1), np.int64))
-            for memory in program.machine.memories.values()
+            name: _Memory(memory.depth, 0, [], residents.words[name], residents.words[name].copy())
+            for name, memory in residents.memories.items()
         }
-        for name, first in self._first.items():
-            buffer = program.buffers[name]
-            self._memories[buffer.place].original[first : self._last[name] + 1] += buffer.size
-        for memory in self._memories.values():
-            memory.planned[:] = memory.original
 
     def begin_at(self, turn: int) -> None:
         """Everything before an operation is done, and words that nobody will name again are free."""
@@ -130,8 +141,8 @@ class Room:
         for buffer in fresh:
             memory = self._memories[buffer.place]
             until_its_turn = memory.planned[self.turn : self._first[buffer.name]]
-            full = np.flatnonzero(until_its_turn + buffer.size > self._limit(memory, index))
-            if len(full):
-                self._retry[index] = self.turn + int(full[-1]) + 1
+            most = self._limit(memory, index) - buffer.size
+            if until_its_turn.size and np.maximum.reduce(until_its_turn) > most:
+                self._retry[index] = self.turn + int(np.flatnonzero(until_its_turn > most)[-1]) + 1
                 return False
         return True

@@ -17,7 +17,7 @@ from tilewright.compiler.emission.dependences import Dependences, dependences, i
 from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
-from tilewright.compiler.emission.room import Room
+from tilewright.compiler.emission.room import Residents, Room
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.timing import dma_round_trip
@@ -41,7 +41,8 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
     work = _Work.of(program)
     found = _Scheduler(work, loads_ahead)
     order = found.order()
-    beside = overlapped(program, work.engines, work.durations, work.before)
+    layers = [operation.layer for operation in program.operations]
+    beside = overlapped(layers, work.engines, work.durations, work.before, work.residents, found.plan.starts)
     if beside is not None:
         other = _Scheduler(work.in_order(beside.order), loads_ahead)
         by_other = other.order()
@@ -58,11 +59,12 @@ class _Work:
     engines: Sequence[str]
     durations: Sequence[Duration]
     before: Dependences
+    residents: Residents
 
     @staticmethod
     def of(program: TileProgram) -> _Work:
         engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-        return _Work(program, engines, durations(program), dependences(program))
+        return _Work(program, engines, durations(program), dependences(program), Residents(program))
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""
@@ -71,11 +73,13 @@ class _Work:
         def moved(before: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
             return tuple(tuple(place[earlier] for earlier in before[index]) for index in order)
 
+        program = replace(self.program, operations=tuple(self.program.operations[index] for index in order))
         return _Work(
-            replace(self.program, operations=tuple(self.program.operations[index] for index in order)),
+            program,
             [self.engines[index] for index in order],
             [self.durations[index] for index in order],
             Dependences(moved(self.before.completed), moved(self.before.started)),
+            Residents(program),
         )
 
 
@@ -87,7 +91,7 @@ class _Scheduler:
         count = len(program.operations)
         self.end = 0  # when the last operation so far completes
         self._engines, self._durations = work.engines, work.durations
-        self._room = Room(program)
+        self._room = Room(work.residents)
         self._loads_ahead = count if loads_ahead is None else loads_ahead
         self._early: set[int] = set()  # loads that started before their turn
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
@@ -97,10 +101,11 @@ class _Scheduler:
         self._ready = [0] * count  # when what an operation comes after lets it start
         self._free = dict.fromkeys(ENGINES, 0)
         self._ends = {engine: deque([0] * flight.contexts) for engine, flight in program.machine.flights.items()}
-        self._plan = plan_loads(self._engines, self._durations, before, dma_round_trip(program.machine))
+        self.plan = plan_loads(self._engines, self._durations, before, dma_round_trip(program.machine))
         self._late = 0  # cycles by which the last operation of another engine came later than planned
         self._waiting = {e: deque(i for i, engine in enumerate(self._engines) if engine == e) for e in ENGINES}
-        self._waiting[LOAD] = deque(self._plan.loads)
+        self._waiting[LOAD] = deque(self.plan.loads)
+        self._known: dict[str, tuple[int, int]] = {}  # by engine, what `_next` gives until something changes it
 
     def order(self) -> list[int]:
         """All operations, by the cycle of their start."""
@@ -116,10 +121,22 @@ class _Scheduler:
         """(cycle, operation) of an engine's next start, as far as it is known; NEVER if it is not."""
         if engine == LOAD:
             return self._next_load()
+        found = self._known.get(engine)
+        if found is None:
+            found, may_change = self._head(engine)
+            if not may_change:
+                self._known[engine] = found
+        return found
+
+    def _head(self, engine: str) -> tuple[tuple[int, int], bool]:
+        """The next start of an engine that keeps its order, and whether what others take and give back changes it."""
         if not self._waiting[engine]:
-            return NEVER, -1
+            return (NEVER, -1), False
         index = self._waiting[engine][0]
-        return (NEVER if self._open[index] else self._earliest(index, self._room.fresh(index), {})), index
+        if self._open[index]:
+            return (NEVER, index), False
+        fresh = self._room.fresh(index)
+        return (self._earliest(index, fresh, {}), index), bool(fresh)
 
     def _next_load(self) -> tuple[int, int]:
         """The next load in the planned order; one that must wait is passed, but its words are left free."""
@@ -129,9 +146,9 @@ class _Scheduler:
             fresh, is_its_turn = self._room.fresh(index), index == self._room.turn
             if not self._open[index] and (is_its_turn or len(self._early) < self._loads_ahead):
                 can_start = self._earliest(index, fresh, {} if is_its_turn else reserved)
-                wanted = max(can_start, self._plan.from_cycle[index] + self._late)
+                wanted = max(can_start, self.plan.from_cycle[index] + self._late)
                 best = min(best, (wanted, index))
-                if can_start <= max(self._free[LOAD], self._plan.from_cycle[index] + self._late):
+                if can_start <= max(self._free[LOAD], self.plan.from_cycle[index] + self._late):
                     return best
             for buffer in fresh:
                 reserved[buffer.place] = reserved.get(buffer.place, 0) + buffer.size
@@ -155,16 +172,19 @@ class _Scheduler:
         end = start + duration.complete
         self.end = max(self.end, end)
         self._waiting[engine].remove(index)
+        self._known.pop(engine, None)
         self._free[engine] = start + duration.busy
         if engine in self._ends:
             self._ends[engine].append(end)
             self._free[engine] = max(self._free[engine], self._ends[engine].popleft())
         self._room.take(index, start, end)
-        if engine == LOAD:
+        if engine == LOAD and self._loads_ahead < len(self._engines):
             self._early = {early for early in (*self._early, index) if early > self._room.turn}
-        elif self._comes_after[index]:  # a fill comes after nothing: it starts as soon as there are words for it
-            self._late = start - self._plan.starts[index]
+        # A fill comes after nothing: it starts as soon as there are words for it.
+        if engine != LOAD and self._comes_after[index]:
+            self._late = start - self.plan.starts[index]
         for after, cycle in ((self._after_end, end), (self._after_start, start)):
             for later in after[index]:
                 self._open[later] -= 1
                 self._ready[later] = max(self._ready[later], cycle)
+                self._known.pop(self._engines[later], None)

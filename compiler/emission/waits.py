@@ -9,8 +9,8 @@ be in the pipeline. The array's sums are an exception to that: it adds to its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,7 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
 # -- what an instruction touches ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
+class _Access(NamedTuple):
     """Units of a place, from `start` to before `stop`: all of them, or those of a mask."""
 
     place: str
@@ -155,7 +154,9 @@ def reads_own_writes(is_write: bool) -> bool:
 
 def _raise(needed: dict[str, int], engine: str, counts: NDArray[np.int32], access: _Access) -> None:
     span = counts[access.start : access.stop]
-    last = int(span.max() if access.mask is None else span.max(where=access.mask, initial=0))
+    last = int(
+        np.maximum.reduce(span) if access.mask is None else np.maximum.reduce(span, where=access.mask, initial=0)
+    )
     if last > needed.get(engine, 0):
         needed[engine] = last
 

@@ -172,7 +172,7 @@ def symmetric_weights(operator: Operator, network: Network) -> tuple[NDArray[np.
         raise CompileError(operator, "its weights have scales along another dimension than the output channels")
     zeros = np.array(weight_type.quantization.zero_points, np.int64).reshape(-1, 1, 1, 1)
     scales = np.broadcast_to(np.array(weight_type.quantization.scales, np.float64), (values.shape[0],))
-    return values - zeros, scales
+    return values - zeros if zeros.any() else values, scales
 
 
 def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Network) -> Access:
@@ -197,6 +197,8 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
 
 def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Arrays of int8 whose sum is the weights; one if they fit."""
+    if weights.min(initial=0) >= WEIGHT.interval.low and weights.max(initial=0) <= WEIGHT.interval.high:
+        return [weights]
     terms: list[NDArray[np.int64]] = []
     while not terms or weights.any():
         terms.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
@@ -219,7 +221,7 @@ def sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:
     """[2, O]: the least and greatest sum of products with any activations."""
     low, high = ACTIVATION.interval.low, ACTIVATION.interval.high
     positive = np.maximum(weights, 0).sum(axis=(1, 2, 3))
-    negative = np.minimum(weights, 0).sum(axis=(1, 2, 3))
+    negative = weights.sum(axis=(1, 2, 3)) - positive
     return np.stack([positive * low + negative * high, positive * high + negative * low])
 
 

@@ -9,7 +9,10 @@ is bound to that neutral value, so `clamp(round_shift((a - z) * scale, shift) + 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tilewright.compiler.nest.products import products_of
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
@@ -17,14 +20,15 @@ from tilewright.isa.language.numeric import Interval
 from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
 
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
-@dataclass(frozen=True)
-class Match:
+
+class Match(NamedTuple):
     """How an instruction computes an expression: what each leaf of its statement stands for."""
 
-    operands: Mapping[str, Expr] = field(default_factory=dict)  # plain operand → the value it reads
-    fields: Mapping[tuple[str, str], Expr] = field(default_factory=dict)  # (operand, field) → constant of each channel
-    immediates: Mapping[str, int] = field(default_factory=dict)
+    operands: Mapping[str, Expr] = NOTHING  # plain operand → the value it reads
+    fields: Mapping[tuple[str, str], Expr] = NOTHING  # (operand, field) → constant of each channel
+    immediates: Mapping[str, int] = NOTHING
     idle: frozenset[str] = frozenset()  # operands whose value is multiplied by zero
     reduced: frozenset[str] = frozenset()  # operands that are read once for each iteration of the reduce loops
     neutral: int = 0  # neutral values bound
@@ -47,6 +51,10 @@ class Match:
 
     def with_neutral(self) -> Match:
         return Match(self.operands, self.fields, self.immediates, self.idle, self.reduced, self.neutral + 1)
+
+
+UNBOUND = Match()
+"""With which no leaf is bound yet."""
 
 
 class Unifier:
@@ -77,7 +85,7 @@ class Unifier:
         A computed value is never merely moved within a memory.
         """
         self._root = expr
-        yield from self._unify(self._format.statement.expr, expr, Match(), False)
+        yield from self._unify(self._format.statement.expr, expr, UNBOUND, False)
 
     def _unify(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """The matches that keep the bindings so far. There are none where there would be none without any bindings."""
@@ -89,7 +97,7 @@ class Unifier:
         key = (pattern, expr)
         if key not in self._possible:
             root, self._root = self._root, None
-            self._possible[key] = any(True for _ in self._compare(pattern, expr, Match(), False))
+            self._possible[key] = next(self._compare(pattern, expr, UNBOUND, False), None) is not None
             self._root = root
         return self._possible[key]
 
@@ -259,5 +267,6 @@ def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
         yield replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
 
 
+@lru_cache(1 << 12)
 def _swapped(expr: Expr) -> Expr:
     return replace(expr, args=(expr.args[1], expr.args[0]))

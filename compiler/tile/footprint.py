@@ -8,7 +8,7 @@ The checker finds footprints in a way of its own (`isa.check.footprint`), and so
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """What one operand of an operation touches: word `first + i` of the buffer wherever `mask[i]` is set.
 
     Words on chip, bytes in DRAM. An accumulating destination is also read. The first and the last bit of a mask are
@@ -61,7 +60,7 @@ def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...
         key = operation.mnemonic, tuple(operation.fields.items())
         if key not in known:
             elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
-            known[key] = operation_footprints(program.machine, replace(operation, bases=elsewhere))
+            known[key] = operation_footprints(program.machine, operation._replace(bases=elsewhere))
         found.append(tuple([_moved(footprint, operation.bases[footprint.operand]) for footprint in known[key]]))
     return tuple(found)
 

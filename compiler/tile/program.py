@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
@@ -34,16 +35,14 @@ class TileBuffer:
     is_in_bank: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAddress:
+class BufferAddress(NamedTuple):
     """A place in a buffer: words on chip, bytes in DRAM. It may be negative or beyond as long as no access is."""
 
     buffer: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class TileOperation:
+class TileOperation(NamedTuple):
     """One engine operation. `fields` are instruction fields by name, without bases, regions and waits."""
 
     mnemonic: str

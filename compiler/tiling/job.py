@@ -65,7 +65,7 @@ def word_loop(
     step: Step, trip: int, loop: str, strides: Mapping[str, Mapping[str, int]], is_reduce: bool = False
 ) -> WordLoop:
     """A loop of a nest as a loop of its instruction, with each operand's stride."""
-    moves = tuple(strides[operand.name].get(loop, 0) for operand in step.format.operands)
+    moves = tuple([strides[operand.name].get(loop, 0) for operand in step.format.operands])
     return WordLoop(trip, moves, is_reduce)
 
 
@@ -82,7 +82,10 @@ def common(a: range, b: range) -> range:
 
 def at(index: Affine, starts: Mapping[str, int]) -> int:
     """The value of an index, given the value of every loop."""
-    return index.constant + sum(by * starts[loop] for loop, by in index.terms)
+    total = index.constant
+    for loop, by in index.terms:
+        total += by * starts[loop]
+    return total
 
 
 def pixel_at(access: Access, starts: Mapping[str, int]) -> tuple[int, int, int]:
@@ -92,5 +95,8 @@ def pixel_at(access: Access, starts: Mapping[str, int]) -> tuple[int, int, int]:
 
 def span(index: Affine, tile: Ranges) -> range:
     """All indices from the smallest to the largest that a tile reads."""
-    ends = [sorted((by * tile[loop].start, by * (tile[loop].stop - 1))) for loop, by in index.terms]
-    return range(index.constant + sum(e[0] for e in ends), index.constant + sum(e[1] for e in ends) + 1)
+    first = last = index.constant
+    for loop, by in index.terms:
+        one, other = by * tile[loop].start, by * (tile[loop].stop - 1)
+        first, last = first + min(one, other), last + max(one, other)
+    return range(first, last + 1)

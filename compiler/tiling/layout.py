@@ -174,9 +174,13 @@ class DramLayout:
         return self.batch_stride * self.shape[BATCH]
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
-        indices = zip((batch, block, row, column), self.first, strict=True)
-        strides = (self.batch_stride, self.block_stride, self.row_stride, self.column_stride)
-        return sum((index - first) * stride for (index, first), stride in zip(indices, strides, strict=True))
+        first_batch, first_block, first_row, first_column = self.first
+        return (
+            (batch - first_batch) * self.batch_stride
+            + (block - first_block) * self.block_stride
+            + (row - first_row) * self.row_stride
+            + (column - first_column) * self.column_stride
+        )
 
     @property
     def box(self) -> DramBox:

@@ -9,7 +9,9 @@ operand walk in even steps and merge into one of 6000. That is too long for 10 b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import sub
+from typing import NamedTuple
 
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.language.operations import IDEMPOTENT
@@ -17,8 +19,7 @@ from tilewright.isa.machine.encoding import InstructionFormat, Loop
 from tilewright.isa.machine.machine import Machine
 
 
-@dataclass(frozen=True, slots=True)
-class WordLoop:
+class WordLoop(NamedTuple):
     """One loop over words: `strides` has one entry for each operand of the format, sources first."""
 
     trip: int
@@ -85,7 +86,7 @@ def _repeats(points: Sequence[tuple[int, ...]], at: int, period: int) -> int:
 
 
 def _difference(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(x - y for x, y in zip(a, b, strict=True))
+    return tuple(map(sub, a, b))
 
 
 # -- merging -----------------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def _simplify(loops: tuple[WordLoop, ...]) -> tuple[WordLoop, ...]:
         merged = False
         for outer, inner in _pairs(len(left)):
             if _is_one_walk(left[outer], left[inner]):
-                left[inner] = replace(left[inner], trip=left[outer].trip * left[inner].trip)
+                left[inner] = left[inner]._replace(trip=left[outer].trip * left[inner].trip)
                 del left[outer]
                 merged = True
                 break
@@ -143,7 +144,7 @@ def _pack_long(format: InstructionFormat, loops: tuple[WordLoop, ...], position:
         if len(split) == 1:
             return split
     whole = loop.trip // longest * longest
-    pieces = [replace(loop, trip=whole), replace(loop, trip=loop.trip - whole)]
+    pieces = [loop._replace(trip=whole), loop._replace(trip=loop.trip - whole)]
     packed: list[Packed] = []
     for piece, start in zip(pieces, (0, whole), strict=True):
         if piece.trip == 0:
@@ -166,7 +167,7 @@ def _pack_window(format: InstructionFormat, loops: tuple[WordLoop, ...], positio
             length = loop.trip - (count - 1) * step
             if length == step or (idempotent and step < length <= longest):
                 runs = WordLoop(count, tuple(step * s for s in loop.strides), True)
-                changed = (*loops[:position], runs, replace(loop, trip=length), *loops[position + 1 :])
+                changed = (*loops[:position], runs, loop._replace(trip=length), *loops[position + 1 :])
                 assigned = _assign(format, changed)
                 if assigned is not None:
                     return [Packed(assigned, (0,) * len(format.operands), False)]
@@ -176,7 +177,7 @@ def _pack_window(format: InstructionFormat, loops: tuple[WordLoop, ...], positio
 def _split(loops: tuple[WordLoop, ...], position: int, inner: int) -> tuple[WordLoop, ...]:
     loop = loops[position]
     outer = WordLoop(loop.trip // inner, tuple(inner * s for s in loop.strides), loop.is_reduce)
-    pair = (outer, replace(loop, trip=inner)) if outer.trip > 1 else (replace(loop, trip=inner),)
+    pair = (outer, loop._replace(trip=inner)) if outer.trip > 1 else (loop._replace(trip=inner),)
     return (*loops[:position], *pair, *loops[position + 1 :])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,7 @@ KEPT_STEPS = 1 << 12
 """So many different steps are remembered with what follows from them; most instructions of a program walk alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """What one operand of one instruction touches.
 
     `place` is an on-chip memory (units are words) or a DRAM region (units are bytes). `ranges` is int64 [n, 2]: sorted,

@@ -144,11 +144,11 @@ def _late_accesses(
     if access.is_write:
         kinds, counts, in_order = AFTER_BOTH, place.counts, engine
     else:
-        if not place.is_written[pieces].all():
+        if not np.logical_and.reduce(place.is_written[pieces]):
             yield HazardKind.UNWRITTEN, place.first_word(pieces, ~place.is_written[pieces]), -1, -1
         kinds, counts = AFTER_WRITES, place.writes
         in_order = engine if _adds_to_sums(instruction, access) else -1
-    latest: list[int] = counts[:, pieces].max(axis=1).tolist()
+    latest: list[int] = np.maximum.reduce(counts[:, pieces], axis=1).tolist()
     for row, (count, (kind, by)) in enumerate(zip(latest, kinds, strict=True)):
         # An engine's own writes come after its earlier reads and writes: it works in order.
         if count > clock[by] and by != in_order:

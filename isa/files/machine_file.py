@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from weakref import WeakValueDictionary
 
 import yaml
 
@@ -48,13 +49,21 @@ class MachineFileError(IsaError):
         self.complaints = tuple(complaints)
 
 
+_BUILT: WeakValueDictionary[str, Machine] = WeakValueDictionary()
+"""Machines by their text, as long as something holds them: what was found for a machine is found again."""
+
+
 def build_machine(tree: Tree, name: str) -> Machine:
-    """Check a merged tree and build the machine. Raises MachineFileError with every fault found."""
+    """Check a merged tree and build the machine; the same text gives the same object.
+
+    Raises MachineFileError with every fault found.
+    """
     builder = _Builder(tree, name)
     try:
-        return builder.build()
+        machine = builder.build()
     except TooManyComplaints:
         raise MachineFileError([*builder.reader.complaints(), MORE]) from None
+    return _BUILT.setdefault(machine.text, machine)
 
 
 class _Builder:

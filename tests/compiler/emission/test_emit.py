@@ -80,7 +80,7 @@ def test_a_value_that_its_field_cannot_hold_names_the_layer() -> None:
     build = builder()
     build.fill()
     tiles = build.program()
-    wrong = replace(tiles.operations[0], fields={**tiles.operations[0].fields, "value": 128})
+    wrong = tiles.operations[0]._replace(fields={**tiles.operations[0].fields, "value": 128})
     tiles = replace(tiles, operations=(wrong,))
     placement = allocate(tiles)
     with pytest.raises(CompileError) as refused:

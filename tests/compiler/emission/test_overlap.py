@@ -14,7 +14,9 @@ from tilewright.compiler.emission import overlap
 from tilewright.compiler.emission import schedule as scheduling
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
+from tilewright.compiler.emission.load_plan import starts_in_order
 from tilewright.compiler.emission.overlap import Overlap, overlapped
+from tilewright.compiler.emission.room import Residents
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
@@ -77,7 +79,9 @@ def products_and_rescales(build: TileBuilder) -> TileProgram:
 
 def order_of(program: TileProgram) -> list[int] | None:
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-    found = overlapped(program, engines, durations(program), dependences(program))
+    layers = [operation.layer for operation in program.operations]
+    times, before = durations(program), dependences(program)
+    found = overlapped(layers, engines, times, before, Residents(program), starts_in_order(engines, times, before))
     return None if found is None else found.order
 
 
@@ -197,6 +201,6 @@ def test_keeps_an_engine_free_for_the_layer_in_front() -> None:
 
 def test_an_order_that_is_not_by_layers_stays() -> None:
     program = products_and_rescales(builder())
-    turned = tuple(replace(operation, layer=1 - operation.layer) for operation in program.operations)
+    turned = tuple(operation._replace(layer=1 - operation.layer) for operation in program.operations)
     assert order_of(program) is not None
     assert order_of(replace(program, operations=turned)) is None

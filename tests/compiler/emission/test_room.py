@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.compiler.tile_programs import TileBuilder
-from tilewright.compiler.emission.room import Room
+from tilewright.compiler.emission.room import Residents, Room
 from tilewright.isa.files.loader import load_machine
 
 
@@ -24,7 +24,7 @@ def ready(room: Room, index: int, reserved: int = 0) -> int | None:
 
 
 def test_words_are_there_from_the_completion_of_the_last_use_on() -> None:
-    room = Room(two_products(64).program())
+    room = Room(Residents(two_products(64).program()))
     room.take(0, 0, 90)
     room.take(1, 10, 80)
     assert ready(room, 3) is None  # the product that gives words back has not started
@@ -33,14 +33,14 @@ def test_words_are_there_from_the_completion_of_the_last_use_on() -> None:
 
 
 def test_words_are_there_at_once_where_two_buffers_fit() -> None:
-    room = Room(two_products(24).program())
+    room = Room(Residents(two_products(24).program()))
     room.take(0, 0, 90)
     assert ready(room, 3) == 0
     assert ready(room, 3, reserved=24) is None
 
 
 def test_only_three_quarters_are_for_what_comes_early() -> None:
-    room = Room(two_products(32).program())
+    room = Room(Residents(two_products(32).program()))
     room.take(0, 0, 90)
     assert ready(room, 3) is None
     room.take(1, 0, 90)
@@ -55,7 +55,7 @@ def test_what_comes_early_leaves_room_for_all_before_it() -> None:
     build.run("load_wgt", {"trip.k": 40, "d.k": 16, "y.k": 1}, d="weights", y=build.buffer("wgt", 40))
     build.operations.insert(3, build.operations.pop())
     build.operations.insert(4, second)
-    room = Room(build.program())
+    room = Room(Residents(build.program()))
     room.take(0, 0, 90)
     assert ready(room, 4) is None  # beside the 40 words of operation 3 it has no room before its turn
 
@@ -66,7 +66,7 @@ def test_what_is_done_before_its_turn_takes_no_words_until_then() -> None:
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
     for is_done, expected in ((False, None), (True, 0)):
-        room = Room(build.program())
+        room = Room(Residents(build.program()))
         room.take(1, 0, 10)  # the input; the first load, whose turn it is, waits
         room.take(3, 0, 20)
         if is_done:
@@ -78,7 +78,7 @@ def test_what_was_refused_is_asked_again_once_something_early_is_done() -> None:
     build = two_products(24)
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
-    room = Room(build.program())
+    room = Room(Residents(build.program()))
     room.take(1, 0, 10)
     room.take(3, 0, 20)
     assert ready(room, 5) is None
@@ -92,7 +92,7 @@ def test_what_is_done_before_its_turn_takes_no_words_in_its_turn_either() -> Non
     x = build.load_input()
     for words in (8, 24, 40):
         build.run("mma", {}, a=x, w=build.load("wgt", words), c=build.buffer("acc", 1))
-    room = Room(build.program())
+    room = Room(Residents(build.program()))
     room.take(0, 0, 10)  # the input
     room.take(3, 0, 20)
     room.take(4, 20, 30)
@@ -104,7 +104,7 @@ def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
     build = two_products(24)
     x = build.operations[1].bases["y"].buffer
     build.run("mma", {}, a=x, w=build.load("wgt", 24), c=build.buffer("acc", 1))
-    one_by_one, at_once = Room(build.program()), Room(build.program())
+    one_by_one, at_once = Room(Residents(build.program())), Room(Residents(build.program()))
     for index in range(3):
         one_by_one.take(index, 0, 0)
     at_once.begin_at(3)

@@ -68,7 +68,7 @@ def test_a_buffer_in_no_place_is_named(name: str, changes: dict[str, object], me
 )
 def test_an_operation_beyond_its_buffer_is_named(changes: dict[str, object], message: str) -> None:
     tiles = random_tiles(load_machine("base16"), 0)
-    first = replace(tiles.operations[0], **changes)  # type: ignore[arg-type]
+    first = tiles.operations[0]._replace(**changes)  # type: ignore[arg-type]
     with pytest.raises(CompileError) as refused:
         require_sound(replace(tiles, operations=(first, *tiles.operations[1:])))
     assert str(refused.value).startswith(f"operation 0 (load_act): {message}")

@@ -56,37 +56,46 @@ class _Region:
 def remove_copies(program: NestProgram, machine: Machine) -> NestProgram:
     """The program without the copies that are only a matter of addresses; it computes the same."""
     merger = _Merger(program, machine)
-    position = 0
-    while position < len(merger.nests):
-        region = merger.region(merger.nests[position])
-        if region is None:
-            position += 1
-        else:
-            merger.merge(region, position)
-    live = {access.tensor for nest in merger.nests for access in (*nest.reads.values(), nest.result)}
+    for number in range(len(program.nests)):
+        region = merger.region(merger.nests[number])
+        if region is not None:
+            merger.merge(region, number)
+    nests = tuple(merger.nests.values())
+    live = {access.tensor for nest in nests for access in (*nest.reads.values(), nest.result)}
     live |= merger.hosted
     buffers = {name: buffer for name, buffer in program.buffers.items() if name in live}
-    return replace(program, nests=tuple(merger.nests), buffers=buffers)
+    return replace(program, nests=nests, buffers=buffers)
 
 
 class _Merger:
-    """The nests so far, and the rules for which copies can go."""
+    """The nests so far, by their number in the program, and the rules for which copies can go."""
 
     def __init__(self, program: NestProgram, machine: Machine) -> None:
-        self.nests = list(program.nests)
+        self.nests = dict(enumerate(program.nests))
+        self._numbers: dict[str, set[int]] = {}  # of the nests that read or write a buffer
+        for number, nest in self.nests.items():
+            for tensor in _tensors(nest):
+                self._numbers.setdefault(tensor, set()).add(number)
         self.hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
         self._buffers = program.buffers
         self._lanes = machine.lanes
         self._vector = machine.lanes * vector_blocks(machine)
 
-    def merge(self, region: _Region, position: int) -> None:
-        """Drop the copy at a position; accesses to the inner buffer become accesses to its region of the outer."""
-        del self.nests[position]
-        for index, nest in enumerate(self.nests):
-            if region.buffer in {nest.result.tensor, *(read.tensor for read in nest.reads.values())}:
-                order = [loop.name for loop in nest.loops]
-                reads = {name: region.moved(read, order) for name, read in nest.reads.items()}
-                self.nests[index] = replace(nest, reads=reads, result=region.moved(nest.result, order))
+    def merge(self, region: _Region, number: int) -> None:
+        """Drop the copy of a number; accesses to the inner buffer become accesses to its region of the outer."""
+        for tensor in _tensors(self.nests.pop(number)):
+            self._numbers[tensor].discard(number)
+        moving = self._numbers.pop(region.buffer)
+        for each in moving:
+            nest = self.nests[each]
+            order = [loop.name for loop in nest.loops]
+            reads = {name: region.moved(read, order) for name, read in nest.reads.items()}
+            self.nests[each] = replace(nest, reads=reads, result=region.moved(nest.result, order))
+        self._numbers[region.outer] |= moving
+
+    def _nests_of(self, buffer: str) -> list[Nest]:
+        """Those that read or write a buffer, in the order of the program."""
+        return [self.nests[number] for number in sorted(self._numbers.get(buffer, ()))]
 
     def region(self, copy: Nest) -> _Region | None:
         """Where one of a copy's buffers lies in the other, if the nest is a copy that can go."""
@@ -136,7 +145,8 @@ class _Merger:
         inner, outer = self._buffers[region.buffer], self._buffers[region.outer]
         if region.buffer in self.hosted or inner.type != outer.type:
             return False
-        reads = [(nest, read) for nest in self.nests for read in nest.reads.values() if read.tensor == region.buffer]
+        touching = self._nests_of(region.buffer)
+        reads = [(nest, read) for nest in touching for read in nest.reads.values() if read.tensor == region.buffer]
         has_reader = len(reads) > is_written
         if region.joins_rows and inner.shape[ROW] * inner.shape[COLUMN] != outer.shape[COLUMN]:
             return False
@@ -164,7 +174,7 @@ class _Merger:
         """Whether no nest writes these channels of the outer buffer."""
         return not any(
             set(channels).intersection(index_range(nest, nest.result, CHANNEL))
-            for nest in self.nests
+            for nest in self._nests_of(region.outer)
             if nest.result.tensor == region.outer
         )
 
@@ -178,6 +188,11 @@ class _Merger:
             and (region.step(d), region.firsts[d], inner[d]) != (1, 0, outer[d])
             for d in (BATCH, ROW, COLUMN)
         )
+
+
+def _tensors(nest: Nest) -> set[str]:
+    """What a nest reads and writes."""
+    return {nest.result.tensor, *(read.tensor for read in nest.reads.values())}
 
 
 def _leaves_out_pixels(nest: Nest, read: Access) -> bool:

@@ -7,6 +7,7 @@ accesses to the same word; what is read was written before or was there from the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -79,9 +80,9 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
 
 
 def _check_counts(program: Program) -> Iterator[Finding]:
-    most = program.machine.max_instructions_per_engine
+    most, counts = program.machine.max_instructions_per_engine, Counter(i.engine for i in program.instructions)
     for engine in ENGINES:
-        count = sum(instruction.engine == engine for instruction in program.instructions)
+        count = counts[engine]
         if count > most:
             yield program_finding(
                 FindingCode.COUNT,

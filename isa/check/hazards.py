@@ -84,7 +84,7 @@ def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32],
     for index, instruction in enumerate(instructions):
         mine = by_engine[ENGINES.index(instruction.engine)]
         clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
-        for number, (engine, count) in enumerate(zip(ENGINES, _waits(instruction), strict=True)):
+        for number, (engine, count) in enumerate(instruction.waits.items()):
             if count > len(by_engine[number]):
                 bad.append(BadWait(index, engine, count, len(by_engine[number])))
                 count = len(by_engine[number])
@@ -95,10 +95,6 @@ def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32],
         clocks.append(clock)
         mine.append(index)
     return np.array(clocks, np.int32).reshape(-1, len(ENGINES)), bad
-
-
-def _waits(instruction: Instruction) -> Iterator[int]:
-    return (instruction[f"wait.{engine}"] for engine in ENGINES)
 
 
 def find_hazards(
@@ -126,12 +122,12 @@ def find_hazards(
         count = len(by_engine[engine]) + 1
         for access in touched:
             place = places[access.place]
+            if place.is_constant:
+                continue
             pieces = place.next_pieces()
-            found = _late_accesses(instruction, access, place, pieces, clock, engine)
-            hazards += [
-                Hazard(kind, index, access, word, by_engine[by][earlier - 1] if by >= 0 else -1, earlier)
-                for kind, word, by, earlier in found
-            ]
+            for kind, word, by, earlier in _late_accesses(instruction, access, place, pieces, clock, engine):
+                first = by_engine[by][earlier - 1] if by >= 0 else -1
+                hazards.append(Hazard(kind, index, access, word, first, earlier))
             place.note(access.is_write, pieces, engine, count)
         by_engine[engine].append(index)
     return hazards, _unwritten_outputs(places.get("outputs"), expected)
@@ -167,7 +163,16 @@ def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
 class _Place:
     """One memory or region, cut where any access begins or ends; who last read and wrote each piece."""
 
-    def __init__(self, bounds: NDArray[np.int64], pieces: Iterator[Pieces], piece_count: int, initialised: int) -> None:
+    def __init__(
+        self,
+        bounds: NDArray[np.int64],
+        pieces: Iterator[Pieces],
+        piece_count: int,
+        initialised: int,
+        is_read_only: bool,
+    ) -> None:
+        self.is_constant = is_read_only and int(bounds[-1]) <= initialised
+        """Whether all of it is there from the start and nobody writes it, so that reads come when they like."""
         self._bounds = bounds
         self._pieces = pieces
         self.piece_count = piece_count
@@ -200,9 +205,12 @@ def _build_places(
     accesses: Sequence[tuple[Access, ...]], initialised: Mapping[str, int], expected: Sequence[NDArray[np.int64]]
 ) -> dict[str, _Place]:
     ranges: dict[str, list[NDArray[np.int64]]] = {}
+    written = {"outputs"} if expected else set()
     for touched in accesses:
         for access in touched:
             ranges.setdefault(access.place, []).append(access.ranges)
+            if access.is_write:
+                written.add(access.place)
     if expected:
         ranges.setdefault("outputs", []).extend(expected)
     places = {}
@@ -210,7 +218,8 @@ def _build_places(
         end = initialised.get(name, 0)
         bounds = _distinct(np.concatenate([*(r.reshape(-1) for r in touched_ranges), np.array([end], np.int64)]))
         cut = np.searchsorted(bounds, np.concatenate(touched_ranges))
-        places[name] = _Place(bounds, _piece_sets(cut, touched_ranges), int((cut[:, 1] - cut[:, 0]).sum()), end)
+        piece_count = int((cut[:, 1] - cut[:, 0]).sum())
+        places[name] = _Place(bounds, _piece_sets(cut, touched_ranges), piece_count, end, name not in written)
     return places
 
 

@@ -158,6 +158,11 @@ class InstructionFormat:
         }
 
     @cached_property
+    def base_places(self) -> Mapping[str, int]:
+        """By operand, the position in `fields` of its base."""
+        return {operand.name: self.positions[f"{operand.name}.base"] for operand in self.operands}
+
+    @cached_property
     def wait_places(self) -> tuple[tuple[str, int], ...]:
         """By engine, in the order of the machine's, the position in `fields` of its wait count."""
         return tuple(
@@ -248,7 +253,7 @@ class Instruction:
         return {engine: values[place] for engine, place in self.format.wait_places}
 
     def base(self, operand: str) -> int:
-        return self[f"{operand}.base"]
+        return self.values[self.format.base_places[operand]]
 
     def strides(self, operand: Operand) -> dict[str, int]:
         """Stride by loop name for every loop of the nest; 0 where the operand does not move."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -15,6 +15,11 @@ class TileSizes:
 
     sizes: Mapping[str, int]
     points_outer: bool
+
+    @property
+    def key(self) -> Hashable:
+        """The same for equal ones."""
+        return tuple(sorted(self.sizes.items())), self.points_outer
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -64,6 +64,11 @@ def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) ->
     return otherwise
 
 
+def places_of(shape: NestShape) -> Hashable:
+    """What of a nest's shape follows from what stays on chip."""
+    return shape.off_chip, shape.stores_result, shape.result_on_chip, *(places_of(each.shape) for each in shape.within)
+
+
 def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
     """The tensors of which some nest reads blocks of words."""
     return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
@@ -86,6 +91,7 @@ class Planner:
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
+        self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -161,7 +167,11 @@ class Planner:
         if position in self._within:
             return WITHIN_ANOTHER
         shape, room = self._shape_and_room(position, residency)
-        return choose_tile(shape, self._machine, room, self._options)
+        wanted, fraction = self._options.tiles.get(shape.cover.nest.name), self._options.budget_fraction
+        known = position, places_of(shape), tuple(room.values()), fraction, wanted and wanted.key
+        if known not in self._chosen:
+            self._chosen[known] = choose_tile(shape, self._machine, room, self._options)
+        return self._chosen[known]
 
     def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
         """The tiles of a nest that the model finds best, each of another kind, at most so many."""

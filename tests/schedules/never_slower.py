@@ -54,6 +54,9 @@ NO_PROMISE = ("array.rows", "array.cols")
 SMALL = ("digits", "resnet8", "ds-cnn", "autoencoder", "mobilenetv1-0.25", "resnet20v2")
 """Networks that compile in a second or so."""
 
+LARGER = ("gru-keywords", "bert-tiny", "squeezenet1.1", "unet", "shufflenetv2", "mobilenetv2")
+"""Networks that compile in two to five seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.schedules.never_slower import ALLOWED, LADDERS, NO_PROMISE, SMALL, Step, growth, network_cycles
+from tests.schedules.never_slower import ALLOWED, LADDERS, LARGER, NO_PROMISE, SMALL, Step, growth, network_cycles
 
-PAIRS, SLOW_PAIRS = 6, 10
-"""Pairs of machines: in the fast ring, and of each network in the slow one."""
+PAIRS, SLOW_PAIRS, LARGER_PAIRS = 6, 10, 3
+"""Pairs of machines: in the fast ring, and of each small and each larger network in the slow one."""
 
 
 @pytest.mark.parametrize("seed", range(PAIRS))
@@ -21,6 +21,13 @@ def test_more_of_a_thing_is_never_slower(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(PAIRS, PAIRS + SLOW_PAIRS))
 @pytest.mark.parametrize("name", SMALL)
 def test_more_of_a_thing_is_never_slower_for_any_network(name: str, seed: int) -> None:
+    hold(name, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(LARGER_PAIRS))
+@pytest.mark.parametrize("name", LARGER)
+def test_more_of_a_thing_is_never_slower_for_larger_networks(name: str, seed: int) -> None:
     hold(name, seed)
 
 

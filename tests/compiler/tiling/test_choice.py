@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -56,3 +57,12 @@ def test_what_reads_no_weights_leaves_half_of_the_room_to_a_layer_beside_it() ->
     program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
     sizes = sorted({buffer.size for buffer in program.buffers.values() if buffer.place == "act"})
     assert sum(sizes[-2:]) <= of.memories["act"].depth // 4  # what a tile reads, and its results
+
+
+def test_what_stays_on_chip_is_computed_in_tiles_so_that_the_array_need_not_wait_for_all_of_it() -> None:
+    of = load_machine("base16")
+    network = network_for(of, 0)
+    before = network.conv(network.input(1, 16, 32, 32), 32, (3, 3), pad=1)
+    output = network.conv(network.rescale(before), 16, (3, 3), pad=1)
+    program = select_and_tile(network.program(output), of, TilingOptions())
+    assert Counter(operation.mnemonic for operation in program.operations)["rescale"] > 4

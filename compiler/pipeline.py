@@ -38,6 +38,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
+from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.diagonals import sum_own_channels
 from tilewright.compiler.select.plain_sums import sum_without_weights
@@ -319,6 +320,7 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
     Pass("fuse", NESTS, NESTS, lambda nests, machine, options, blame: fuse(nests)),
     Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_without_weights(nests, machine)),
     Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
+    Pass("channel-tables", NESTS, NESTS, lambda nests, machine, options, blame: look_up(nests, machine)),
     Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
     Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
     Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),

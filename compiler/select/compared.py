@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.select.channel_tables import as_tables, is_worth_it
 from tilewright.compiler.select.diagonals import cheapest, forms
 from tilewright.compiler.select.read_sums import candidates, words_of
 from tilewright.compiler.select.selector import Selector
@@ -36,11 +37,15 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
     for nest in program.nests:
         of = forms(nest, program, machine)
         best = cheapest(of, machine)
+        tables = as_tables(nest, program, machine)
+        if tables is not None:
+            of, best = [*of, tables], tables if is_worth_it(tables, best, machine) else best
         for form in of:
             for position, cover in enumerate(Selector(machine, form.program).covers(form.nest)):
                 instructions = tuple(step.format.mnemonic for step in cover.steps)
                 is_chosen = form is best and position == 0
-                yield Compared(nest.name, form.name, instructions, cover.words, is_chosen)
+                obstacle = "loading its tables takes longer" if form is tables and not is_chosen else ""
+                yield Compared(nest.name, form.name, instructions, cover.words, is_chosen, obstacle)
 
 
 def compared_sums(program: NestProgram, machine: Machine) -> Iterator[Compared]:

@@ -13,7 +13,7 @@ from tilewright.compiler.tiling.cost import expected_cycles, tile_counts
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
-from tilewright.compiler.tiling.words import tile_words
+from tilewright.compiler.tiling.words import shared_words, tile_words
 from tilewright.isa.machine.machine import Machine
 
 WIDE_WINDOW = 4
@@ -126,14 +126,16 @@ def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], opt
     else:
         raise too_small(shape, machine, room, words)
     share = options.budget_fraction if shape.cover.dot is not None else options.budget_fraction * BESIDE
-    is_double = _all_within(words, {m: min(share * r.free, r.longest) for m, r in room.items()})
-    is_triple = _all_within(words, {m: options.budget_fraction * r.free * 2 / 3 for m, r in room.items()})
+    shared = shared_words(shape, machine, sizes)
+    own = {m: needed - shared[m] for m, needed in words.items()}
+    is_double = _all_within(own, {m: np.minimum(share * (r.free - shared[m]), r.longest) for m, r in room.items()})
+    is_triple = _all_within(own, {m: options.budget_fraction * (r.free - shared[m]) * 2 / 3 for m, r in room.items()})
     cycles = expected_cycles(shape, machine, sizes, points_outer, is_double, is_triple)
     tiles = tile_counts(shape, sizes).all
     return Candidates(sizes, points_outer, is_double, is_possible, words, cycles, tiles)
 
 
-def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float]) -> NDArray[np.bool_]:
+def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float | NDArray[np.float64]]) -> NDArray[np.bool_]:
     """The candidates whose words in every memory are within its limit."""
     return np.logical_and.reduce([needed <= limits[memory] for memory, needed in words.items()])
 

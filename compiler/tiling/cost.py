@@ -91,7 +91,7 @@ def expected_cycles(
     is_triple: Flags,
 ) -> Cycles:  # fmt: skip
     """Expected cycles of the whole nest for each candidate; of which two, or three, tiles fit side by side."""
-    count = tile_counts(shape, sizes)
+    count, space = tile_counts(shape, sizes), shape.cover.space
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
     first = np.zeros(count.all.shape, float)  # what must be there before the first product
     instructions = count.all * (len(shape.cover.steps) + 1)
@@ -121,6 +121,8 @@ def expected_cycles(
     is_loading = load > slowest
     ends = (vec + store) / count.results + mma / count.all
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, count.all, count.results))
+    if shape.cover.dot is None and not space.reduce:
+        ends = ends + vec / count.points  # the array waits while the layers beside have none of its tiles
     slowest = np.maximum(slowest, load + np.where(is_loading & ~is_triple, _uneven_cycles(shape, sizes, count, mma), 0))
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * TILE_CYCLES + serial + TRAFFIC * load

@@ -45,6 +45,20 @@ def tile_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -
     return words
 
 
+def shared_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+    """Of the words of a tile, those of tables that all tiles look up in: the next tile takes none beside them."""
+    lane, whole = shape.cover.space.lane, extents(shape)[shape.cover.space.lane]
+    words: dict[str, Sizes] = {name: np.zeros_like(sizes[lane]) for name in machine.memories}
+    for index, step in enumerate(shape.cover.steps):
+        for operand in step.format.tables:
+            bound = step.inputs[operand.name]
+            if isinstance(bound, Table):
+                is_shared = (sizes[lane] == whole) | (tables(shape, bound.read, whole) == 1)
+                own = np.where(is_shared, _operand_words(shape, index, operand, sizes), 0)
+                words[operand.memory] = words[operand.memory] + own
+    return words
+
+
 def _own_words(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
     space = shape.cover.space
     points = sizes[space.batch] * sizes[space.row] * sizes[space.column]

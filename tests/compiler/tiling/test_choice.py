@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.compiler.machines import machine
+from tests.compiler.models import conv_model
 from tests.compiler.nests import network_for, select_and_tile
 from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.files.loader import load_machine
 
@@ -56,3 +61,22 @@ def test_what_reads_no_weights_leaves_half_of_the_room_to_a_layer_beside_it() ->
     program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
     sizes = sorted({buffer.size for buffer in program.buffers.values() if buffer.place == "act"})
     assert sum(sizes[-2:]) <= of.memories["act"].depth // 4  # what a tile reads, and its results
+
+
+def test_tables_of_all_channels_are_loaded_once_for_many_tiles() -> None:
+    """They fill their memory, so there is no room for others; but the next tile looks up in the same ones."""
+    of = load_machine("base16")
+    channels, tables = 64, 64 // 16
+    assert tables * 256 == of.memories["lut"].depth
+    model = conv_model(np.random.default_rng(1), channels, channels, group=channels, kernel=1, size=32)
+    used = Counter(each.mnemonic for each in compile_model(model, of, Options(effort=0)).instructions)
+    assert used["load_lut"] == 1 and used["lookup"] >= 4 * tables
+
+
+def test_what_stays_on_chip_is_computed_in_tiles_so_that_the_array_need_not_wait_for_all_of_it() -> None:
+    of = load_machine("base16")
+    network = network_for(of, 0)
+    before = network.conv(network.input(1, 16, 32, 32), 32, (3, 3), pad=1)
+    output = network.conv(network.rescale(before), 16, (3, 3), pad=1)
+    program = select_and_tile(network.program(output), of, TilingOptions())
+    assert Counter(operation.mnemonic for operation in program.operations)["rescale"] > 4

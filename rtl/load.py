@@ -232,7 +232,8 @@ class Packer(wiring.Component):
             emits.eq(self.part.valid & self.part.ready),
             ends_word.eq(emits & is_end),
             walker.step.eq(ends_word),
-            window.take.eq(Mux(emits, part_bytes, 0)),
+            window.takes.eq(emits),
+            window.take.eq(part_bytes),
         ]
         with m.If(emits):
             m.d.sync += place.eq(Mux(is_end, 0, place + 1))
@@ -242,13 +243,14 @@ class Packer(wiring.Component):
         can_take = Signal()
         beat = beats.output.payload
         m.d.comb += [
-            can_take.eq(beats.output.valid & self.burst.valid & (cursor.bytes <= window.room) & ~self.halt),
+            can_take.eq(beats.output.valid & self.burst.valid & window.fits & ~self.halt),
             self.bus_fault.eq(can_take & beat.error),
             self.takes_beat.eq(can_take & ~beat.error),
             beats.output.ready.eq(self.takes_beat),
             cursor.step.eq(self.takes_beat),
             self.burst.ready.eq(self.takes_beat & cursor.is_last),
-            window.put.eq(Mux(self.takes_beat, cursor.bytes, 0)),
+            window.puts.eq(self.takes_beat),
+            window.put.eq(cursor.bytes),
             window.put_first.eq(cursor.first_byte),
             window.put_data.eq(beat.data),
         ]

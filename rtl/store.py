@@ -259,15 +259,17 @@ class BeatFormer(wiring.Component):
             cursor.step.eq(self.forms),
             burst_queue.output.ready.eq(self.forms & cursor.is_last),
             self.bytes_written.eq(Mux(self.forms & ~self.halt, cursor.bytes, 0)),
-            window.take.eq(self.bytes_written),
-            self.part.ready.eq((self.part.payload.bytes <= window.room) & ~self.halt),
-            window.put.eq(Mux(self.part.valid & self.part.ready, self.part.payload.bytes, 0)),
+            window.takes.eq(self.forms & ~self.halt),
+            window.take.eq(cursor.bytes),
+            self.part.ready.eq(window.fits & ~self.halt),
+            window.puts.eq(self.part.valid & self.part.ready),
+            window.put.eq(self.part.payload.bytes),
             window.put_first.eq(0),
             window.put_data.eq(self.part.payload.data),
             window.data_first.eq(cursor.first_byte),
         ]
         with m.If(~self.beat.valid | self.beat.ready):
-            enabled = (1 << self.bytes_written) - 1
+            enabled = Mux(self.halt, 0, (1 << cursor.bytes) - 1)
             m.d.sync += [
                 self.beat.valid.eq(self.forms),
                 self.beat.payload.data.eq(window.data),

@@ -23,10 +23,10 @@ def test_every_goal_sees_a_fault() -> None:
     registers, outputs = walker_faults(subject.hardware, "reader.walker.")
     registers += ["wvalid", "wdata", "wstrb", "wlast", "reader.is_active", "reader.held", "reader.format_granted"]
     registers += ["reader.place", "reader.place_granted"]
-    registers += ["reader.parts.input__valid", "former.cursor.done", "responses.oldest", "responses.newest", "started"]
-    outputs += ["former.cursor.done", "former.cursor.bytes", "former.cursor.is_last", "former.cursor.first_byte"]
+    registers += ["reader.parts.input__valid", "former.cursor.beat", "responses.oldest", "responses.newest", "started"]
+    outputs += ["former.cursor.beat", "former.cursor.bytes", "former.cursor.is_last", "former.cursor.first_byte"]
     outputs += ["former.window.count", "former.window.take", "former.window.put", "former.window.put_data"]
-    outputs += ["former.window.room", "former.burst_queue.output__ready", "former.burst_queue.output__valid"]
+    outputs += ["former.window.fits", "former.window.puts", "former.window.takes", "former.burst_queue.output__ready", "former.burst_queue.output__valid"]
     outputs += ["former.forms", "reader.fault", "retire", "step", "reader.is_active", "reader.parts.input__ready"]
     outputs += ["reader.walker.start", "reader.walker.step", "reader.parts.input__payload.data", "responses.pending_0"]
     outputs += ["reader.parts.input__payload.bytes"]

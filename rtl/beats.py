@@ -60,7 +60,8 @@ class Window(wiring.Component):
     """Bytes on their way from one width to another: first in, first out, in a ring of two beats.
 
     In a cycle with `takes`, the oldest `take` bytes leave. In one with `puts`, which needs `fits`, `put` bytes join,
-    those of `put_data` from byte `put_first` on. `fits` says that there is room for `put` bytes after this cycle's take.
+    those of `put_data` from byte `put_first` on. `fits` says that there is room for `put` bytes after this cycle's
+    take.
     Byte `data_first` + i of `data` is the i-th oldest, for all that are held and fit there; other bytes may be
     anything. `put_step`, a power of two, divides every `put` and `put_first`; `take_step` every `take` and
     `data_first`. The larger a step, the fewer places a byte can come from.
@@ -92,7 +93,8 @@ class Window(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         head, tail = Signal(range(self.capacity), name="head"), Signal(range(self.capacity), name="tail")
-        with_put, less_take, with_both = (self.count + self.put, self.count - self.take, self.count + self.put - self.take)
+        with_put, less_take = self.count + self.put, self.count - self.take
+        with_both = less_take + self.put
         m.d.comb += self.fits.eq(Mux(self.takes, with_both <= self.capacity, with_put <= self.capacity))
         with m.If(self.puts):
             m.d.sync += [self.count.eq(Mux(self.takes, with_both, with_put)), tail.eq(tail + self.put)]

@@ -13,7 +13,7 @@ from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BurstRequest, ReadBeat
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
@@ -48,7 +48,7 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, flight = Module(), self.machine.flights["load"]
         m.submodules.bursts = bursts = self.bursts
-        m.submodules.burst_queue = burst_queue = Fifo(QueuedBurst(self.machine), flight.bursts)
+        m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)
         m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
         m.submodules.packer = packer = self.packer
         m.submodules.writer = writer = Writer(self.machine)
@@ -187,7 +187,7 @@ class Packer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
+        m.submodules.beats = beats = ShownFifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
         step = part_step([dram_word_bytes(self.machine, format) for format in self.formats], self.bus_bytes)
         m.submodules.window = window = Window(self.bus_bytes, take_step=step)

@@ -176,9 +176,7 @@ class Bursts(wiring.Component):
                     m.d.comb += found.eq(getattr(self.regions[name], member))
         return found
 
-    def build_size(
-        self, m: Module, moves: Value, offset: Value, left: Value, size: Signal, ends_run: Signal
-    ) -> None:
+    def build_size(self, m: Module, moves: Value, offset: Value, left: Value, size: Signal, ends_run: Signal) -> None:
         """Registers of the size of the burst that is next, from `offset` on, of a run of which `left` bytes are left.
 
         The longest burst ends BURST_BEATS beats after the one in which it begins, or in the last of these beats in a

@@ -12,7 +12,7 @@ from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_members, read_ports
@@ -246,7 +246,7 @@ class BeatFormer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), self.bursts)
+        m.submodules.burst_queue = burst_queue = ShownFifo(BurstBytes(self.bus_bytes), self.bursts)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
         m.submodules.window = window = self.window
         wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)

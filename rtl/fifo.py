@@ -46,7 +46,7 @@ class Fifo(wiring.Component):
 
 
 class ShownFifo(Fifo):
-    """A `Fifo` whose oldest entry is in a register: it is there when the cycle begins, for those that do much with it."""
+    """A `Fifo` whose oldest entry is in a register, so that it is there when the cycle begins."""
 
     def elaborate(self, platform: object) -> Elaboratable:
         if self.depth == 1:
@@ -59,11 +59,10 @@ class ShownFifo(Fifo):
         _, head, _ = build_pointers(m, self, write)
         oldest = Signal(self.shape, name="oldest", reset_less=True)
         m.d.comb += [second.addr.eq(_after(head, self.depth)), self.output.payload.eq(oldest)]
-        with m.If(self.level <= 1):
-            with m.If(~self.output.valid | self.output.ready):
-                m.d.sync += oldest.eq(self.input.payload)
-        with m.Elif(self.output.ready):
+        with m.If(self.output.ready & (self.level > 1)):
             m.d.sync += oldest.eq(second.data)
+        with m.Elif(self.output.ready | ~self.output.valid):
+            m.d.sync += oldest.eq(self.input.payload)
         return m
 
 

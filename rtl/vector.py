@@ -29,7 +29,7 @@ from tilewright.rtl.interfaces import (
     index_bits,
 )
 from tilewright.rtl.layout import immediate_places, immediates_layout, instruction_view
-from tilewright.rtl.nest import NestWalker, is_above, whole_walk
+from tilewright.rtl.nest import NestWalker, whole_walk
 from tilewright.rtl.ports import read_members, vector_source_memories, write_members, write_ports
 from tilewright.rtl.results import ResultQueue
 
@@ -105,18 +105,20 @@ class VectorEngine(wiring.Component):
         return immediates
 
     def build_order(self, m: Module, walker: NestWalker, issues: Signal) -> Value:
-        """Whether a result of the active instruction would come after all those issued before it."""
-        stages, is_behind = Signal(range(vec_stages(self.machine) + 1)), Signal(name="is_behind")
-        to_newest = Signal.like(stages)  # cycles until the newest iteration is as far as one that issues now
+        """Whether a result of the active instruction would come after all those issued before it.
+
+        Bit n of a register says that the newest result comes in more than n cycles: more than one that issues now has.
+        """
+        last = vec_stages(self.machine)
+        own, is_behind = Signal(max(1, last), name="own"), Signal(name="is_behind")
+        newest_after = Signal(max(1, last), name="newest_after")
         with m.Switch(walker.walk):
             for position, format in enumerate(self.formats):
-                own = statement_stages(format.statement.expr)
+                stages = statement_stages(format.statement.expr)
                 with m.Case(position):
-                    m.d.comb += [stages.eq(own), is_behind.eq(~is_above(to_newest, own))]
-        with m.If(issues):
-            m.d.sync += to_newest.eq(stages)
-        with m.Elif(to_newest != 0):
-            m.d.sync += to_newest.eq(to_newest - 1)
+                    m.d.comb += own.eq((1 << stages) - 1)
+                    m.d.comb += is_behind.eq(~newest_after[stages] if stages < last else 1)
+        m.d.sync += newest_after.eq(Mux(issues, own, newest_after >> 1))
         return is_behind
 
     def build_source(

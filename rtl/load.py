@@ -187,7 +187,7 @@ class Packer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.walker = walker = self.walker
-        m.submodules.beats = beats = ShownFifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
+        m.submodules.beats = beats = Fifo(ReadBeat(self.bus_bytes), self.machine.flights["load"].beats)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
         step = part_step([dram_word_bytes(self.machine, format) for format in self.formats], self.bus_bytes)
         m.submodules.window = window = Window(self.bus_bytes, take_step=step)

@@ -32,13 +32,13 @@ def dispatch_key(machine: Machine) -> Hashable:
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
     load, store = machine.flights["load"], machine.flights["store"]
-    return {load.contexts, store.beats, machine.fetch_beats}
+    return {load.contexts, load.beats, store.beats, machine.fetch_beats}
 
 
 def shown_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines whose oldest entry is in a register."""
     load, store = machine.flights["load"], machine.flights["store"]
-    return {load.bursts, load.beats, store.bursts}
+    return {load.bursts, store.bursts}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:

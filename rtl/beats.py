@@ -13,15 +13,15 @@ from tilewright.isa.timing import BURST_BEATS, window_bytes
 
 
 class BurstBytes(data.StructLayout):
-    """What the data side must know of a burst: how many bytes, and in which byte of its first beat they begin."""
+    """What the data side must know of a burst: the bytes of its first and last beat at its ends, and its last beat.
+
+    In a form in which a beat's bytes are known without a sum over those before it.
+    """
 
     def __init__(self, bus_bytes: int) -> None:
-        super().__init__(
-            {
-                "bytes": unsigned((BURST_BEATS * bus_bytes).bit_length()),
-                "first_byte": unsigned((bus_bytes - 1).bit_length()),
-            }
-        )
+        place = unsigned((bus_bytes - 1).bit_length())
+        beat = unsigned((BURST_BEATS - 1).bit_length())
+        super().__init__({"first_byte": place, "last_byte": place, "last_beat": beat})
 
 
 class BeatCursor(wiring.Component):
@@ -44,26 +44,29 @@ class BeatCursor(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        done = Signal.like(self.burst.bytes)
-        left = self.burst.bytes - done
-        room = self.bus_bytes - self.first_byte
+        beat = Signal.like(self.burst.last_beat, name="beat")
+        last_byte = Mux(self.is_last, self.burst.last_byte, self.bus_bytes - 1)
         m.d.comb += [
-            self.first_byte.eq(Mux(done == 0, self.burst.first_byte, 0)),
-            self.is_last.eq(left <= room),
-            self.bytes.eq(Mux(self.is_last, left, room)),
+            self.first_byte.eq(Mux(beat == 0, self.burst.first_byte, 0)),
+            self.is_last.eq(beat == self.burst.last_beat),
+            self.bytes.eq(last_byte - self.first_byte + 1),
         ]
         with m.If(self.step):
-            m.d.sync += done.eq(Mux(self.is_last, 0, done + self.bytes))
+            m.d.sync += beat.eq(Mux(self.is_last, 0, beat + 1))
         return m
 
 
 class Window(wiring.Component):
     """Bytes on their way from one width to another: first in, first out, in a ring of two beats.
 
-    `put` bytes join in a cycle, those of `put_data` from byte `put_first` on; `take` bytes leave, the oldest first.
+    In a cycle with `takes`, the oldest `take` bytes leave. In one with `puts`, which needs `fits`, `put` bytes join,
+    those of `put_data` from byte `put_first` on. `fits` says that there is room for `put` bytes after this cycle's
+    take.
     Byte `data_first` + i of `data` is the i-th oldest, for all that are held and fit there; other bytes may be
     anything. `put_step`, a power of two, divides every `put` and `put_first`; `take_step` every `take` and
     `data_first`. The larger a step, the fewer places a byte can come from.
+
+    Whether bytes leave and join may be known late in a cycle: what follows is worked out for both cases before.
     """
 
     def __init__(self, beat_bytes: int, put_step: int = 1, take_step: int = 1) -> None:
@@ -74,23 +77,31 @@ class Window(wiring.Component):
         first, some = range(beat_bytes), range(beat_bytes + 1)
         super().__init__(
             {
+                "puts": In(1),
                 "put": In(some),
                 "put_first": In(first),
                 "put_data": In(8 * beat_bytes),
+                "takes": In(1),
                 "take": In(some),
                 "data_first": In(first),
                 "data": Out(8 * beat_bytes),
                 "count": Out(range(self.capacity + 1)),
-                "room": Out(range(self.capacity + 1)),  # after this cycle's take
+                "fits": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        kept = Signal.like(self.count, name="kept")
         head, tail = Signal(range(self.capacity), name="head"), Signal(range(self.capacity), name="tail")
-        m.d.comb += [kept.eq(self.count - self.take), self.room.eq(self.capacity - kept)]
-        m.d.sync += [self.count.eq(kept + self.put), head.eq(head + self.take), tail.eq(tail + self.put)]
+        with_put, less_take = self.count + self.put, self.count - self.take
+        with_both = less_take + self.put
+        m.d.comb += self.fits.eq(Mux(self.takes, with_both <= self.capacity, with_put <= self.capacity))
+        with m.If(self.puts):
+            m.d.sync += [self.count.eq(Mux(self.takes, with_both, with_put)), tail.eq(tail + self.put)]
+        with m.Elif(self.takes):
+            m.d.sync += self.count.eq(less_take)
+        with m.If(self.takes):
+            m.d.sync += head.eq(head + self.take)
         low, high = (
             [Signal(8, name=f"{half}_{place}", reset_less=True) for place in range(self.capacity // 2)]
             for half in ("low", "high")
@@ -110,7 +121,7 @@ class Window(wiring.Component):
         for n, is_put in enumerate(joins):
             goes_high = is_high ^ is_below(n, first_unit)
             for half, goes_here in ((low, ~goes_high), (high, goes_high)):
-                with m.If(is_put & goes_here):
+                with m.If(self.puts & is_put & goes_here):
                     m.d.sync += [half[i].eq(turned.word_select(i, 8)) for i in range(step * n, step * n + step)]
 
     def build_data(self, m: Module, low: Sequence[Signal], high: Sequence[Signal], head: Signal) -> None:

@@ -45,6 +45,27 @@ class Fifo(wiring.Component):
         return m
 
 
+class ShownFifo(Fifo):
+    """A `Fifo` whose oldest entry is in a register, so that it is there when the cycle begins."""
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        if self.depth == 1:
+            return super().elaborate(platform)
+        if place := outlined(self, platform):
+            return place
+        m = Module()
+        m.submodules.entries = entries = Memory(shape=self.shape, depth=self.depth, init=[])
+        write, second = entries.write_port(), entries.read_port(domain="comb")
+        _, head, _ = build_pointers(m, self, write)
+        oldest = Signal(self.shape, name="oldest", reset_less=True)
+        m.d.comb += [second.addr.eq(_after(head, self.depth)), self.output.payload.eq(oldest)]
+        with m.If(self.output.ready & (self.level > 1)):
+            m.d.sync += oldest.eq(second.data)
+        with m.Elif(self.output.ready | ~self.output.valid):
+            m.d.sync += oldest.eq(self.input.payload)
+        return m
+
+
 class BlockFifo(wiring.Component):
     """As `Fifo`, with its entries in a memory block, which shows a write to no read of the same cycle.
 

@@ -13,7 +13,7 @@ from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import BurstRequest, ReadBeat
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, KeptInstruction, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.kept_bits import kept_bits
 from tilewright.rtl.nest import NestWalker, Walk
@@ -48,7 +48,7 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, flight = Module(), self.machine.flights["load"]
         m.submodules.bursts = bursts = self.bursts
-        m.submodules.burst_queue = burst_queue = Fifo(QueuedBurst(self.machine), flight.bursts)
+        m.submodules.burst_queue = burst_queue = ShownFifo(QueuedBurst(self.machine), flight.bursts)
         m.submodules.packing_queue = packing_queue = Fifo(KeptInstruction(self.machine, self.kept), flight.contexts)
         m.submodules.packer = packer = self.packer
         m.submodules.writer = writer = Writer(self.machine)
@@ -232,7 +232,8 @@ class Packer(wiring.Component):
             emits.eq(self.part.valid & self.part.ready),
             ends_word.eq(emits & is_end),
             walker.step.eq(ends_word),
-            window.take.eq(Mux(emits, part_bytes, 0)),
+            window.takes.eq(emits),
+            window.take.eq(part_bytes),
         ]
         with m.If(emits):
             m.d.sync += place.eq(Mux(is_end, 0, place + 1))
@@ -242,13 +243,14 @@ class Packer(wiring.Component):
         can_take = Signal()
         beat = beats.output.payload
         m.d.comb += [
-            can_take.eq(beats.output.valid & self.burst.valid & (cursor.bytes <= window.room) & ~self.halt),
+            can_take.eq(beats.output.valid & self.burst.valid & window.fits & ~self.halt),
             self.bus_fault.eq(can_take & beat.error),
             self.takes_beat.eq(can_take & ~beat.error),
             beats.output.ready.eq(self.takes_beat),
             cursor.step.eq(self.takes_beat),
             self.burst.ready.eq(self.takes_beat & cursor.is_last),
-            window.put.eq(Mux(self.takes_beat, cursor.bytes, 0)),
+            window.puts.eq(self.takes_beat),
+            window.put.eq(cursor.bytes),
             window.put_first.eq(cursor.first_byte),
             window.put_data.eq(beat.data),
         ]

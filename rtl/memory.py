@@ -64,8 +64,7 @@ class BankedMemory(wiring.Component):
         for number, bank in enumerate(banks):
             places = [self.place_in_bank(port.address, number) for port in ports]
             m.d.comb += [bank.read.eq(grants[number].any()), bank.read_first.eq(_of_granted(grants[number], places))]
-        for position, (port, requester) in enumerate(zip(ports, self.reads, strict=True)):
-            m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
+        for port, requester in zip(ports, self.reads, strict=True):
             from_bank: Value = Const(0, 0)
             if len(banks) > 1:
                 from_bank = Signal(range(len(banks)), name=f"{requester.name}_from_bank", reset_less=True)
@@ -83,13 +82,14 @@ class BankedMemory(wiring.Component):
                 bank.write_first.eq(_of_granted(grants[number], places)),
                 bank.write_data.eq(_of_granted(grants[number], [port.data for port in ports])),
             ]
-        for position, port in enumerate(ports):
-            m.d.comb += port.granted.eq(Cat(grant[position] for grant in grants).any())
 
     def build_arbiters(
         self, m: Module, kind: str, requesters: Sequence[Requester], ports: Sequence[wiring.PureInterface]
     ) -> list[Value]:
-        """An arbiter for this port of each bank; returns, by bank, a bit for each requester that is granted."""
+        """An arbiter for this port of each bank, and what it tells the requesters.
+
+        Returns, by bank, a bit for each requester that is granted.
+        """
         privileged = sum(r.is_privileged for r in requesters)
         arbiters = [Arbiter(len(requesters), privileged) for _ in range(self.memory.banks)]
         for number, arbiter in enumerate(arbiters):
@@ -97,7 +97,25 @@ class BankedMemory(wiring.Component):
             for position, port in enumerate(ports):
                 asks = port.valid & ~self.halt & self.is_in_bank(port.address, number)
                 m.d.comb += arbiter.requests[position].eq(asks)
+        for position, port in enumerate(ports):
+            m.d.comb += port.granted.eq(self.is_granted(arbiters, ports, position))
         return [arbiter.grants for arbiter in arbiters]
+
+    def is_granted(self, arbiters: Sequence[Arbiter], ports: Sequence[wiring.PureInterface], position: int) -> Value:
+        """Whether a requester asks, and nobody whose turn is before its own asks for the same bank.
+
+        That is what the arbiter of its bank says, sooner: a grant waits for the requests alone, for no bank.
+        """
+        own, bank = ports[position], self.bank_of(ports[position].address)
+        turn: Value = Const(0, 1)
+        if position >= arbiters[0].privileged:
+            turn = _chosen([arbiter.last_granted for arbiter in arbiters], bank)
+        losing = [
+            port.valid & (self.bank_of(port.address) == bank) & arbiters[0].comes_before(other, position, turn)
+            for other, port in enumerate(ports)
+            if other != position
+        ]
+        return own.valid & ~self.halt & ~Cat(losing).any()
 
     def is_in_bank(self, address: Value, number: int) -> Value:
         return self.bank_of(address) == number

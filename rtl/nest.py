@@ -281,7 +281,9 @@ class _LoopState:
 
 def is_outside(address: Value, memory: Memory, block: int) -> Value:
     """An access of `block` words from a signed `address` leaves its memory, or crosses from one bank into another."""
-    outside = (address < 0) | (address > memory.depth - block)
+    last = memory.depth - block
+    bits = last.bit_length()
+    outside = address[bits:].any() | is_above(address[:bits], last)  # its highest bit, the sign, is beyond the last's
     if block == 1:
         return outside
     crossings = [
@@ -289,6 +291,20 @@ def is_outside(address: Value, memory: Memory, block: int) -> Value:
         for boundary in range(memory.bank_depth, memory.depth, memory.bank_depth)
     ]
     return outside | Cat(crossings).any()
+
+
+def is_above(value: Value, number: int) -> Value:
+    """Whether a value is more than a number of as many bits: in gates, where a subtraction would wait for a carry.
+
+    It is if one of its bits is set where the number has none, and so are all above where the number has one.
+    """
+    ones = [position for position in range(len(value)) if number >> position & 1]
+    reasons = [
+        Cat(value[position], *(value[one] for one in ones if one > position)).all()
+        for position in range(len(value))
+        if position not in ones
+    ]
+    return Cat(reasons).any() if reasons else Const(0, 1)
 
 
 def _stride_bits(walk: Walk, operand: Operand, loop: Loop) -> int:

@@ -92,6 +92,7 @@ class Bursts(wiring.Component):
         left, run_bytes = Signal(self.run_bits, name="left"), Signal(self.run_bits, name="run_bytes")
         region = Signal(range(max(len(REGIONS), 1 << self.region_bits)), name="region")
         limit = Signal(self.machine.dram.offset_bits + 1, name="limit")
+        size = Signal(range(BURST_BEATS * self.bus_bytes + 1), name="size")
 
         first, first_run, first_region = self.build_start(m, walker)
         first_limit = self.of_region(m, first_region, "limit")
@@ -102,17 +103,19 @@ class Bursts(wiring.Component):
         with m.Elif(ends_run):
             m.d.comb += [offset_next.eq(walker.following["run"]), left_next.eq(run_bytes)]
         with m.Else():
-            m.d.comb += [offset_next.eq(offset + self.bytes.bytes), left_next.eq(left - self.bytes.bytes)]
+            m.d.comb += [offset_next.eq(offset + size), left_next.eq(left - size)]
         moves = self.step | ~self.is_active
         with m.If(moves):
             m.d.sync += [offset.eq(offset_next), left.eq(left_next), limit.eq(limit_next)]
         with m.If(~self.is_active | (self.step & self.is_last)):
             m.d.sync += [run_bytes.eq(first_run), region.eq(first_region)]
-        self.build_size(m, moves, offset_next, left_next, ends_run)
-        starts_outside = self.build_check(m, moves, offset_next, limit_next)
+        self.build_size(m, moves, offset_next, left_next, size, ends_run)
+        starts_outside = self.build_check(m, moves, offset_next, limit_next, size)
         pages = self.build_pages(m, self.of_region(m, region, "base")[PAGE_BITS:], offset >> PAGE_BITS)
         m.d.comb += [
             self.bytes.first_byte.eq(offset[: self.beat_shift]),
+            self.bytes.last_byte.eq((offset[: self.beat_shift] + size[: self.beat_shift] - 1)[: self.beat_shift]),
+            self.bytes.last_beat.eq(self.beats - 1),
             self.request.address.eq(Cat(offset[:PAGE_BITS], pages)),
             self.request.last_beat.eq(self.beats - 1),
             # A burst stays in its page: if the limit is inside the burst, it differs in the lower bits alone.
@@ -173,13 +176,13 @@ class Bursts(wiring.Component):
                     m.d.comb += found.eq(getattr(self.regions[name], member))
         return found
 
-    def build_size(self, m: Module, moves: Value, offset: Value, left: Value, ends_run: Signal) -> None:
+    def build_size(self, m: Module, moves: Value, offset: Value, left: Value, size: Signal, ends_run: Signal) -> None:
         """Registers of the size of the burst that is next, from `offset` on, of a run of which `left` bytes are left.
 
         The longest burst ends BURST_BEATS beats after the one in which it begins, or in the last of these beats in a
         page at the end of the page: the lengths are powers of two.
         """
-        size, longest = Signal.like(self.bytes.bytes, name="size"), BURST_BEATS * self.bus_bytes
+        longest = BURST_BEATS * self.bus_bytes
         first_byte, frame = offset[: self.beat_shift], bits_for(longest - 1)
         before = Mux(offset[frame:PAGE_BITS].all(), offset[:frame], first_byte)
         is_end = left + before <= longest
@@ -190,9 +193,8 @@ class Bursts(wiring.Component):
                 size.eq(Mux(is_end, left, longest - before)),
                 self.beats.eq(Mux(is_end, last_beats, BURST_BEATS - (before >> self.beat_shift))),
             ]
-        m.d.comb += self.bytes.bytes.eq(size)
 
-    def build_check(self, m: Module, moves: Value, offset: Value, limit: Value) -> Signal:
+    def build_check(self, m: Module, moves: Value, offset: Value, limit: Value, size: Signal) -> Signal:
         """Whether the current burst leaves its region; most of it is known a cycle before it, by pages.
 
         In a page before the limit's, a burst is inside, since it stays in its page. In the limit's page, `room` are
@@ -209,7 +211,7 @@ class Bursts(wiring.Component):
             ]
         m.d.comb += [
             starts_outside.eq(~is_before & ~(is_at & (room > 0))),
-            self.fault.eq(self.is_active & ~is_before & ~(is_at & (room >= self.bytes.bytes))),
+            self.fault.eq(self.is_active & ~is_before & ~(is_at & (room >= size))),
         ]
         return starts_outside
 

@@ -12,7 +12,7 @@ from tilewright.isa.timing import word_parts
 from tilewright.rtl.beats import BeatCursor, BurstBytes, Window, part_step
 from tilewright.rtl.bus import INCREMENTING, AddressRegister, axi_signature
 from tilewright.rtl.dma import FaultCause, build_dma_fault, build_dma_start
-from tilewright.rtl.fifo import Fifo
+from tilewright.rtl.fifo import Fifo, ShownFifo
 from tilewright.rtl.interfaces import Activity, StartedInstruction, engine_members, index_bits
 from tilewright.rtl.nest import NestWalker, Walk
 from tilewright.rtl.ports import read_members, read_ports
@@ -246,7 +246,7 @@ class BeatFormer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.burst_queue = burst_queue = Fifo(BurstBytes(self.bus_bytes), self.bursts)
+        m.submodules.burst_queue = burst_queue = ShownFifo(BurstBytes(self.bus_bytes), self.bursts)
         m.submodules.cursor = cursor = BeatCursor(self.bus_bytes)
         m.submodules.window = window = self.window
         wiring.connect(m, wiring.flipped(self.burst), burst_queue.input)
@@ -259,15 +259,17 @@ class BeatFormer(wiring.Component):
             cursor.step.eq(self.forms),
             burst_queue.output.ready.eq(self.forms & cursor.is_last),
             self.bytes_written.eq(Mux(self.forms & ~self.halt, cursor.bytes, 0)),
-            window.take.eq(self.bytes_written),
-            self.part.ready.eq((self.part.payload.bytes <= window.room) & ~self.halt),
-            window.put.eq(Mux(self.part.valid & self.part.ready, self.part.payload.bytes, 0)),
+            window.takes.eq(self.forms & ~self.halt),
+            window.take.eq(cursor.bytes),
+            self.part.ready.eq(window.fits & ~self.halt),
+            window.puts.eq(self.part.valid & self.part.ready),
+            window.put.eq(self.part.payload.bytes),
             window.put_first.eq(0),
             window.put_data.eq(self.part.payload.data),
             window.data_first.eq(cursor.first_byte),
         ]
         with m.If(~self.beat.valid | self.beat.ready):
-            enabled = (1 << self.bytes_written) - 1
+            enabled = Mux(self.halt, 0, (1 << cursor.bytes) - 1)
             m.d.sync += [
                 self.beat.valid.eq(self.forms),
                 self.beat.payload.data.eq(window.data),

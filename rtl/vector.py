@@ -105,18 +105,21 @@ class VectorEngine(wiring.Component):
         return immediates
 
     def build_order(self, m: Module, walker: NestWalker, issues: Signal) -> Value:
-        """Whether a result of the active instruction would come after all those issued before it."""
-        stages = Signal(range(vec_stages(self.machine) + 1))
-        to_newest = Signal.like(stages)  # cycles until the newest iteration is as far as one that issues now
+        """Whether a result of the active instruction would come after all those issued before it.
+
+        Bit n of a register says that the newest result comes in more than n cycles: more than one that issues now has.
+        """
+        last = vec_stages(self.machine)
+        own, is_behind = Signal(max(1, last), name="own"), Signal(name="is_behind")
+        newest_after = Signal(max(1, last), name="newest_after")
         with m.Switch(walker.walk):
             for position, format in enumerate(self.formats):
+                stages = statement_stages(format.statement.expr)
                 with m.Case(position):
-                    m.d.comb += stages.eq(statement_stages(format.statement.expr))
-        with m.If(issues):
-            m.d.sync += to_newest.eq(stages)
-        with m.Elif(to_newest != 0):
-            m.d.sync += to_newest.eq(to_newest - 1)
-        return to_newest <= stages
+                    m.d.comb += own.eq((1 << stages) - 1)
+                    m.d.comb += is_behind.eq(~newest_after[stages] if stages < last else 1)
+        m.d.sync += newest_after.eq(Mux(issues, own, newest_after >> 1))
+        return is_behind
 
     def build_source(
         self, m: Module, slot: int, walker: NestWalker, datapath: VectorDatapath, can_ask: Signal, issues: Signal
@@ -181,10 +184,10 @@ class VectorEngine(wiring.Component):
     ) -> None:
         """Write the oldest result; retire with an instruction's last; leave room for those that may have to wait."""
         address_bits = max(self.machine.memories[name].address_bits for name in self.targets)
-        target = data.StructLayout(
-            {"format": walker.walk.shape(), "address": unsigned(address_bits), "is_last": unsigned(1)}
-        )
-        layout = data.StructLayout({"word": unsigned(result_bits(self.machine)), "target": target})
+        place = {"address": unsigned(address_bits), "is_last": unsigned(1)}
+        target = data.StructLayout({"format": walker.walk.shape(), **place})
+        kept = data.StructLayout({"memory": range(max(2, len(self.targets))), **place})
+        layout = data.StructLayout({"word": unsigned(result_bits(self.machine)), "target": kept})
         can_wait = [i for i, format in enumerate(self.formats) if can_be_refused(self.machine, format)]
         m.submodules.queue = queue = ResultQueue(layout, vec_results(self.machine) if can_wait else 0)
         gives_result, issued_target = Signal(), Signal(target)
@@ -199,16 +202,33 @@ class VectorEngine(wiring.Component):
         ]
         # Results that can be refused, from issue to write. One that cannot must not come behind them.
         outstanding = Signal(range(vec_results(self.machine) + 1))
-        comes, goes = (which.matches(*can_wait) for which in (walker.walk, queue.oldest.target.format))
+        refusing = {self.formats[i].destination.memory for i in can_wait}
+        comes = walker.walk.matches(*can_wait)
+        goes = queue.oldest.target.memory.matches(*(self.targets.index(name) for name in sorted(refusing)))
         m.d.sync += outstanding.eq(outstanding + (gives_result & comes) - (queue.taken & goes))
-        m.d.comb += has_room.eq(outstanding < Mux(comes, vec_results(self.machine), 1))
+        m.d.comb += has_room.eq(Mux(comes, outstanding < vec_results(self.machine), outstanding == 0))
+        self.build_arrival(m, queue, gives_result, issued_target)
+
+    def build_arrival(self, m: Module, queue: ResultQueue, gives_result: Signal, issued_target: data.View) -> None:
+        """Where a result goes comes with it: chosen a cycle before, of the formats of all lengths, into a register."""
+        coming, where, target = Signal(), Signal(queue.result.target.shape()), issued_target.shape()
         arrives, arriving, passed = gives_result, issued_target.as_value(), 0
         for stages, positions in formats_by_stages(self.formats).items():
-            cycles = VEC_OPERANDS + stages
-            arrives = delayed(m, arrives, cycles - passed, f"arrives_{stages}", reset_less=False)
-            arriving, passed = delayed(m, arriving, cycles - passed, f"target_{stages}"), cycles
-            with m.If(arrives & data.View(target, arriving).format.matches(*positions)):
-                m.d.comb += [queue.arrives.eq(1), queue.result.target.eq(arriving)]
+            before = VEC_OPERANDS + stages - 1
+            arrives = delayed(m, arrives, before - passed, f"arrives_{stages}", reset_less=False)
+            arriving, passed = delayed(m, arriving, before - passed, f"target_{stages}"), before
+            comes = data.View(target, arriving)
+            with m.If(arrives & comes.format.matches(*positions)):
+                m.d.comb += [coming.eq(1), where.address.eq(comes.address), where.is_last.eq(comes.is_last)]
+                with m.Switch(comes.format):
+                    for position in positions:
+                        memory = self.formats[position].destination.memory
+                        with m.Case(position):
+                            m.d.comb += where.memory.eq(self.targets.index(memory))
+        m.d.comb += [
+            queue.arrives.eq(delayed(m, coming, 1, "arrives", reset_less=False)),
+            queue.result.target.eq(delayed(m, where.as_value(), 1, "target")),
+        ]
 
     def build_write(self, m: Module, name: str, queue: ResultQueue) -> Value:
         """Ask for the oldest result's write if it goes to a memory; return whether it is written."""
@@ -216,9 +236,7 @@ class VectorEngine(wiring.Component):
         share = result_element_bits(self.machine)
         elements = [queue.oldest.word[lane * share :][: memory.element.bits] for lane in range(self.machine.lanes)]
         m.d.comb += [port.address.eq(queue.oldest.target.address), port.data.eq(Cat(elements))]
-        writers = [i for i, format in enumerate(self.formats) if format.destination.memory == name]
-        with m.Switch(queue.oldest.target.format), m.Case(*writers):
-            m.d.comb += port.valid.eq(queue.valid & ~self.halt)
+        m.d.comb += port.valid.eq(queue.valid & (queue.oldest.target.memory == self.targets.index(name)) & ~self.halt)
         return port.valid & port.granted
 
 

@@ -15,7 +15,15 @@ from tilewright.rtl.proof.load import load_engine
 from tilewright.rtl.proof.mma import mma_engine
 from tilewright.rtl.proof.nest import vector_addresses
 from tilewright.rtl.proof.ports import arbiter, memory_ports, ported_memories
-from tilewright.rtl.proof.queues import byte_queue, dispatch, dispatch_key, inner_queues, instruction_queues
+from tilewright.rtl.proof.queues import (
+    byte_queue,
+    dispatch,
+    dispatch_key,
+    inner_queues,
+    instruction_queues,
+    shown_queue,
+    shown_queues,
+)
 from tilewright.rtl.proof.result import Proof, Subject
 from tilewright.rtl.proof.store import store_engine
 
@@ -31,6 +39,7 @@ def all_proofs(machines: Sequence[Machine]) -> Iterator[Named]:
         for subject in (*instruction_queues(group[0]), dispatch(group[0])):
             yield from named(subject, group, machines)
     yield from shared(machines, inner_queues, byte_queue)
+    yield from shared(machines, shown_queues, shown_queue)
     yield from shared(machines, lambda machine: REDUCED_WINDOWS, lambda sizes: window(*sizes))
     yield from shared(machines, reduced_arrays, lambda shape: array(*shape))
     yield from port_proofs(machines)

@@ -106,9 +106,11 @@ def is_free(run: Run) -> z3.BoolRef:
 def legal_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     """No burst is empty, crosses 4 KiB or has too many beats; each is the longest of those."""
     given = [invariant(machine, run), run.holds("is_active", 0)]
-    bus, size_bits, told = machine.dram.bus_bytes, run.at("size", 0).size(), run.at("request", 0)
+    bus, told = machine.dram.bus_bytes, run.at("request", 0)
     offset, left = offset_of(run), natural(run.at("left", 0))
-    size = natural(z3.Extract(size_bits - 1, 0, run.at("bytes", 0)))
+    place, data = (bus - 1).bit_length(), run.at("bytes", 0)
+    first_byte, last_byte = (natural(z3.Extract(low + place - 1, low, data)) for low in (0, place))
+    size = natural(z3.Extract(data.size() - 1, 2 * place, data)) * bus + last_byte + 1 - first_byte
     told_beats = natural(z3.Extract(told.size() - 1, ADDRESS_BITS, told)) + 1
     last = offset + size - 1
     same_page = offset & -BURST_BOUNDARY_BYTES == last & -BURST_BOUNDARY_BYTES
@@ -118,6 +120,7 @@ def legal_goals(machine: Machine, bursts: Bursts, run: Run) -> list[Goal]:
     ends_beats = z3.And(beats == BURST_BEATS, (last + 1) & (bus - 1) == 0)
     return [
         *known_goals(machine, bursts, run),
+        Goal("first byte", given, first_byte == offset & (bus - 1)),
         Goal("size", given, z3.And(size >= 1, size <= left, size == natural(run.at("size", 0)))),
         Goal("boundary", given, same_page),
         Goal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import z3
 
+from tilewright.isa.timing import BURST_BEATS
 from tilewright.rtl.beats import Window
 from tilewright.rtl.proof.engine import claims_of_whole
 from tilewright.rtl.proof.netlist import Part, netlist
@@ -33,8 +34,10 @@ def window(beat_bytes: int, put_step: int = 1, take_step: int = 1) -> Subject:
 def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) -> list[Goal]:
     """The bytes that are held are those of the ring from the head on, oldest first; the tail is behind the last."""
     capacity = 2 * beat_bytes
-    names = ("count", "take", "put", "room", "head", "tail", "put_first", "data_first")
-    count, take, put, room, head, tail, put_first, data_first = (nets.natural(name) for name in names)
+    names = ("count", "head", "tail", "put_first", "data_first")
+    count, head, tail, put_first, data_first = (nets.natural(name) for name in names)
+    takes, puts, may_put = nets.holds("takes"), nets.holds("puts"), nets.natural("put")
+    take, put = z3.If(takes, nets.natural("take"), number(0)), z3.If(puts, may_put, number(0))
     count_after, head_after, tail_after = (nets.natural(name, 1) for name in ("count", "head", "tail"))
     place, joins = z3.BitVec("place", count.size()), nets.at("put_data")
 
@@ -65,17 +68,17 @@ def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) ->
     given = [
         is_ring(count, head, tail),
         z3.ULE(take, count),
-        z3.ULE(put, room),
-        z3.ULE(put_first + put, beat_bytes),
+        z3.Implies(puts, nets.holds("fits")),
+        z3.ULE(put_first + may_put, beat_bytes),
         z3.ULE(take, beat_bytes),
-        is_whole(put, put_first, step=put_step),
+        is_whole(may_put, put_first, step=put_step),
         is_whole(take, data_first, step=take_step),
     ]
     shown = [z3.ULT(place, count), z3.ULT(data_first + place, beat_bytes)]
     zero = [nets.run.starts_from_reset()]
     return [
         Goal("empty after reset", zero, z3.And(count == 0, head == 0, tail == 0)),
-        Goal("room", given, room == number(capacity) - kept),
+        Goal("fits", given, nets.holds("fits") == z3.ULE(kept + may_put, capacity)),
         Goal("count", given, count_after == kept + put),
         Goal("ring", given, is_ring(count_after, head_after, tail_after)),
         Goal("kept", [*given, z3.ULT(place, kept)], held(1, place) == held(0, place + take)),
@@ -84,24 +87,38 @@ def _window_goals(nets: Part, beat_bytes: int, put_step: int, take_step: int) ->
     ]
 
 
+def burst_size(burst: Part, bus_bytes: int) -> z3.BitVecRef:
+    """Bytes of a burst as the data side has it, from its first byte in the first beat to its last in the last."""
+    first_byte, last_byte, last_beat = (burst.natural(name) for name in ("first_byte", "last_byte", "last_beat"))
+    return last_beat * bus_bytes + last_byte + 1 - first_byte
+
+
 def cursor_goals(cursor: Part, bus_bytes: int, steps: z3.BoolRef) -> list[Goal]:
     """A burst's bytes in order: the first beat's from its first byte on, the others' from byte 0, no byte twice.
 
     Assumed of a burst: it has bytes, and it stays while its beats are counted.
     """
-    burst_bytes, first_byte = cursor.natural("burst.bytes"), cursor.natural("burst.first_byte")
-    done, size, first = cursor.natural("done"), cursor.natural("bytes"), cursor.natural("first_byte")
-    last = cursor.holds("is_last")
-    inside = z3.ULT(done, burst_bytes)
-    given = [inside]
-    begins = first == z3.If(done == 0, first_byte, number(0))
+    burst_bytes, first_byte = burst_size(cursor.part("burst"), bus_bytes), cursor.natural("burst.first_byte")
+    size, first, last = cursor.natural("bytes"), cursor.natural("first_byte"), cursor.holds("is_last")
+
+    def done(cycle: int) -> z3.BitVecRef:
+        """Bytes of the burst in the beats before the next one."""
+        beat = cursor.natural("beat", cycle)
+        return z3.If(beat == 0, number(0), beat * bus_bytes - first_byte)
+
+    given = [
+        z3.ULT(number(0), burst_bytes),
+        z3.ULE(burst_bytes, BURST_BEATS * bus_bytes),
+        z3.ULE(cursor.natural("beat"), cursor.natural("burst.last_beat")),
+    ]
+    begins = first == z3.If(done(0) == 0, first_byte, number(0))
     room = number(bus_bytes) - first
-    left = burst_bytes - done
-    counted = z3.If(steps, z3.If(last, number(0), done + size), done)
+    left = burst_bytes - done(0)
+    counted = z3.If(steps, z3.If(last, number(0), done(0) + size), done(0))
     return [
-        Goal("reset", [cursor.run.starts_from_reset()], done == 0),
+        Goal("reset", [cursor.run.starts_from_reset()], cursor.natural("beat") == 0),
         Goal("first byte", given, begins),
         Goal("bytes", given, z3.And(size == z3.If(z3.ULE(left, room), left, room), z3.ULE(number(1), size))),
-        Goal("last", given, last == (done + size == burst_bytes)),
-        Goal("done", given, cursor.natural("done", 1) == counted),
+        Goal("last", given, last == (done(0) + size == burst_bytes)),
+        Goal("done", given, done(1) == counted),
     ]

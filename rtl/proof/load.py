@@ -76,8 +76,8 @@ class _Engine(DmaEngine):
             packer.natural("window.put_first") == first,
         )
         return cursor_goals(cursor, bus, takes) + [
-            Goal("put", [], packer.natural("window.put") == z3.If(takes, size, number(0))),
-            Goal("room", [takes], z3.ULE(size, packer.natural("window.room"))),
+            Goal("put", [], z3.And(packer.holds("window.puts") == takes, packer.natural("window.put") == size)),
+            Goal("room", [takes], packer.holds("window.fits")),
             Goal("joined", [takes], joined),
             Goal("taken beat", [], nets.moves("packer.beats.output") == takes),
             Goal("taken burst", [], nets.holds("burst_queue.output__ready") == z3.And(takes, cursor.holds("is_last"))),
@@ -117,7 +117,8 @@ class _Engine(DmaEngine):
             Goal("last", [moves], payload.holds("is_last") == walker.holds("last")),
             Goal("data", [moves], z3.And(packer.natural("window.data_first") == 0, window == formed)),
             Goal("enough", [moves, *given], has_bytes),
-            Goal("take bytes", given, packer.natural("window.take") == z3.If(moves, self.part_bytes(nets), number(0))),
+            Goal("take", [], packer.holds("window.takes") == moves),
+            Goal("take bytes", given, packer.natural("window.take") == self.part_bytes(nets)),
             Goal("queue", [], nets.moves("packing_queue.output") == walker.holds("start")),
             *walking.goals(given),
         ]

@@ -11,7 +11,7 @@ from tilewright.isa.machine.encoding import OPCODE
 from tilewright.isa.machine.machine import ENGINES, Machine
 from tilewright.isa.program.faults import FaultCode
 from tilewright.rtl.dispatch import Dispatch, instruction_queue, queue_bits
-from tilewright.rtl.fifo import BlockFifo, Fifo, queue
+from tilewright.rtl.fifo import BlockFifo, Fifo, ShownFifo, queue
 from tilewright.rtl.proof.kept import keeps_fields, restored
 from tilewright.rtl.proof.netlist import Run, netlist
 from tilewright.rtl.proof.result import Claim, Goal, Subject
@@ -32,7 +32,13 @@ def dispatch_key(machine: Machine) -> Hashable:
 def inner_queues(machine: Machine) -> set[int]:
     """Depths of the queues inside the DMA engines and fetch."""
     load, store = machine.flights["load"], machine.flights["store"]
-    return {load.contexts, load.bursts, load.beats, store.bursts, store.beats, machine.fetch_beats}
+    return {load.contexts, load.beats, store.beats, machine.fetch_beats}
+
+
+def shown_queues(machine: Machine) -> set[int]:
+    """Depths of the queues inside the DMA engines whose oldest entry is in a register."""
+    load, store = machine.flights["load"], machine.flights["store"]
+    return {load.bursts, store.bursts}
 
 
 def instruction_queues(machine: Machine) -> list[Subject]:
@@ -43,6 +49,11 @@ def instruction_queues(machine: Machine) -> list[Subject]:
 def byte_queue(depth: int) -> Subject:
     """A queue of any depth, of bytes: the width of entries is nowhere but in the entries."""
     return queue_of(queue(unsigned(8), depth), "bytes")
+
+
+def shown_queue(depth: int) -> Subject:
+    """The same of one whose oldest entry is in a register."""
+    return queue_of(ShownFifo(unsigned(8), depth), "bytes, the oldest in a register")
 
 
 def queue_of(fifo: Fifo | BlockFifo, entries: str) -> Subject:
@@ -89,7 +100,7 @@ class _Queue:
 
     def __init__(self, fifo: Fifo | BlockFifo, run: Run) -> None:
         self.depth = fifo.depth
-        self.is_block = isinstance(fifo, BlockFifo)
+        self.shown = {BlockFifo: "output__payload", ShownFifo: "oldest"}.get(type(fifo))
         self.run = run
         self.tail = "tail" if "tail" in run.hardware.nets else "write__addr"
 
@@ -115,14 +126,14 @@ class _Queue:
     def invariant(self, cycle: int) -> z3.BoolRef:
         """The level is in 0..depth, the tail is a level behind the head, and the oldest entry is shown.
 
-        Registers show the entry to which their address register points, a block's data register holds the entry. What
-        a queue of one entry shows is that entry.
+        Registers show the entry to which their address register points, others hold the entry. What a queue of
+        one entry shows is that entry.
         """
         level, head, tail = self.level(cycle), self.pointer("head", cycle), self.pointer(self.tail, cycle)
         if self.depth == 1:
             is_shown = z3.BoolVal(True)
-        elif self.is_block:
-            is_shown = self.run.at("output__payload", cycle) == self.entry(number(0), cycle)
+        elif self.shown is not None:
+            is_shown = self.run.at(self.shown, cycle) == self.entry(number(0), cycle)
         else:
             is_shown = self.pointer("$/entries$rdreg[0]$q", cycle) == head
         inside = [z3.ULE(level, self.depth), z3.ULT(head, self.depth), z3.ULT(tail, self.depth)]

@@ -144,8 +144,8 @@ class _Engine(DmaEngine):
         stays = z3.And(*(nets.at(name, 1) == nets.at(name) for name in ("wvalid", "wdata", "wstrb", "wlast")))
         return cursor_goals(cursor, bus, forms) + [
             *self.part_goals(nets, moves),
-            Goal("nothing put", [z3.Not(moves)], window.natural("put") == 0),
-            Goal("take bytes", [], window.natural("take") == z3.If(takes, size, number(0))),
+            Goal("put", [], window.holds("puts") == moves),
+            Goal("take bytes", [], z3.And(window.holds("takes") == takes, window.natural("take") == size)),
             Goal("enough", [takes], z3.ULE(size, window.natural("count"))),
             Goal("of a burst", [forms], z3.And(former.holds("burst_queue.output__valid"), free)),
             Goal(
@@ -163,7 +163,7 @@ class _Engine(DmaEngine):
         window, bus = nets.part("former.window"), self.machine.dram.bus_bytes
         part, joins = nets.at("reader.parts.output__payload.data"), window.at("put_data")
         size = nets.natural("reader.parts.output__payload.bytes")
-        room = z3.And(window.natural("put") == size, z3.ULE(size, window.natural("room")))
+        room = z3.And(window.natural("put") == size, window.holds("fits"))
         goals = [Goal("part", [moves, z3.ULE(size, bus)], z3.And(room, joins == part))]
         if "former.window.put_first" in nets.run.hardware.nets:  # it is not, where only whole beats are put
             goals.append(Goal("part from its first byte", [moves], window.natural("put_first") == 0))

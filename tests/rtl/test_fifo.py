@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.rtl.benches import simulate
-from tilewright.rtl.fifo import FEWEST_IN_BLOCK, BlockFifo, Fifo, queue
+from tilewright.rtl.fifo import FEWEST_IN_BLOCK, BlockFifo, Fifo, ShownFifo, queue
 
 
-@pytest.mark.parametrize("kind", [Fifo, BlockFifo])
+@pytest.mark.parametrize("kind", [Fifo, ShownFifo, BlockFifo])
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])
 @pytest.mark.parametrize("eagerness", [0.3, 0.9])
 def test_is_a_list(kind: type[Fifo | BlockFifo], depth: int, eagerness: float) -> None:

@@ -35,7 +35,7 @@ def test_every_goal_of_the_read_channel_sees_a_fault() -> None:
 
 
 def test_every_goal_of_a_window_sees_a_fault() -> None:
-    assert unseen(window(4), ["count", "head", "tail", "low_1", "high_2"], ["room", "data"]) == []
+    assert unseen(window(4), ["count", "head", "tail", "low_1", "high_2"], ["fits", "data"]) == []
 
 
 def test_sees_a_buffer_that_is_filled_beyond_its_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.rtl.dispatch import Dispatch
 from tilewright.rtl.fifo import Fifo
-from tilewright.rtl.proof.queues import byte_queue, dispatch, instruction_queues
+from tilewright.rtl.proof.queues import byte_queue, dispatch, instruction_queues, shown_queue
 from tilewright.rtl.proof.result import Proof
 
 MACHINE = load_machine("tiny8")
@@ -27,6 +27,12 @@ def test_a_queue_keeps_its_entries_in_order(depth: int) -> None:
     assert queue_proof(depth).counterexample == ""
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3, 16])
+def test_a_queue_that_shows_its_oldest_keeps_its_entries_in_order(depth: int) -> None:
+    (proof,) = shown_queue(depth).proofs()
+    assert proof.counterexample == ""
+
+
 @pytest.mark.slow
 def test_queues_and_dispatch_of_a_machine() -> None:
     proofs = [proof for subject in (*instruction_queues(MACHINE), dispatch(MACHINE)) for proof in subject.proofs()]
@@ -36,6 +42,11 @@ def test_queues_and_dispatch_of_a_machine() -> None:
 def test_every_goal_of_a_queue_sees_a_fault() -> None:
     registers = ["level", "head", "write__addr", "entries[1]"]
     assert unseen(byte_queue(3), registers, ["input__ready", "output__valid", "output__payload"]) == []
+
+
+def test_every_goal_of_a_queue_that_shows_its_oldest_sees_a_fault() -> None:
+    registers = ["level", "head", "tail", "entries[1]", "oldest"]
+    assert unseen(shown_queue(3), registers, ["input__ready", "output__valid", "output__payload"]) == []
 
 
 @pytest.mark.slow

@@ -91,8 +91,10 @@ def test_cuts_as_byte_by_byte(name: str) -> None:
                 if seed.random() < 0.2:
                     await ctx.tick()
                 bus_bytes = machine.dram.bus_bytes
-                came = (ctx.get(dut.request.address), ctx.get(dut.bytes.bytes), ctx.get(dut.bytes.first_byte))
-                assert came == (base + offset, size, offset % bus_bytes)
+                last = offset + size - 1
+                came = (ctx.get(dut.request.address), ctx.get(dut.bytes.first_byte), ctx.get(dut.bytes.last_byte))
+                assert came == (base + offset, offset % bus_bytes, last % bus_bytes)
+                assert ctx.get(dut.bytes.last_beat) == last // bus_bytes - offset // bus_bytes
                 assert ctx.get(dut.beats) == (offset + size - 1) // bus_bytes - offset // bus_bytes + 1
                 assert ctx.get(dut.request.last_beat) + 1 == ctx.get(dut.beats)
                 assert ctx.get(dut.is_last) == (number == len(expected) - 1)

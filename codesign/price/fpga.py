@@ -33,8 +33,7 @@ write_json out"""
 LONGEST_PATH_PS = 5900
 """The path that Yosys's mapper (`abc9`) aims at, in its own count of gates and wires, which is below a placed one.
 
-It makes shorter paths small instead of short. `tiny8` has 18,202 LUTs with 5500, 17,943 with this, 17,691 with 7500,
-and its longest path is then a third longer.
+It makes shorter paths small instead of short. `tiny8` has 18,202 LUTs with 5500 and 17,943 with this.
 """
 
 

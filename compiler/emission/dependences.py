@@ -48,9 +48,11 @@ def dependences(program: TileProgram) -> Dependences:
         to_complete: set[int] = set()
         to_start: set[int] = set()
         for space, access in accesses:
-            for earlier, is_write in space.conflicts(access):
-                is_kept = engines[earlier] == engines[index] and (access.is_write or not is_write)
+            for earlier in space.writes.meeting(access):
+                is_kept = access.is_write and engines[earlier] == engines[index]
                 (to_start if is_kept else to_complete).add(earlier)
+            for earlier in space.reads.meeting(access) if access.is_write else ():
+                (to_start if engines[earlier] == engines[index] else to_complete).add(earlier)
         for space, access in accesses:
             space.record(index, access)
         completed.append(tuple(sorted(to_complete)))
@@ -191,19 +193,12 @@ class _Space:
     """What touched the words of one buffer, or of one region with fixed offsets."""
 
     def __init__(self, masks: _Masks) -> None:
-        self._reads, self._writes = _Accesses(masks), _Accesses(masks)
-
-    def conflicts(self, access: _Access) -> list[tuple[int, bool]]:
-        """(operation, whether it writes) of the accesses that must come before a new one."""
-        found = [(operation, True) for operation in self._writes.meeting(access)]
-        if access.is_write:
-            found += [(operation, False) for operation in self._reads.meeting(access)]
-        return found
+        self.reads, self.writes = _Accesses(masks), _Accesses(masks)
 
     def record(self, operation: int, access: _Access) -> None:
         if access.is_write:
-            self._reads.drop_covered(access)
-            self._writes.drop_covered(access)
-            self._writes.add(operation, access)
+            self.reads.drop_covered(access)
+            self.writes.drop_covered(access)
+            self.writes.add(operation, access)
         else:
-            self._reads.add(operation, access)
+            self.reads.add(operation, access)

@@ -111,7 +111,7 @@ class _Scheduler:
         """All operations, by the cycle of their start."""
         found: list[int] = []
         while len(found) < len(self._engines):
-            start, index = min(self._next(engine) for engine in ENGINES)
+            start, index = min([self._next(engine) for engine in ENGINES])
             assert start < NEVER, "the operation whose turn it is can always start"
             self._start(index, start)
             found.append(index)

@@ -272,11 +272,11 @@ def make_instruction(format: InstructionFormat, values: Mapping[str, int]) -> In
 
     Raises IsaError for an unknown name or a value that its field cannot hold.
     """
-    for name in values:
-        if name not in format.positions or name == OPCODE:
-            raise IsaError(
-                f"{format.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in format.fields[1:])}"
-            )
+    if OPCODE in values or not values.keys() <= format.positions.keys():
+        name = next(name for name in values if name == OPCODE or name not in format.positions)
+        raise IsaError(
+            f"{format.mnemonic} has no field {name!r}; it has: {', '.join(f.name for f in format.fields[1:])}"
+        )
     full = []
     for name, low, high, default in format.held:
         value = format.opcode if name == OPCODE else int(values.get(name, default))

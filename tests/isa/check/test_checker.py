@@ -145,6 +145,15 @@ def test_finds_a_read_of_workspace_that_was_stored_only_in_part() -> None:
     ]
 
 
+def test_finds_a_read_of_an_input_that_was_stored_into() -> None:
+    """Inputs are there from the start, so reads of them come when they like, unless the program stores there."""
+    text = COPY_IN + "store_act y=act[0] d=inputs[8] wait(load=1)\nload_act d=inputs[9] y=act[20]"
+    assert messages(text) == [
+        "instruction 2: race: load_act: d reads byte 0x9 of inputs and may overtake instruction 1 (store_act), which "
+        "writes it; wait(store=1) orders them"
+    ]
+
+
 def test_finds_a_wait_for_what_is_not_earlier() -> None:
     assert messages("fill y=act[0] wait(vec=1)") == [
         "instruction 0: wait: fill waits for 1 instructions of vec; only 0 are earlier in the program, so it would "

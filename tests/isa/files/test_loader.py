@@ -28,6 +28,12 @@ def test_loads_its_own_canonical_text(name: str) -> None:
     assert again.hash == machine.hash
 
 
+def test_the_same_text_is_the_same_machine() -> None:
+    """So what was found for a machine, such as the covers of its nests, is found again when it is loaded again."""
+    assert load_machine("tiny8") is load_machine("tiny8")
+    assert load_machine("tiny8", ["lanes=4"]) is not load_machine("tiny8")
+
+
 def test_ships_the_three_machines_of_different_shapes() -> None:
     sizes = {name: (m.rows, m.cols, m.lanes) for name in ("base16", "tiny8", "rect") for m in [load_machine(name)]}
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.lower.multiplier import Integers, normalized, with_common_shift
 from tilewright.compiler.lower.normalize_format import NormalizeFormat, normalize_format
@@ -18,7 +19,6 @@ from tilewright.compiler.nest.element_types import ACTIVATION, UINT8_OFFSET
 from tilewright.compiler.nest.expressions import Target, source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, stored_dtype
 from tilewright.compiler.number_format import NumberFormat, number_format
-from tilewright.compiler.simplify.rewrite import fresh_name
 from tilewright.compiler.vectors import adds_to_sums, vector_blocks
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import IntegerType, Interval

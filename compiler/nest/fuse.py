@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.compiler.fresh_names import numbered_name
 from tilewright.compiler.nest.nest import Access, Affine, Nest, NestProgram
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.numeric import Interval
@@ -162,7 +163,7 @@ def _fused(producer: Nest, consumer: Nest, program: NestProgram, is_first: bool)
     for name, access in consumer.reads.items():
         if name == link:
             continue
-        fresh = _fresh(name, reads)
+        fresh = numbered_name(name, reads)
         reads[fresh] = _with_loops(access, loops, producer)
         leaves[name] = Expr(Op.SOURCE, _range_of(name, consumer.expr), name=fresh)
     return Nest(
@@ -174,12 +175,6 @@ def _fused(producer: Nest, consumer: Nest, program: NestProgram, is_first: bool)
         _substituted(consumer.expr, leaves),
         producer.macs + consumer.macs * is_first,
     )
-
-
-def _fresh(name: str, taken: Mapping[str, Access]) -> str:
-    """The name, numbered from 2 on where it is taken."""
-    candidates = [name, *(f"{name}{count}" for count in range(2, len(taken) + 3))]
-    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def _range_of(name: str, expr: Expr) -> Interval:

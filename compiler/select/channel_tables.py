@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL
 from tilewright.compiler.nest.element_types import ACTIVATION
 from tilewright.compiler.nest.expressions import source
@@ -100,7 +101,7 @@ def _as_lookup(form: Form) -> Form | None:
         return None
     entries = _table(nest, read, lane, program)
     is_common = bool((entries == entries[0]).all())
-    name = _fresh(f"{nest.name}.table", program)
+    name = fresh_name(f"{nest.name}.table", program.buffers, program.constants)
     single = frozenset(loop.name for loop in nest.loops if loop.is_reduce)
     a = _standing(nest.reads[read], single)
     t = Access(name, (Affine(() if is_common else ((lane, 1),)),))
@@ -151,9 +152,3 @@ def _standing(access: Access, loops: frozenset[str]) -> Access:
 
 def _without(index: Affine, loops: frozenset[str]) -> Affine:
     return replace(index, terms=tuple(term for term in index.terms if term[0] not in loops))
-
-
-def _fresh(name: str, program: NestProgram) -> str:
-    while name in program.constants or name in program.buffers:
-        name += "'"
-    return name

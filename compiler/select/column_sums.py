@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.nest.element_types import ACCUMULATOR, ACTIVATION
 from tilewright.compiler.nest.expressions import source, with_node
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestLoop, NestProgram
@@ -53,7 +54,7 @@ def _apart(nest: Nest, program: NestProgram, machine: Machine) -> NestProgram | 
     if matrix is None or not numbers or not _pays(nest.reads[matrix.name], len(numbers), space, machine):
         return None
     sums, buffer, vector = _columns(nest, matrix, numbers, space)
-    name = _fresh(f"{nest.name}.columns", program)
+    name = fresh_name(f"{nest.name}.columns", program.buffers, program.constants)
     sums = replace(sums, result=replace(sums.result, tensor=name))
     constants = {**program.constants, sums.reads["e"].tensor: vector}
     types = {**program.constant_types, sums.reads["e"].tensor: ACTIVATION}
@@ -120,9 +121,3 @@ def _with_columns(nest: Nest, total: Expr, products: Products, matrix: Expr, col
 
 def _times(interval: Interval, count: int) -> Interval:
     return Interval(interval.low * count, interval.high * count)
-
-
-def _fresh(name: str, program: NestProgram) -> str:
-    while name in program.buffers or name in program.constants:
-        name += "'"
-    return name

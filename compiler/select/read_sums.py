@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.fresh_names import fresh_name, numbered_name
 from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.expressions import source
 from tilewright.compiler.nest.nest import Access, Affine, Buffer, Nest, NestProgram
@@ -138,7 +139,7 @@ def _reader(nest: Nest, program: NestProgram) -> Nest | None:
 
 def _joined(nest: Nest, reader: Nest, total: Expr, program: NestProgram) -> tuple[NestProgram, Nest, Nest]:
     """The program with sums and a reader that takes them, one right before the other; and these two nests."""
-    name = _fresh(f"{nest.name}.sums", program)
+    name = fresh_name(f"{nest.name}.sums", program.buffers, program.constants)
     inside = {leaf.name for leaf in walk(total) if leaf.op in (Op.SOURCE, Op.LUT)}
     own = {read: access for read, access in nest.reads.items() if read in inside}
     sums = replace(nest, reads=own, result=replace(nest.result, tensor=name), expr=total)
@@ -163,12 +164,12 @@ def _taking(nest: Nest, reader: Nest, total: Expr, sums: str) -> Nest:
         index.terms[0][0]: taken.index[dimension] for dimension, index in enumerate(nest.result.index) if index.terms
     }
     reads = {name: access for name, access in reader.reads.items() if name != link}
-    leaf = _fresh_read(f"{link}_sums", reads)
+    leaf = numbered_name(f"{link}_sums", reads)
     reads[leaf] = replace(taken, tensor=sums)
     rest = _with_node(nest.expr, total, source(leaf, total.range))
     renamed: dict[str, str] = {}
     for name in dict.fromkeys(node.name for node in walk(rest) if node.op in (Op.SOURCE, Op.LUT) and node.name != leaf):
-        renamed[name] = _fresh_read(name, reads)
+        renamed[name] = numbered_name(name, reads)
         reads[renamed[name]] = _moved(nest.reads[name], moved)
     rest = _with_names(rest, renamed)
     return replace(reader, reads=reads, expr=_with_read(reader.expr, link, rest))
@@ -201,18 +202,6 @@ def _moved(access: Access, loops: Mapping[str, Affine]) -> Access:
         return Affine(tuple(terms), index.constant + sum(step * loops[outer].constant for outer, step in index.terms))
 
     return replace(access, index=tuple(map(placed, access.index)))
-
-
-def _fresh(name: str, program: NestProgram) -> str:
-    while name in program.buffers or name in program.constants:
-        name += "'"
-    return name
-
-
-def _fresh_read(name: str, taken: Mapping[str, Access]) -> str:
-    """The name, numbered from 2 on where it is taken."""
-    candidates = [name, *(f"{name}{count}" for count in range(2, len(taken) + 3))]
-    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 # -- what is in the way ------------------------------------------------------------------------------------------------

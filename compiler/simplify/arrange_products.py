@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.element_order import ElementOrder, effort, keeps_channels, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import QUANTIZING, REORDERING
 from tilewright.compiler.simplify.layout import reshape_after_rescale
 from tilewright.compiler.simplify.reordered_concats import REORDERED_CONCAT_RULES, is_from_host
-from tilewright.compiler.simplify.rewrite import Rules, View, fresh_name, rewrite
+from tilewright.compiler.simplify.rewrite import Rules, View, rewrite
 from tilewright.compiler.simplify.transposes import EXCHANGED, exchange, exchanged_shape, is_at_an_end
 
 READ_TRANSPOSED = 0.25

@@ -14,10 +14,11 @@ from math import prod
 import numpy as np
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import BATCH, Operator, TensorType
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.moves import taken_attributes
-from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name, joined
+from tilewright.compiler.simplify.rewrite import Replacement, View, joined
 from tilewright.compiler.simplify.transposes import turned
 from tilewright.compiler.simplify.weights import constant_weights, stored_weights
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, Graph, Operator, TensorType
 from tilewright.compiler.simplify.binary import BINARY, MOST_DIMENSIONS
-from tilewright.compiler.simplify.rewrite import fresh_name
 
 Shape = tuple[int, ...]
 

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import CHANNEL, Operator, TensorType, spread_scales
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.over_channels import over_channels
-from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name
+from tilewright.compiler.simplify.rewrite import Replacement, View
 
 Reals = NDArray[Any]
 

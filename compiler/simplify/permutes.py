@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.compiler.errors import RAISING, Blame
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.element_order import ElementOrder, effort, order_of, same_order
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import NAMING, QUANTIZING
-from tilewright.compiler.simplify.rewrite import drop_dead_code, fresh_name
+from tilewright.compiler.simplify.rewrite import drop_dead_code
 from tilewright.compiler.simplify.transposes import is_at_an_end
 
 

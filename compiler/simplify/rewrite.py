@@ -6,7 +6,7 @@ anything itself. The replacement computes the same outputs, under the same names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Graph, Operator, TensorType
 
 MAX_SWEEPS = 1000
@@ -38,13 +39,6 @@ def joined(first: Replacement, second: Replacement) -> Replacement:
         {**first.constants, **second.constants},
         {**first.aliases, **second.aliases},
     )
-
-
-def fresh_name(name: str, *taken: Container[str]) -> str:
-    """The name, with as many primes as make it differ from all that are taken."""
-    while any(name in names for names in taken):
-        name += "'"
-    return name
 
 
 class View:

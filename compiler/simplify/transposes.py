@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilewright.compiler.fresh_names import fresh_name
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.attributes import attributes_of
 from tilewright.compiler.simplify.binary import BINARY
-from tilewright.compiler.simplify.rewrite import Replacement, View, fresh_name
+from tilewright.compiler.simplify.rewrite import Replacement, View
 from tilewright.compiler.simplify.weights import Weights, constant_weights, stored_weights
 
 EXCHANGED = (0, 3, 2, 1)

@@ -44,7 +44,7 @@ def compared_covers(program: NestProgram, machine: Machine) -> Iterator[Compared
             for position, cover in enumerate(Selector(machine, form.program).covers(form.nest)):
                 instructions = tuple(step.format.mnemonic for step in cover.steps)
                 is_chosen = form is best and position == 0
-                obstacle = "loading its tables takes longer" if form is tables and not is_chosen else ""
+                obstacle = "loading its tables takes longer" if form is tables and best is not tables else ""
                 yield Compared(nest.name, form.name, instructions, cover.words, is_chosen, obstacle)
 
 

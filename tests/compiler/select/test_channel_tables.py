@@ -62,6 +62,14 @@ def test_few_pixels_are_computed_on_the_array() -> None:
     assert steps(lowered(normalisation(size=18)), machine) == [("lookup",)]
 
 
+def test_tables_that_are_not_chosen_have_a_reason_and_those_that_are_have_none() -> None:
+    machine, reasons = load_machine("base16"), []
+    for size in (15, 18):
+        compared = compared_covers(lowered(normalisation(size=size)), machine)
+        reasons.append([each.obstacle for each in compared if each.form == "as tables"])
+    assert reasons == [["loading its tables takes longer"], [""]]
+
+
 def test_words_that_are_wider_than_the_bus_take_longer_to_load() -> None:
     program = lowered(normalisation(size=18))
     assert steps(program, load_machine("base16", ["dram.bus_bytes=8"])) == [("mma", "requantize")]

@@ -22,7 +22,7 @@ ROOMS = {
         *("engines", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (
-        *("errors", "number_format", "vectors", "evaluate", "remedy"),
+        *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy"),
         *("text", "graph", "nest", "importers", "simplify", "lower", "select", "tile", "tiling", "emission"),
         *("options", "attempts", "search", "levels", "pipeline", "partition"),
     ),

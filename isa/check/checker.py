@@ -8,16 +8,16 @@ accesses to the same word; what is read was written before or was there from the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.effort import require_checkable
-from tilewright.isa.check.feedback import fed_back_word, repeated_sum
+from tilewright.isa.check.feedback import fed_back_word, may_feed_back, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
-from tilewright.isa.check.footprint import Access, affine_ranges, extent, footprint, operand_steps, place_of
+from tilewright.isa.check.footprint import Access, Reach, Reaches, affine_ranges, operand_steps, place_of
 from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
@@ -50,13 +50,14 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
     require_checkable(program, budgets)
     findings = [*_check_counts(program), *_check_layers(program), *_check_tensors(program)]
     accesses: list[tuple[Access, ...]] = []
+    reaches = Reaches(program.machine)
     for index, instruction in enumerate(program.instructions):
         touched: tuple[Access, ...] = ()
         try:
-            faults = list(_check_instruction(program, index, instruction))
+            faults = _check_instruction(program, index, instruction, reaches.of(instruction))
             findings += faults
             if not any(fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults):
-                touched = footprint(instruction, program.machine)
+                touched = reaches.footprint(instruction)
         except IsaError as error:
             message = f"{instruction.mnemonic}: {error}"
             findings.append(instruction_finding(program, FindingCode.ADDRESS, index, message))
@@ -156,69 +157,56 @@ CONSTANT_REGIONS = ("program", "weights")
 """Regions that a store must not change: they are fetched ahead, and must be the same in the next run."""
 
 
-def _check_instruction(program: Program, index: int, instruction: Instruction) -> Iterator[Finding]:
+def _check_instruction(
+    program: Program, index: int, instruction: Instruction, reaches: Sequence[Reach]
+) -> list[Finding]:
     faults = [
         instruction_finding(program, code, index, f"{instruction.mnemonic}: {message}")
-        for operand in instruction.format.operands
-        for code, message in _check_operand(program, instruction, operand)
+        for reach in reaches
+        for code, message in _check_operand(program, instruction, reach)
     ]
-    yield from faults
-    if faults:
-        return
+    return faults or _check_feedback(program, index, instruction, reaches)
+
+
+def _check_feedback(program: Program, index: int, instruction: Instruction, reaches: Sequence[Reach]) -> list[Finding]:
+    """That an instruction in bounds does not feed itself, and adds no two sums into one word."""
+    memory, found = instruction.format.destination.memory, []
     try:
-        fed_back = fed_back_word(instruction, program.machine)
+        fed_back = fed_back_word(instruction, program.machine) if may_feed_back(instruction, reaches) else None
         repeats = repeated_sum(instruction)
     except IsaError as error:
-        yield instruction_finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {error}")
-        return
+        return [instruction_finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {error}")]
     if fed_back is not None:
         source, word = fed_back
-        yield instruction_finding(
-            program,
-            FindingCode.FEEDBACK,
-            index,
-            f"{instruction.mnemonic}: {source} reads word {word:#x} of {instruction.format.destination.memory} after "
-            "the instruction has written it; move the destination, or turn the loops round",
+        found.append(
+            f"{source} reads word {word:#x} of {memory} after the instruction has written it; move the destination, or "
+            "turn the loops round"
         )
     if repeats:
-        destination = instruction.format.destination
-        yield instruction_finding(
-            program,
-            FindingCode.FEEDBACK,
-            index,
-            f"{instruction.mnemonic}: two sums share a word of {destination.memory}; give {destination.name} a stride "
-            "for every loop that is not reduced, large enough that no two words are the same",
+        found.append(
+            f"two sums share a word of {memory}; give {instruction.format.destination.name} a stride for every loop "
+            "that is not reduced, large enough that no two words are the same"
         )
+    return [
+        instruction_finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {message}")
+        for message in found
+    ]
 
 
-def _check_operand(program: Program, instruction: Instruction, operand: Operand) -> Iterator[tuple[FindingCode, str]]:
-    machine = program.machine
-    low, high = extent(instruction, operand, machine)
+def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> Iterator[tuple[FindingCode, str]]:
+    operand, base = reach.operand, instruction.values[reach.base]
+    low, high = base + reach.low, base + reach.high
     if operand.memory == DRAM:
-        try:
-            region = place_of(instruction, operand)
-        except IsaError as error:
-            yield FindingCode.REGION, str(error)
-            return
-        limit = program.limits[region]
-        if low < 0 or high > limit:
-            yield (
-                FindingCode.REGION,
-                f"{operand.name} touches bytes {low:#x} to {high:#x} of {region}, which holds {limit:#x}; "
-                "correct base and strides, or make the region larger",
-            )
-        if operand is instruction.format.destination and region in CONSTANT_REGIONS:
-            yield (
-                FindingCode.REGION,
-                f"{operand.name} stores into {region}, which is constant; use workspace or outputs",
-            )
+        yield from _check_region(program, instruction, reach, low, high)
         return
-    memory = machine.memories[operand.memory]
+    memory = program.machine.memories[operand.memory]
     if low < 0 or high > memory.depth:
         yield (
             FindingCode.ADDRESS,
             f"{operand.name} touches words {low:#x} to {high:#x} of {memory.name}, which holds {memory.depth:#x}",
         )
+        return
+    if operand.block == 1:
         return
     straddling = _straddling_word(instruction, operand, memory.bank_depth)
     if straddling is not None:
@@ -229,11 +217,34 @@ def _check_operand(program: Program, instruction: Instruction, operand: Operand)
         )
 
 
+def _check_region(
+    program: Program, instruction: Instruction, reach: Reach, low: int, high: int
+) -> Iterator[tuple[FindingCode, str]]:
+    operand = reach.operand
+    try:
+        region = reach.place or place_of(instruction, operand)
+    except IsaError as error:
+        yield FindingCode.REGION, str(error)
+        return
+    limit = program.limits[region]
+    if low < 0 or high > limit:
+        yield (
+            FindingCode.REGION,
+            f"{operand.name} touches bytes {low:#x} to {high:#x} of {region}, which holds {limit:#x}; "
+            "correct base and strides, or make the region larger",
+        )
+    if operand is instruction.format.destination and region in CONSTANT_REGIONS:
+        yield (
+            FindingCode.REGION,
+            f"{operand.name} stores into {region}, which is constant; use workspace or outputs",
+        )
+
+
 def _straddling_word(instruction: Instruction, operand: Operand, bank_depth: int) -> int | None:
     """The first word of a block that does not lie in one bank, or None."""
     format = instruction.format
     reads_row_by_row = TEMPLATES[format.engine] is Template.SYSTOLIC and operand is systolic_weights(format)
-    if operand.block == 1 or reads_row_by_row:
+    if reads_row_by_row:
         return None
     starts = affine_ranges(instruction.base(operand.name), operand_steps(instruction, operand), 1)
     boundary = (starts[:, 0] // bank_depth + 1) * bank_depth

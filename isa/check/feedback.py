@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import extent, operand_steps, word_count
+from tilewright.isa.check.footprint import Reach, extent, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
@@ -38,6 +38,18 @@ def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int]
         if word is not None:
             return source.name, word
     return None
+
+
+def may_feed_back(instruction: Instruction, reaches: Sequence[Reach]) -> bool:
+    """Whether a source lies in the memory of the destination, and what both reach of it overlaps."""
+    *sources, destination = reaches
+    written = instruction.values[destination.base]
+    for source in sources:
+        if source.place == destination.place and source.operand.memory == destination.operand.memory:
+            read = instruction.values[source.base]
+            if read + source.low < written + destination.high and written + destination.low < read + source.high:
+                return True
+    return False
 
 
 def repeated_sum(instruction: Instruction) -> bool:

@@ -59,12 +59,78 @@ def footprint(instruction: Instruction, machine: Machine) -> tuple[Access, ...]:
     Sums that a systolic instruction reads back because it wrote them itself are not listed as read. Bounds are not
     checked. Raises IsaError for a region number that does not exist, or more than MAX_PIECES ranges.
     """
-    format = instruction.format
-    accesses = [_access(instruction, source, machine, False) for source in format.sources]
-    if format.has_accumulate and instruction[ACCUMULATE]:
-        accesses.append(_access(instruction, format.destination, machine, False))
-    accesses.append(_access(instruction, format.destination, machine, True))
-    return tuple(accesses)
+    return Reaches(machine).footprint(instruction)
+
+
+class Reach(NamedTuple):
+    """What an operand of an instruction touches, counted from its base: something from `low` to before `high`.
+
+    `place` is None for a region number that does not exist.
+    """
+
+    operand: Operand
+    base: int  # the position of the base among the instruction's values
+    place: str | None
+    low: int
+    high: int
+    steps: tuple[tuple[int, int], ...]
+    unit: int
+    kept: NDArray[np.int64] | None  # the ranges; None when there are too many to keep
+
+    def ranges(self, base: int) -> NDArray[np.int64]:
+        return affine_ranges(base, self.steps, self.unit) if self.kept is None else self.kept + base
+
+
+class Reaches:
+    """The reaches of a machine's instructions. Those that differ only in bases and waits are worked out once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[str, tuple[int, ...]], tuple[Reach, ...]] = {}
+
+    def of(self, instruction: Instruction) -> tuple[Reach, ...]:
+        """One reach for each operand, the destination last."""
+        format = instruction.format
+        key = format.mnemonic, format.shape(instruction.values)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= KEPT_STEPS:
+                self._known.clear()
+            found = tuple([_reach(instruction, operand, self._machine) for operand in format.operands])
+            self._known[key] = found
+        return found
+
+    def footprint(self, instruction: Instruction) -> tuple[Access, ...]:
+        """As the function of this name."""
+        format = instruction.format
+        *sources, destination = self.of(instruction)
+        accesses = [_access(instruction, source, False) for source in sources]
+        if format.has_accumulate and instruction[ACCUMULATE]:
+            accesses.append(_access(instruction, destination, False))
+        accesses.append(_access(instruction, destination, True))
+        return tuple(accesses)
+
+
+def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reach:
+    walk, unit = (
+        _walk(instruction.format.walks[operand.name](instruction.values)),
+        unit_words(instruction, operand, machine),
+    )
+    try:
+        place = place_of(instruction, operand)
+    except IsaError:
+        place = None
+    is_small = most_pieces(walk.steps, unit) <= KEPT_PIECES
+    kept = _kept_ranges(walk.steps, unit) if is_small else None
+    position = instruction.format.base_places[operand.name]
+    return Reach(operand, position, place, walk.low, walk.high + unit, walk.steps, unit, kept)
+
+
+def _access(instruction: Instruction, reach: Reach, is_write: bool) -> Access:
+    operand = reach.operand
+    place = place_of(instruction, operand) if reach.place is None else reach.place
+    ranges = reach.ranges(instruction.values[reach.base])
+    return Access(operand.name, place, operand.memory == DRAM, is_write, ranges)
 
 
 def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:
@@ -112,15 +178,6 @@ def place_of(instruction: Instruction, operand: Operand) -> str:
         names = ", ".join(f"{number} {name}" for number, name in enumerate(REGIONS))
         raise IsaError(f"{operand.name} is in region {region}; expected one of {names}")
     return REGIONS[region]
-
-
-def _access(instruction: Instruction, operand: Operand, machine: Machine, is_write: bool) -> Access:
-    ranges = affine_ranges(
-        instruction.base(operand.name),
-        operand_steps(instruction, operand),
-        unit_words(instruction, operand, machine),
-    )
-    return Access(operand.name, place_of(instruction, operand), operand.memory == DRAM, is_write, ranges)
 
 
 def affine_ranges(base: int, steps: tuple[tuple[int, int], ...], length: int) -> NDArray[np.int64]:

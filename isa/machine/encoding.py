@@ -147,6 +147,17 @@ class InstructionFormat:
         return {name: itemgetter(*own) if own else itemgetter(slice(0)) for name, own in places.items()}
 
     @cached_property
+    def shape(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+        """What takes from an instruction's values all but bases and waits."""
+        apart = FieldKind.OPCODE, FieldKind.BASE, FieldKind.WAIT
+        places = [position for position, field in enumerate(self.fields) if field.kind not in apart]
+        return (
+            itemgetter(*places)
+            if len(places) > 1
+            else itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
+        )
+
+    @cached_property
     def stride_places(self) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
         """By operand, the position in `fields` of its stride over each loop of the nest; None where it stays put."""
         return {

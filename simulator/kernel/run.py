@@ -114,6 +114,39 @@ def step_others(p, s, code, q, t, c_write_port, can_issue):
 
 
 @part_of_cycle
+def resting(q, e):
+    """The counter of an engine in a cycle in which it does nothing and starts nothing."""
+    waited = q[AT_WAITED + e]
+    return WAIT + waited if waited >= 0 else IDLE
+
+
+@part_of_cycle
+def nothing_else_happens(s, q):
+    """Whether all that a cycle changes is the array's own: it goes on, starts no instruction and ends none."""
+    return s.has_progress and not q[AT_RETIRING + MMA] and not (q[AT_WAITED + MMA] == READY and q[AT_CAN_TAKE + MMA])
+
+
+@part_of_cycle
+def run_alone(p, s, code, q, t):
+    """Cycles in which only the array goes on, up to the first in which something else happens: this is the result.
+
+    As `run_cycles`, which has done the array's part of cycle t, and has no news.
+    """
+    first = t
+    while nothing_else_happens(s, q):
+        activity = q[AT_ACTIVITY + MMA]
+        q[AT_COUNTERS + MMA * COUNTERS + (activity if activity >= 0 else resting(q, MMA))] += 1
+        s.slot = wrapped(s.slot + 1, p.pipeline_slots)
+        t += 1
+        s.has_progress = 0
+        step_engines(p, s, code, q, t, True)
+    for e in range(ENGINE_COUNT):
+        if e != MMA:
+            q[AT_COUNTERS + e * COUNTERS + resting(q, e)] += t - first
+    return t
+
+
+@part_of_cycle
 def first_waited(p, code, q, i):
     """The first engine that an instruction still waits for, or READY."""
     for e in range(ENGINE_COUNT):
@@ -138,10 +171,8 @@ def start_instructions(p, s, code, q, t):
         if q[AT_ACTIVITY + e] < 0:
             if starts:
                 q[AT_ACTIVITY + e] = BUSY
-            elif waited >= 0:
-                q[AT_ACTIVITY + e] = WAIT + waited
             else:
-                q[AT_ACTIVITY + e] = IDLE
+                q[AT_ACTIVITY + e] = resting(q, e)
         if not starts:
             continue
         s.has_progress = 1
@@ -210,6 +241,8 @@ def run_cycles(p, s, code, q):
             if is_alone:
                 rest_others(p, q)
         step_engines(p, s, code, q, t, is_alone)
+        if is_alone and not s.has_news:
+            t = run_alone(p, s, code, q, t)
         pushed = -1
         if not is_alone:
             pushed = step_dispatch(p, s, code, q)

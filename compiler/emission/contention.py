@@ -26,7 +26,7 @@ def contention(program: TileProgram) -> Contention:
     running: dict[str, tuple[Uses, int]] = {}  # by engine, its last operation and when that ends
     ports = {name: _ports(format, program.machine) for name, format in program.machine.formats.items()}
     start = 0
-    for operation, duration in zip(program.operations, durations(program), strict=True):
+    for operation, duration in zip(program.operations, program.of_each(durations), strict=True):
         engine = program.machine.format(operation.mnemonic).engine
         start = max(start, running[engine][1] if engine in running else 0)
         uses, end = _uses(operation, ports[operation.mnemonic]), start + duration.busy

@@ -35,7 +35,7 @@ class Dependences:
 def dependences(program: TileProgram) -> Dependences:
     """The dependences of all operations, from the words that they touch."""
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-    footprints = program_footprints(program)
+    footprints = program.of_each(program_footprints)
     regions = {name: dense_region(buffer) for name, buffer in program.buffers.items()}
     masks = _Masks()
     # What nobody writes orders nothing.
@@ -100,21 +100,21 @@ class _Masks:
         """Whether two accesses whose bounds overlap have a word in common."""
         if one.mask is None and other.mask is None:
             return True
-        if one.mask is None or other.mask is None:
-            partial, whole = (one, other) if other.mask is None else (other, one)
-            assert partial.mask is not None
-            if whole.first <= partial.first or whole.stop >= partial.stop:
-                return True  # the first and the last bit of a mask are set
-            return bool(partial.mask[max(0, whole.first - partial.first) : whole.stop - partial.first].any())
         key = one.form, other.form, other.first - one.first
         found = self._have_common.get(key)
         if found is None:
-            step = gcd(self._steps.of(one.mask), self._steps.of(other.mask), other.first - one.first)
-            start, stop = max(one.first, other.first), min(one.stop, other.stop)
-            mine = one.mask[start - one.first : stop - one.first : step]
-            found = bool((mine & other.mask[start - other.first : stop - other.first : step]).any())
-            self._have_common[key] = found
+            found = self._have_common[key] = self._compare(one, other)
         return found
+
+    def _compare(self, one: _Access, other: _Access) -> bool:
+        start, stop = max(one.first, other.first), min(one.stop, other.stop)
+        if one.mask is None or other.mask is None:
+            partial = other if one.mask is None else one
+            assert partial.mask is not None
+            return bool(partial.mask[start - partial.first : stop - partial.first].any())
+        step = gcd(self._steps.of(one.mask), self._steps.of(other.mask), other.first - one.first)
+        mine = one.mask[start - one.first : stop - one.first : step]
+        return bool((mine & other.mask[start - other.first : stop - other.first : step]).any())
 
 
 FEW = 32

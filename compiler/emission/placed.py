@@ -20,8 +20,7 @@ class PlacedTiles:
 def place(tiles: TileProgram) -> PlacedTiles:
     """The program with the addresses that `allocate` chooses, and with its remarks; raises DoesNotFit as it does."""
     placement = allocate(tiles)
-    remarks = {**tiles.remarks, **placement.remarks}
-    return PlacedTiles(replace(tiles, remarks=remarks), replace(placement, remarks={}))
+    return PlacedTiles(tiles.with_remarks(placement.remarks), replace(placement, remarks={}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class _Ring:
         self._tries: dict[tuple[int, int], int] = {}  # how often a buffer has taken an address from others
         self._first = np.array([item.first for item in items], np.int64)
         self._last = np.array([item.last for item in items], np.int64)
-        self._freed_at = np.full(memory.words, -REUSE_DISTANCE, np.int64)  # last operation of each word's last owner
+        # The last operation of each word's last owner; one word more, so that any word may be the end of others.
+        self._freed_at = np.full(memory.words + 1, -REUSE_DISTANCE, np.int64)
         self._pointer = 0
         self._bank_pointers = [bank * memory.bank_words for bank in range(memory.banks)]  # behind each bank's newest
 
@@ -101,14 +102,14 @@ class _Ring:
         candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
         if len(candidates) < 2:
             return candidates[0] if candidates else None
-        contention = _contention(memory, self._contending(item))
+        contention, size = _contention(memory, self._contending(item)), item.buffer.size
         costs = {
             address: (
-                sum(contention[bank] for bank in _banks(memory, address, item.buffer.size)),
-                _reuse(item, int(np.maximum.reduce(self._freed_at[address : address + item.buffer.size]))),
+                sum([contention[bank] for bank in _banks(memory, address, size)]),
+                _reuse(item, freed_at),
                 (address - self._pointer) % memory.words,
             )
-            for address in candidates
+            for address, freed_at in zip(candidates, self._freed(candidates, size), strict=True)
         }
         coming = _largest_to_come(self._items, position)
         ranked = sorted(candidates, key=costs.__getitem__)
@@ -153,8 +154,18 @@ class _Ring:
             if name in self._at and self.addresses[self._at[name]] >= 0
         ]
 
+    def _freed(self, addresses: Sequence[int], size: int) -> list[int]:
+        """For as many words from each address on, the last operation of their last owners."""
+        bounds = [bound for address in addresses for bound in (address, address + size)]
+        found: list[int] = np.maximum.reduceat(self._freed_at, bounds)[::2].tolist()
+        return found
+
     def _placed_between(self, first: int, last: int) -> list[tuple[int, Lifetime]]:
-        return [(int(self.addresses[at]), self._items[at]) for at in self._positions_between(first, last)]
+        positions = self._positions_between(first, last)
+        return [
+            (address, self._items[at])
+            for address, at in zip(self.addresses[positions].tolist(), positions, strict=True)
+        ]
 
     def _positions_between(self, first: int, last: int) -> list[int]:
         """The buffers that have a place and are in use at any of these operations."""

@@ -31,25 +31,30 @@ class Residents:
 
     def __init__(self, program: TileProgram) -> None:
         self.memories = program.machine.memories
-        self.of_operation: list[tuple[TileBuffer, ...]] = []  # those that an operation names
+        self.of_operation = program.of_each(_on_chip)
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
         self.uses: dict[str, int] = {}  # operations that name a buffer
-        on_chip = {name: buffer for name, buffer in program.buffers.items() if buffer.place in self.memories}
-        for index, operation in enumerate(program.operations):
-            names = dict.fromkeys(base.buffer for base in operation.bases.values())
-            self.of_operation.append(tuple(on_chip[name] for name in names if name in on_chip))
-            for name in names:
-                self.first.setdefault(name, index)
+        changes = {name: [0] * (len(program.operations) + 2) for name in self.memories}
+        for index, buffers in enumerate(self.of_operation):
+            for buffer in buffers:
+                name = buffer.name
+                if name not in self.first:
+                    self.first[name] = index
+                    changes[buffer.place][index] += buffer.size
                 self.uses[name] = self.uses.get(name, 0) + 1
                 self.last[name] = index
-        changes = {name: np.zeros(len(program.operations) + 2, np.int64) for name in self.memories}
-        for name, buffer in on_chip.items():
-            if name in self.first:
-                changes[buffer.place][self.first[name]] += buffer.size
-                changes[buffer.place][self.last[name] + 1] -= buffer.size
-        self.words = {name: np.cumsum(change)[:-1] for name, change in changes.items()}
+        for name, last in self.last.items():
+            changes[program.buffers[name].place][last + 1] -= program.buffers[name].size
+        self.words = {name: np.cumsum(np.array(change, np.int64))[:-1] for name, change in changes.items()}
         """By memory, the words in use at each operation if all of them follow in the program's order."""
+
+
+def _on_chip(program: TileProgram) -> list[tuple[TileBuffer, ...]]:
+    """The buffers on chip that each operation names, once each."""
+    on_chip = {name: buffer for name, buffer in program.buffers.items() if buffer.place in program.machine.memories}
+    names = [dict.fromkeys([base.buffer for base in operation.bases.values()]) for operation in program.operations]
+    return [tuple([on_chip[name] for name in own if name in on_chip]) for own in names]
 
 
 class Room:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from tilewright.compiler.emission.dependences import Dependences, dependences, inverse
@@ -37,7 +37,7 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
     that stood before them; None for as many as there is room for. With 0 the order stays, and a remark says so.
     """
     if loads_ahead is not None and loads_ahead <= 0:
-        return replace(program, remarks={**program.remarks, "order": NONE_AHEAD})
+        return program.with_remarks({"order": NONE_AHEAD})
     work = _Work.of(program)
     found = _Scheduler(work, loads_ahead)
     order = found.order()
@@ -48,7 +48,7 @@ def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgra
         by_other = other.order()
         if other.end < found.end - beside.worth:
             order = [beside.order[index] for index in by_other]
-    return replace(program, operations=tuple(program.operations[index] for index in order))
+    return program.in_order(order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class _Work:
     @staticmethod
     def of(program: TileProgram) -> _Work:
         engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-        return _Work(program, engines, durations(program), dependences(program), Residents(program))
+        return _Work(program, engines, program.of_each(durations), dependences(program), Residents(program))
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""
@@ -73,11 +73,11 @@ class _Work:
         def moved(before: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
             return tuple(tuple(place[earlier] for earlier in before[index]) for index in order)
 
-        program = replace(self.program, operations=tuple(self.program.operations[index] for index in order))
+        program = self.program.in_order(order)
         return _Work(
             program,
             [self.engines[index] for index in order],
-            [self.durations[index] for index in order],
+            program.of_each(durations),
             Dependences(moved(self.before.completed), moved(self.before.started)),
             Residents(program),
         )

@@ -6,12 +6,14 @@ an order that gives the right result when executed one after the other; scheduli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
+
+Fact = TypeVar("Fact")
 
 WORKSPACE = "workspace"
 """The DRAM region for all tensors but constants, inputs and outputs. The compiler chooses their addresses."""
@@ -69,3 +71,23 @@ class TileProgram:
     output_bytes: int
     layers: tuple[Layer, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about
+    _of_each: dict[Any, Sequence[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def of_each(self, fact: Callable[[TileProgram], Sequence[Fact]]) -> Sequence[Fact]:
+        """What a function says of each operation, asked once. It must not depend on the order of the operations."""
+        found = self._of_each.get(fact)
+        if found is None:
+            found = self._of_each[fact] = fact(self)
+        return found
+
+    def with_remarks(self, remarks: Mapping[str, str]) -> TileProgram:
+        """The same with further remarks, and with what is known of its operations."""
+        remarked = replace(self, remarks={**self.remarks, **remarks})
+        remarked._of_each.update(self._of_each)
+        return remarked
+
+    def in_order(self, order: Sequence[int]) -> TileProgram:
+        """The same operations in another order, with what is known of each."""
+        moved = replace(self, operations=tuple([self.operations[index] for index in order]))
+        moved._of_each.update({fact: [known[index] for index in order] for fact, known in self._of_each.items()})
+        return moved

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.isa.machine.machine import Machine
 
-PATIENCE_SECONDS = 0.3
+PATIENCE_SECONDS = 0.2
 """What is done sooner shows no line."""
 
 

@@ -18,8 +18,10 @@ from tilewright.compiler.pipeline import Dump, Keep, Model, keeping
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.partitioned import HostNode, HostSegment, NpuSegment, Partitioned, Segment, Value
 from tilewright.isa.program.program import MODEL, Program
+from tilewright.isa.rare_collection import rare_collection
 
 
+@rare_collection()
 def compile_partitioned(
     model: Model,
     machine: Machine,

@@ -36,6 +36,9 @@ RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 """Operators whose results vary even if their operands are constant."""
 
 
+GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A whole model. Nodes are in an order that computes each tensor before it is read."""
@@ -140,6 +143,8 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
     """The tensors that a node reads, including what its subgraphs read from outside."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
+        if attribute.type not in GRAPHS:
+            continue
         for graph in (attribute.g, *attribute.graphs):
             made = {value.name for value in (*graph.input, *graph.initializer)}
             made |= {output for inner in graph.node for output in inner.output}

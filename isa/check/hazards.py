@@ -264,7 +264,7 @@ def _piece_sets(cut: NDArray[np.int64], touched_ranges: list[NDArray[np.int64]])
     first, begin = 0, 0
     for ranges in touched_ranges:
         last = first + len(ranges)
-        end = int(ends[last - 1])
+        end = int(ends[last - 1]) if last else 0
         if last == first + 1:
             shift = int(shifts[first])
             yield slice(begin + shift, end + shift)

@@ -291,6 +291,13 @@ def test_finds_a_tensor_outside_its_region() -> None:
     ]
 
 
+def test_finds_an_output_outside_its_region_where_nothing_is_stored() -> None:
+    tensor = Tensor("y", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 0, BASE16.lanes)
+    assert [str(f) for f in check(replace(program(""), outputs=(tensor,), output_bytes=0))] == [
+        "program: tensor: y takes bytes 0x0 to 0x10 of outputs, which holds 0x0"
+    ]
+
+
 def test_accepts_a_tensor_up_to_the_end_of_its_region() -> None:
     tensor = Tensor("x", (1, 16), (1, 16, 1, 1), "int8", 1.0, 0, 1024 - 16, BASE16.lanes)
     assert check(replace(program(""), inputs=(tensor,))) == ()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.check.effort import require_checkable
-from tilewright.isa.check.feedback import fed_back_word, may_feed_back, repeated_sum
+from tilewright.isa.check.feedback import fed_back_word, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
 from tilewright.isa.check.footprint import Access, Reach, Reaches, affine_ranges, operand_steps, place_of
 from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
@@ -172,7 +172,7 @@ def _check_feedback(program: Program, index: int, instruction: Instruction, reac
     """That an instruction in bounds does not feed itself, and adds no two sums into one word."""
     memory, found = instruction.format.destination.memory, []
     try:
-        fed_back = fed_back_word(instruction, program.machine) if may_feed_back(instruction, reaches) else None
+        fed_back = fed_back_word(instruction, reaches)
         repeats = repeated_sum(instruction)
     except IsaError as error:
         return [instruction_finding(program, FindingCode.FEEDBACK, index, f"{instruction.mnemonic}: {error}")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.isa.check.feedback import feedback_steps
-from tilewright.isa.check.footprint import MAX_PIECES, extent, most_pieces, operand_steps, place_of, unit_words
+from tilewright.isa.check.footprint import MAX_PIECES, Reaches, extent, most_pieces, operand_steps, place_of, unit_words
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
 from tilewright.isa.machine.memory import DRAM
@@ -18,17 +18,18 @@ def require_checkable(program: Program, budgets: Budgets) -> None:
     """Raise OverBudget when the accesses of a program are cut into more pieces than are looked at."""
     if budgets == UNBOUNDED:
         return
-    pieces = sum(_pieces(program, instruction) for instruction in program.instructions)
+    reaches = Reaches(program.machine)
+    pieces = sum(_pieces(program, instruction, reaches) for instruction in program.instructions)
     pieces += sum(_output_pieces(program, tensor) for tensor in program.outputs)
     require(budgets, "pieces", pieces, "the accesses are cut into up to %s of memory, each to be checked")
 
 
-def _pieces(program: Program, instruction: Instruction) -> int:
+def _pieces(program: Program, instruction: Instruction, reaches: Reaches) -> int:
     """Pieces of an instruction's operands; 0 of one out of bounds, which is a fault that is seen without them."""
     operands = instruction.format.operands
     if not all(_is_inside(program, instruction, operand) for operand in operands):
         return 0
-    steps = feedback_steps(instruction, program.machine)
+    steps = feedback_steps(instruction, reaches.of(instruction))
     return sum(_operand_pieces(program, instruction, operand) for operand in operands) + steps // STEPS_IN_A_PIECE
 
 

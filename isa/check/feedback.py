@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Reach, extent, operand_steps, word_count
+from tilewright.isa.check.footprint import Reach, operand_steps, word_count
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, Operand
-from tilewright.isa.machine.machine import TEMPLATES, Machine, Template
+from tilewright.isa.machine.machine import TEMPLATES, Template
 from tilewright.isa.program.demands import are_apart
 
 MAX_ITERATIONS = 1 << 62
@@ -25,31 +25,19 @@ CALL_STEPS = 512
 """Elements that are copied in the time that a call of numpy takes."""
 
 
-def fed_back_word(instruction: Instruction, machine: Machine) -> tuple[str, int] | None:
+def fed_back_word(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[str, int] | None:
     """(source, word) that is written before it is read for the last time, or None. Accesses must be in bounds.
 
     Raises IsaError when source and destination overlap over MAX_ITERATIONS iterations or more.
     """
-    format = instruction.format
-    for source in format.sources:
-        if source.memory != format.destination.memory or not _may_meet(instruction, source, machine):
-            continue
-        word = None if _is_in_place(instruction, source) else _first_fed_back(instruction, source)
-        if word is not None:
-            return source.name, word
-    return None
-
-
-def may_feed_back(instruction: Instruction, reaches: Sequence[Reach]) -> bool:
-    """Whether a source lies in the memory of the destination, and what both reach of it overlaps."""
     *sources, destination = reaches
-    written = instruction.values[destination.base]
     for source in sources:
-        if source.place == destination.place and source.operand.memory == destination.operand.memory:
-            read = instruction.values[source.base]
-            if read + source.low < written + destination.high and written + destination.low < read + source.high:
-                return True
-    return False
+        if not _may_meet(instruction, source, destination) or _is_in_place(instruction, source.operand):
+            continue
+        word = _first_fed_back(instruction, source.operand)
+        if word is not None:
+            return source.operand.name, word
+    return None
 
 
 def repeated_sum(instruction: Instruction) -> bool:
@@ -63,10 +51,12 @@ def repeated_sum(instruction: Instruction) -> bool:
     return words != math.prod(trips) * format.destination.block
 
 
-def _may_meet(instruction: Instruction, source: Operand, machine: Machine) -> bool:
-    destination = instruction.format.destination
-    read, written = extent(instruction, source, machine), extent(instruction, destination, machine)
-    return read[0] < written[1] and written[0] < read[1]
+def _may_meet(instruction: Instruction, source: Reach, destination: Reach) -> bool:
+    """Whether a source lies in the memory of the destination, and what both reach of it overlaps."""
+    if source.operand.memory != destination.operand.memory:
+        return False
+    read, written = instruction.values[source.base], instruction.values[destination.base]
+    return read + source.low < written + destination.high and written + destination.low < read + source.high
 
 
 def _is_in_place(instruction: Instruction, source: Operand) -> bool:
@@ -146,15 +136,14 @@ def _telling(loop: _Loop, is_last: bool) -> range:
     return ordered if loop.stride else ordered[:1]
 
 
-def feedback_steps(instruction: Instruction, machine: Machine) -> int:
+def feedback_steps(instruction: Instruction, reaches: Sequence[Reach]) -> int:
     """About how many elements `fed_back_word` copies for an instruction whose accesses are in bounds."""
-    format, steps = instruction.format, 0
-    for source in format.sources:
-        if source.memory != format.destination.memory or not _may_meet(instruction, source, machine):
-            continue
-        if not _is_in_place(instruction, source):
-            steps += _steps(_loops(instruction, source, False), source.block)
-            steps += _steps(_loops(instruction, format.destination, True), format.destination.block)
+    *sources, destination = reaches
+    steps = 0
+    for source in sources:
+        if _may_meet(instruction, source, destination) and not _is_in_place(instruction, source.operand):
+            steps += _steps(_loops(instruction, source.operand, False), source.operand.block)
+            steps += _steps(_loops(instruction, destination.operand, True), destination.operand.block)
     return steps
 
 

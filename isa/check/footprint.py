@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -86,12 +87,12 @@ class Reaches:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._known: dict[tuple[str, tuple[int, ...]], tuple[Reach, ...]] = {}
+        self._known: dict[Hashable, tuple[Reach, ...]] = {}
 
     def of(self, instruction: Instruction) -> tuple[Reach, ...]:
         """One reach for each operand, the destination last."""
         format = instruction.format
-        key = format.mnemonic, format.shape(instruction.values)
+        key = format.shape(instruction.values)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= KEPT_STEPS:
@@ -112,10 +113,8 @@ class Reaches:
 
 
 def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reach:
-    walk, unit = (
-        _walk(instruction.format.walks[operand.name](instruction.values)),
-        unit_words(instruction, operand, machine),
-    )
+    walk = _walk(instruction.format.walks[operand.name](instruction.values))
+    unit = unit_words(instruction, operand, machine)
     try:
         place = place_of(instruction, operand)
     except IsaError:

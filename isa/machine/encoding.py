@@ -6,7 +6,7 @@ per operand its region (DRAM only), base and strides, the immediates, the flags.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -147,15 +147,10 @@ class InstructionFormat:
         return {name: itemgetter(*own) if own else itemgetter(slice(0)) for name, own in places.items()}
 
     @cached_property
-    def shape(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-        """What takes from an instruction's values all but bases and waits."""
-        apart = FieldKind.OPCODE, FieldKind.BASE, FieldKind.WAIT
-        places = [position for position, field in enumerate(self.fields) if field.kind not in apart]
-        return (
-            itemgetter(*places)
-            if len(places) > 1
-            else itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
-        )
+    def shape(self) -> Callable[[tuple[int, ...]], Hashable]:
+        """What takes from an instruction's values all but bases and waits; different for different formats."""
+        apart = FieldKind.BASE, FieldKind.WAIT
+        return itemgetter(*(position for position, field in enumerate(self.fields) if field.kind not in apart))
 
     @cached_property
     def stride_places(self) -> Mapping[str, tuple[tuple[str, int | None], ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from tilewright.compiler.errors import DoesNotFit, TooSmall
@@ -16,6 +17,10 @@ Tiles = TypeVar("Tiles")
 Placed = TypeVar("Placed")
 
 
+LAYERS_IN_ORDER = 6
+"""In so many layers at the most nothing moves past another; if a program does not fit then, nothing moves anywhere."""
+
+
 def first_that_fits(
     machine: Machine,
     options: Options,
@@ -25,21 +30,39 @@ def first_that_fits(
 ) -> Placed:
     """What `place` gives with the wanted options or, if it raises DoesNotFit, with the first others that fit.
 
-    The others keep nothing on chip, then cut smaller tiles as well; each with the loads ahead that are wanted for the
-    tiles, then with none.
-    Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
+    The others keep nothing on chip, then cut smaller tiles as well; each first in the order that is wanted for the
+    tiles. Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
     """
     closest: DoesNotFit | None = None
     for tiling in (options.tiling, *frugal(options.tiling)):
-        tiles = tile(replace(options, tiling=tiling))
-        for count in (loads_ahead(tiles, replace(options, tiling=tiling)), 0):
-            try:
-                return place(tiles, replace(options, tiling=tiling, loads_ahead=count))
-            except DoesNotFit as error:
-                if closest is None or error.needed - error.available < closest.needed - closest.available:
-                    closest = error
+        attempt = replace(options, tiling=tiling)
+        tiles = tile(attempt)
+        try:
+            return first_order_that_fits(
+                partial(place, tiles), replace(attempt, loads_ahead=loads_ahead(tiles, attempt))
+            )
+        except DoesNotFit as error:
+            if closest is None or error.needed - error.available < closest.needed - closest.available:
+                closest = error
     assert closest is not None
     raise _too_small(closest, machine) from closest
+
+
+def first_order_that_fits(place: Callable[[Options], Placed], options: Options) -> Placed:
+    """What `place` gives with the wanted options or, if it raises DoesNotFit, with less that moves past another.
+
+    First, everything keeps its order in the layer that does not fit, and in the next one that then does not; at last,
+    no load comes earlier than its tile anywhere. Raises the last DoesNotFit.
+    """
+    attempt = options
+    while attempt.loads_ahead != 0:
+        try:
+            return place(attempt)
+        except DoesNotFit as error:
+            if error.layer in attempt.in_order or len(attempt.in_order) == LAYERS_IN_ORDER:
+                break
+            attempt = replace(attempt, in_order=attempt.in_order | {error.layer})
+    return place(replace(options, loads_ahead=0))
 
 
 def frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:

@@ -296,7 +296,7 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options, blam
 
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return schedule(tiles, options.loads_ahead)
+    return schedule(tiles, options.loads_ahead, options.in_order)
 
 
 def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:

@@ -1,8 +1,8 @@
 """Chooses an address for each buffer of a tile program, from the buffers' lifetimes.
 
 Two buffers may share words when one's last operation comes before the other's first. On chip, buffers are placed as in
-a ring; where a gap is missing, those in the way are placed again. A memory in which that does not end, and DRAM, are
-packed for size.
+a ring; where a gap is missing, those in the way are placed again, at last in any bank. A memory in which that does not
+end, and DRAM, are packed for size.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def allocate(program: TileProgram) -> Placement:
     for memory in program.machine.memories.values():
         items = _waiting_in(memory.name, lifetimes)
         banked = BankedMemory(memory.name, memory.bank_depth, memory.banks)
-        ring = place_in_ring(banked, items, contending) or place_in_ring(banked, items, {})
+        ring = place_in_ring(banked, items, contending)
         if ring is None:
             packed = pack(items, banked.bank_words)
             _require_fit(program, banked, items, packed)
             remarks[f"room in {memory.name}"] = PACKED
-        elif ring.moved:
-            remarks[f"room in {memory.name}"] = _moved_remark(program, items, ring.moved)
+        elif ring.moved or ring.crowded:
+            remarks[f"room in {memory.name}"] = _crowded_remark(program, items, {*ring.moved, *ring.crowded})
         addresses.update(packed if ring is None else ring.addresses)
     workspace = _waiting_in(WORKSPACE, lifetimes)
     packed = pack(workspace)
@@ -58,14 +58,14 @@ def allocate(program: TileProgram) -> Placement:
     return Placement(addresses, height(workspace, packed), remarks)
 
 
-def _moved_remark(program: TileProgram, items: Sequence[Lifetime], moved: Collection[str]) -> str:
-    """How many buffers are not where they were placed first, and in which layers."""
+def _crowded_remark(program: TileProgram, items: Sequence[Lifetime], crowded: Collection[str]) -> str:
+    """How many buffers are not where they were to be, and in which layers."""
     layers = dict.fromkeys(
-        program.layers[program.operations[item.first].layer].name for item in items if item.buffer.name in moved
+        program.layers[program.operations[item.first].layer].name for item in items if item.buffer.name in crowded
     )
     first, *others = layers
     where = f"{first} and {len(others)} other layers" if len(others) > 1 else " and ".join(layers)
-    return f"{len(moved)} of {len(items)} buffers made room for others, in {where}; engines may wait for their words"
+    return f"{len(crowded)} of {len(items)} buffers made room for others, in {where}; engines may wait for their words"
 
 
 def _waiting_in(place: str, lifetimes: Sequence[Lifetime]) -> list[Lifetime]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,17 +43,17 @@ class Overlap:
 
 def overlapped(
     layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], before: Dependences,
-    residents: Residents, in_order: Sequence[int],
+    residents: Residents, in_order: Sequence[int], kept: Container[int] = (),
 ) -> Overlap | None:  # fmt: skip
     """Another order of the operations that keeps all dependences; None if it would save too little.
 
     `layers`, `engines`, `durations` and `before` are those of the operations, and `in_order` is the start of each if
-    one layer follows the other.
+    one layer follows the other. `kept`: layers that are not to be mixed with others.
     """
     is_by_layers = all(earlier <= later for earlier, later in pairwise(layers))
     if not is_by_layers:
         return None
-    fronts = _fronts(layers, engines, durations)
+    fronts = _fronts(layers, engines, durations, kept)
     stretches: list[_Stretch] = []
     numbers = sorted(set(layers))
     for group in _groups(fronts):
@@ -63,7 +63,9 @@ def overlapped(
     return _worth_it(stretches, in_order)
 
 
-def _fronts(layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration]) -> list[bool]:
+def _fronts(
+    layers: Sequence[int], engines: Sequence[str], durations: Sequence[Duration], kept: Container[int]
+) -> list[bool]:
     """For each layer, whether it and those that may run beside it could end earlier than one after the other.
 
     So it is if the busiest engine has less to do than the busiest ones of all these layers.
@@ -71,13 +73,15 @@ def _fronts(layers: Sequence[int], engines: Sequence[str], durations: Sequence[D
     busy: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(ENGINES, 0))
     for layer, engine, duration in zip(layers, engines, durations, strict=True):
         busy[layer][engine] += duration.busy
-    every = [busy[layer] for layer in sorted(busy)]
+    numbers = sorted(busy)
+    every = [busy[layer] for layer in numbers]
     found = []
     for front in range(len(every)):
         beside = every[front : front + LAYERS_BESIDE + 1]
         one_by_one = sum(max(each.values()) for each in beside)
         at_once = max(sum(each[engine] for each in beside) for engine in ENGINES)
-        found.append(at_once < (1 - WORTH) * one_by_one)
+        may_mix = not any(number in kept for number in numbers[front : front + LAYERS_BESIDE + 1])
+        found.append(may_mix and at_once < (1 - WORTH) * one_by_one)
     return found
 
 

@@ -37,45 +37,55 @@ NOWHERE = -1
 """The address of a buffer that has no place."""
 
 
+WIDER = 4
+"""Where buffers found no place, so many times more operations around them go without regard to ports the next time."""
+
+
 @dataclass(frozen=True, slots=True)
 class RingPlaces:
-    """Addresses by name, and the buffers that gave their first place to another, in the order of their lifetimes."""
+    """Addresses by name, and the buffers that have not the place they were to have, in the order of their lifetimes.
+
+    `moved` gave their first place to another; `crowded` went where there was room, whoever used the bank.
+    """
 
     addresses: Mapping[str, int]
     moved: tuple[str, ...]
+    crowded: tuple[str, ...] = ()
 
 
 def place_in_ring(memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> RingPlaces | None:
     """Addresses in banks that others do not use at the same time (`contention`), and there on words long free.
 
     An address that would leave no gap for a large buffer that is still to come while this one lives is avoided, too.
-    Where a gap is missing nevertheless, the buffers in the way are placed again, and all others stay. None when that
-    does not end soon.
+    Where a gap is missing nevertheless, the buffers in the way are placed again, and all others stay. Where that does
+    not end soon, all that live there go where there is room, in any bank: first those of the same operations, then
+    those of more and more around them. None when that does not help either.
     """
-    ring = _Ring(memory, items, contention)
-    waiting = list(range(len(items)))  # a heap: a buffer that is placed again comes before those that begin later
-    while waiting:
-        position = heappop(waiting)
-        address = ring.best_address(position)
-        if address is None:
-            in_the_way = ring.make_room(position)
-            if in_the_way is None:
-                return None
-            for other in in_the_way:
-                heappush(waiting, other)
-        else:
-            ring.place(position, address)
-    addresses = {item.buffer.name: int(address) for item, address in zip(items, ring.addresses, strict=True)}
-    return RingPlaces(addresses, tuple(items[position].buffer.name for position in sorted(ring.moves)))
+    crowded: frozenset[int] = frozenset()
+    reach = 0
+    while True:
+        ring = _Ring(memory, items, contention, crowded)
+        stuck = ring.fill()
+        if stuck is None:
+            return ring.places()
+        if not contention or len(crowded) == len(items):
+            return None
+        first, last = items[stuck].first - reach, items[stuck].last + reach
+        crowded |= {at for at, item in enumerate(items) if item.first <= last and item.last >= first}
+        reach = max(REUSE_DISTANCE, WIDER * reach)
 
 
 class _Ring:
     """A memory with the buffers that have a place so far."""
 
-    def __init__(self, memory: BankedMemory, items: Sequence[Lifetime], contention: Contention) -> None:
+    def __init__(
+        self, memory: BankedMemory, items: Sequence[Lifetime], contention: Contention, crowded: frozenset[int]
+    ) -> None:
+        """`crowded`: the positions of buffers that go where there is room, in any bank."""
         self._memory = memory
         self._items = items
         self._contention = contention
+        self._crowded = crowded
         self._at = {item.buffer.name: position for position, item in enumerate(items)}
         self.addresses = np.full(len(items), NOWHERE, np.int64)
         self.moves: dict[int, int] = {}  # how often a buffer had to give its place to another
@@ -86,6 +96,28 @@ class _Ring:
         self._freed_at = np.full(memory.words + 1, -REUSE_DISTANCE, np.int64)
         self._pointer = 0
         self._bank_pointers = [bank * memory.bank_words for bank in range(memory.banks)]  # behind each bank's newest
+
+    def fill(self) -> int | None:
+        """Place all buffers; the position of the one for which that does not end soon, None if it did for all."""
+        waiting = list(range(len(self._items)))  # a heap: a buffer that is placed again comes before those behind it
+        while waiting:
+            position = heappop(waiting)
+            address = self.best_address(position)
+            if address is not None:
+                self.place(position, address)
+                continue
+            in_the_way = self.make_room(position)
+            if in_the_way is None:
+                return position
+            for other in in_the_way:
+                heappush(waiting, other)
+        return None
+
+    def places(self) -> RingPlaces:
+        names = [item.buffer.name for item in self._items]
+        addresses = dict(zip(names, map(int, self.addresses), strict=True))
+        moved, crowded = (tuple(names[at] for at in sorted(found)) for found in (self.moves, self._crowded))
+        return RingPlaces(addresses, moved, crowded)
 
     def place(self, position: int, address: int) -> None:
         item = self._items[position]
@@ -102,7 +134,8 @@ class _Ring:
         candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
         if len(candidates) < 2:
             return candidates[0] if candidates else None
-        contention, size = _contention(memory, self._contending(item)), item.buffer.size
+        contending = [] if position in self._crowded else self._contending(item)
+        contention, size = _contention(memory, contending), item.buffer.size
         costs = {
             address: (
                 sum([contention[bank] for bank in _banks(memory, address, size)]),

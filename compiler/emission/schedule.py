@@ -9,7 +9,7 @@ starts: whatever stands before an operation starts no later than it, so no full 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,49 +22,60 @@ from tilewright.compiler.tile.program import TileBuffer, TileProgram
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.timing import dma_round_trip
 
-NONE_AHEAD = "no load comes earlier than its tile, because the memories are too full; engines may wait for DRAM"
-"""The remark about a program whose order stays as it is."""
+NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are too full; engines may wait for DRAM"
+"""The remark about a program whose order stays as it is, or that of some layers."""
 
 LOADS_COMPARED = 32
 """How many of the loads that are needed next may be chosen from, when the first of them cannot start yet."""
 
 
-def schedule(program: TileProgram, loads_ahead: int | None = None) -> TileProgram:
+def schedule(
+    program: TileProgram, loads_ahead: int | None = None, in_order: Collection[str] = frozenset()
+) -> TileProgram:
     """The same operations in the order in which they can start; deterministic.
 
     The sequential meaning is kept: operations that touch a common word keep their order, unless both only read it. At
     no place more words are in use than a memory has. `loads_ahead`: at most so many loads may come before operations
     that stood before them; None for as many as there is room for. With 0 the order stays, and a remark says so.
+    `in_order`: layers whose operations all wait for their turn, and that none of others passes; a remark names them.
     """
     if loads_ahead is not None and loads_ahead <= 0:
-        return program.with_remarks({"order": NONE_AHEAD})
-    work = _Work.of(program)
+        return program.with_remarks({"order": NONE_AHEAD.format("")})
+    work = _Work.of(program, in_order)
     found = _Scheduler(work, loads_ahead)
     order = found.order()
     layers = [operation.layer for operation in program.operations]
-    beside = overlapped(layers, work.engines, work.durations, work.before, work.residents, found.plan.starts)
+    starts = found.plan.starts
+    beside = overlapped(layers, work.engines, work.durations, work.before, work.residents, starts, work.kept)
     if beside is not None:
         other = _Scheduler(work.in_order(beside.order), loads_ahead)
         by_other = other.order()
         if other.end < found.end - beside.worth:
             order = [beside.order[index] for index in by_other]
+    if in_order:
+        program = program.with_remarks({"order": NONE_AHEAD.format(" in " + " and ".join(sorted(in_order)))})
     return program.in_order(order)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A program, and for each of its operations the engine, the duration, and what must come before."""
+    """A program, and for each of its operations the engine, the duration, and what must come before.
+
+    `kept`: the layers in which operations wait for their turn.
+    """
 
     program: TileProgram
     engines: Sequence[str]
     durations: Sequence[Duration]
     before: Dependences
     residents: Residents
+    kept: frozenset[int]
 
     @staticmethod
-    def of(program: TileProgram) -> _Work:
+    def of(program: TileProgram, in_order: Collection[str]) -> _Work:
         engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-        return _Work(program, engines, program.of_each(durations), dependences(program), Residents(program))
+        kept = frozenset(number for number, layer in enumerate(program.layers) if layer.name in in_order)
+        return _Work(program, engines, program.of_each(durations), dependences(program), Residents(program), kept)
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""
@@ -80,7 +91,16 @@ class _Work:
             program.of_each(durations),
             Dependences(moved(self.before.completed), moved(self.before.started)),
             Residents(program),
+            self.kept,
         )
+
+    def passable(self) -> list[int]:
+        """For each operation, the first from there on that nothing behind may pass, and that passes nothing."""
+        layers = [operation.layer for operation in self.program.operations]
+        found = [len(layers)] * (len(layers) + 1)
+        for index in reversed(range(len(layers))):
+            found[index] = index if layers[index] in self.kept else found[index + 1]
+        return found
 
 
 class _Scheduler:
@@ -94,6 +114,7 @@ class _Scheduler:
         self._room = Room(work.residents)
         self._loads_ahead = count if loads_ahead is None else loads_ahead
         self._early: set[int] = set()  # loads that started before their turn
+        self._passable = work.passable()
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
         self._comes_after = [count > 0 for count in self._open]
         self._after_end = inverse(before.completed)
@@ -135,6 +156,8 @@ class _Scheduler:
         index = self._waiting[engine][0]
         if self._open[index]:
             return (NEVER, index), False
+        if index != self._room.turn and not self._may_pass(index):
+            return (NEVER, index), True
         fresh = self._room.fresh(index)
         return (self._earliest(index, fresh, {}), index), bool(fresh)
 
@@ -144,7 +167,7 @@ class _Scheduler:
         reserved: dict[str, int] = {}
         for index in self._candidates():
             fresh, is_its_turn = self._room.fresh(index), index == self._room.turn
-            if not self._open[index] and (is_its_turn or len(self._early) < self._loads_ahead):
+            if not self._open[index] and (is_its_turn or self._may_pass(index)):
                 can_start = self._earliest(index, fresh, {} if is_its_turn else reserved)
                 wanted = max(can_start, self.plan.from_cycle[index] + self._late)
                 best = min(best, (wanted, index))
@@ -153,6 +176,12 @@ class _Scheduler:
             for buffer in fresh:
                 reserved[buffer.place] = reserved.get(buffer.place, 0) + buffer.size
         return best
+
+    def _may_pass(self, index: int) -> bool:
+        """Whether an operation may start whose turn it is not."""
+        if self._engines[index] == LOAD and len(self._early) >= self._loads_ahead:
+            return False
+        return index < self._passable[self._room.turn]
 
     def _candidates(self) -> Iterator[int]:
         """The load whose turn it is comes last, where it stands too far back: it can always start."""

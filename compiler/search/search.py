@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.compiler.attempts import frugal
+from tilewright.compiler.attempts import first_order_that_fits, frugal
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
@@ -75,11 +75,18 @@ def search_loads_ahead(tiles: TileProgram, options: Options, finish: Finish) -> 
 
 
 def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> int | None:
-    """The exact cycles of tiles; None if they do not fit."""
+    """The exact cycles of tiles; None if they do not fit in any order."""
+
+    def place(attempt: Options) -> Program:
+        try:
+            return finish(tiles, attempt)
+        except CompileError:
+            work.spend(len(tiles.operations) // 3, 0)  # it was scheduled, and not emitted
+            raise
+
     try:
-        program = finish(tiles, options)
+        program = first_order_that_fits(place, options)
     except CompileError:
-        work.spend(len(tiles.operations) // 3, 0)  # it was scheduled, and not emitted
         return None
     cycles = exact_cycles(program)
     work.spend(len(program.instructions), cycles)
@@ -200,8 +207,4 @@ class _Search:
     def _measure(self, plan: Plan, positions: range) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""
         tiles = tile_part(self._selection, plan, positions)
-        for loads_ahead in dict.fromkeys((self._options.loads_ahead, 0)):
-            cycles = _cycles(tiles, replace(self._options, loads_ahead=loads_ahead), self._work, self._finish)
-            if cycles is not None:
-                return cycles
-        return None
+        return _cycles(tiles, self._options, self._work, self._finish)

@@ -31,6 +31,21 @@ def test_more_of_a_thing_is_never_slower_for_larger_networks(name: str, seed: in
     hold(name, seed)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "less", "more"),
+    [
+        ("mobilenetv2", 64, 96),  # with 96 KiB a layer does not fit with loads that come early
+        ("mobilenetv3-large", 128, 192),  # with 192 KiB some buffers cannot have the banks that nobody uses
+    ],
+)
+def test_a_layer_for_which_there_is_no_room_slows_no_other_one(name: str, less: int, more: int) -> None:
+    small, large = (network_cycles(name, "dw16", (f"memories.act.kib={kib}",), effort=0) for kib in (less, more))
+    assert small is not None
+    assert large is not None
+    assert large <= small
+
+
 def hold(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
     key = random.choice(sorted(LADDERS))

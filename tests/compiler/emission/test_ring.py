@@ -100,3 +100,43 @@ def test_a_free_bank_comes_before_words_that_are_free_for_longer() -> None:
     items = [life("a", 8, 0, 3), life("b", 4, 2, 9), life("c", 4, 4, 9)]
     addresses = placed(BankedMemory("acc", 8, 2), items, {"a": {"b": 5}, "b": {"a": 5, "c": 100}, "c": {"b": 100}})
     assert addresses == {"a": 0, "b": 8, "c": 0}
+
+
+def hard(seed: int, begin: int) -> tuple[list[Lifetime], Contention]:
+    """Fourteen buffers that nearly fill two banks of 12 words, from an operation on, and random cycles they contend."""
+    rng = np.random.default_rng(seed)
+    spans = [(int(rng.choice([2, 3, 4, 6, 8])), int(rng.integers(0, 12)), int(rng.integers(0, 6))) for _ in range(14)]
+    in_order = sorted(spans, key=lambda span: span[1])
+    items = [
+        life(f"h{at}", size, begin + first, begin + first + long) for at, (size, first, long) in enumerate(in_order)
+    ]
+    contention: dict[str, dict[str, int]] = {}
+    for a in items:
+        for b in items:
+            if a is not b and a.meets(b) and rng.random() < 0.4:
+                contention.setdefault(a.buffer.name, {})[b.buffer.name] = int(rng.integers(1, 300))
+    return items, contention
+
+
+EASY = [life("a", 8, 0, 9), life("b", 4, 0, 9), life("c", 4, 0, 9)]
+EASY_CONTENTION: Contention = {"a": {"b": 9, "c": 9}, "b": {"a": 9, "c": 1}, "c": {"a": 9, "b": 1}}
+
+
+@pytest.mark.parametrize("seed", [1518, 2753, 3369, 3411])
+def test_where_ports_leave_no_place_only_the_buffers_around_go_anywhere(seed: int) -> None:
+    memory, (items, contention) = BankedMemory("act", 12, 2), hard(seed, begin=10_000)
+    easy = placed(memory, EASY, EASY_CONTENTION)
+    assert [easy[name] // 12 for name in "abc"] == [0, 1, 1]
+    found = place_in_ring(memory, [*EASY, *items], {**EASY_CONTENTION, **contention})
+    assert found is not None
+    assert overlaps([*EASY, *items], dict(found.addresses)) == []
+    assert found.crowded
+    assert {name: found.addresses[name] for name in "abc"} == easy
+    assert not {"a", "b", "c"} & {*found.crowded}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_ports_never_keep_buffers_out_of_a_memory(seed: int) -> None:
+    memory, (items, contention) = BankedMemory("act", 12, 2), hard(seed, begin=0)
+    if place_in_ring(memory, items, NO_CONTENTION) is not None:
+        assert place_in_ring(memory, items, contention) is not None

@@ -85,6 +85,27 @@ def test_without_loads_ahead_the_order_stays_and_a_remark_says_so() -> None:
     }
 
 
+def test_a_layer_that_is_kept_passes_nothing_and_nothing_passes_it() -> None:
+    build = builder()
+    for layer in range(4):
+        build.layer = layer
+        x = build.load_input()
+        build.store(build.add(x, x))
+    kept = schedule(build.program(), in_order={"layer2"})
+    assert kept.remarks["order"].startswith("no load comes earlier than its tile in layer2, because")
+    layers = [(operation.layer, operation.mnemonic) for operation in kept.operations]
+    assert layers[:3] == [(0, "load_act"), (1, "load_act"), (0, "add")]
+    assert layers[6:] == [(n, of) for n in (2, 3) for of in ("load_act", "add", "store_act")]
+    free = [operation.layer for operation in schedule(build.program()).operations]
+    assert free[:4] == [0, 1, 2, 3]
+
+
+def test_layers_that_are_kept_are_not_mixed_with_others() -> None:
+    program = random_tiles(load_machine("base16"), 0)
+    kept = schedule(program, in_order={layer.name for layer in program.layers})
+    assert kept.operations == program.operations
+
+
 def test_never_passes_the_store_that_it_reads() -> None:
     build = builder()
     build.through_dram(build.load_input())

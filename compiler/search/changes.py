@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.nest.nest import NestProgram
@@ -12,6 +12,9 @@ from tilewright.isa.machine.machine import Machine
 
 HALVINGS = 4
 """How often the memory to plan with is halved."""
+
+FINER = (4,)
+"""So many times as many tiles are tried for all layers without products at once."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Cut:
-    """Nests get tiles of another kind; several if they are alike."""
+    """Nests get other tiles: those that are alike, or all that have something else in common."""
 
-    nests: tuple[str, ...]
-    sizes: TileSizes
+    tiles: Mapping[str, TileSizes]
 
     def apply(self, options: TilingOptions) -> TilingOptions:
-        return replace(options, tiles={**options.tiles, **dict.fromkeys(self.nests, self.sizes)})
+        return replace(options, tiles={**options.tiles, **self.tiles})
 
 
 Change = OffChip | Limit | Cut
@@ -77,6 +79,22 @@ def smaller_memories(machine: Machine, plan: Plan) -> list[Limit]:
     return changes
 
 
+def finer_cuts(planner: Planner, plan: Plan) -> Iterator[Cut]:
+    """All nests without products in more tiles, so that the array works for others beside them.
+
+    One alone in more tiles may gain nothing, as the next one, still in few, lets the array wait.
+    """
+    for times in FINER:
+        tiles: dict[str, TileSizes] = {}
+        for position, shape in enumerate(plan.shapes):
+            if shape.cover.dot is None:
+                choice = planner.finer(position, plan.residency, times)
+                if choice.as_wanted != plan.choices[position].as_wanted:
+                    tiles[shape.cover.nest.name] = choice.as_wanted
+        if tiles:
+            yield Cut(tiles)
+
+
 def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, Cut]]:
     """(position, change) for the best tiles of each kind, nests that are expected to take longest first.
 
@@ -91,4 +109,4 @@ def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, 
         names = tuple(plan.shapes[position].cover.nest.name for position in positions)
         for choice in planner.ranked(first, plan.residency, kinds + 1):
             if choice.as_wanted != plan.choices[first].as_wanted:
-                yield first, Cut(names, choice.as_wanted)
+                yield first, Cut(dict.fromkeys(names, choice.as_wanted))

@@ -10,6 +10,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
     Change,
+    finer_cuts,
     inputs_off_chip,
     other_cuts,
     others_off_chip,
@@ -162,6 +163,7 @@ class _Search:
     def _changes(self) -> Iterator[Change]:
         nests, plan = self._selection.program, self._plan
         yield from inputs_off_chip(nests, plan)
+        yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)
         yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds))
         yield from others_off_chip(nests, plan)

@@ -17,7 +17,7 @@ from tilewright.compiler.tiling.words import shared_words, tile_words
 from tilewright.isa.machine.machine import Machine
 
 WIDE_WINDOW = 4
-"""A window with fewer taps than this in a direction is cut there only if nothing else fits."""
+"""A window with fewer taps than this in a direction is cut there only if no two tiles fit side by side otherwise."""
 
 BESIDE = 0.5
 """The share of its memories that a layer without products has to itself: another one may run beside it."""
@@ -71,6 +71,19 @@ def ranked_tiles(
     return [found.choice(index) for index in ranked.values()]
 
 
+def finer_tile(
+    shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions, times: int
+) -> TileChoice:
+    """The cheapest with at least so many times the tiles that the best one has, or with the most that there are.
+
+    Raises TooSmall as `choose_tile` does.
+    """
+    found = candidates(shape, machine, room, options)
+    most = found.tiles[found.is_possible].max()
+    least = min(int(most), times * int(found.tiles[np.argmin(found.costs)]))
+    return found.choice(int(np.argmin(np.where(found.tiles >= least, found.costs, np.inf))))
+
+
 @dataclass(frozen=True)
 class Candidates:
     """All candidates, which of them fit, and what the model expects of each."""
@@ -113,6 +126,7 @@ class Candidates:
 
 
 def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> Candidates:
+    share = options.budget_fraction if shape.cover.dot is not None else options.budget_fraction * BESIDE
     for cut_from in (WIDE_WINDOW, 2):
         sizes, points_outer = _all_sizes(shape, cut_from)
         words = tile_words(shape, machine, sizes)
@@ -121,14 +135,13 @@ def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], opt
         )
         if not is_possible.any():
             is_possible = _all_within(words, {m: r.most for m, r in room.items()})
-        if is_possible.any():
+        shared = shared_words(shape, machine, sizes)
+        own = {m: needed - shared[m] for m, needed in words.items()}
+        is_double = _all_within(own, {m: np.minimum(share * (r.free - shared[m]), r.longest) for m, r in room.items()})
+        if (is_possible & is_double).any():
             break
-    else:
+    if not is_possible.any():
         raise too_small(shape, machine, room, words)
-    share = options.budget_fraction if shape.cover.dot is not None else options.budget_fraction * BESIDE
-    shared = shared_words(shape, machine, sizes)
-    own = {m: needed - shared[m] for m, needed in words.items()}
-    is_double = _all_within(own, {m: np.minimum(share * (r.free - shared[m]), r.longest) for m, r in room.items()})
     is_triple = _all_within(own, {m: options.budget_fraction * (r.free - shared[m]) * 2 / 3 for m, r in room.items()})
     cycles = expected_cycles(shape, machine, sizes, points_outer, is_double, is_triple)
     tiles = tile_counts(shape, sizes).all

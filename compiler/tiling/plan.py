@@ -13,7 +13,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.within import nests_within
-from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, ranked_tiles
+from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, finer_tile, ranked_tiles
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
@@ -179,6 +179,13 @@ class Planner:
             return []
         shape, room = self._shape_and_room(position, residency)
         return ranked_tiles(shape, self._machine, room, self._options, most)
+
+    def finer(self, position: int, residency: Residency, times: int) -> TileChoice:
+        """The best tiles of a nest among those that are at least so many times as many; of one within another, none."""
+        if position in self._within:
+            return WITHIN_ANOTHER
+        shape, room = self._shape_and_room(position, residency)
+        return finer_tile(shape, self._machine, room, self._options, times)
 
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""

@@ -33,17 +33,19 @@ def test_more_of_a_thing_is_never_slower_for_larger_networks(name: str, seed: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "less", "more"),
+    ("name", "isa", "memory", "less", "more"),
     [
-        ("mobilenetv2", 64, 96),  # with 96 KiB a layer does not fit with loads that come early
-        ("mobilenetv3-large", 128, 192),  # with 192 KiB some buffers cannot have the banks that nobody uses
+        ("mobilenetv2", "dw16", "act", 64, 96),  # with 96 KiB a layer does not fit with loads that come early
+        ("mobilenetv3-large", "dw16", "act", 128, 192),  # with 192 KiB not all can have the bank that nobody uses
+        ("resnet20v2", "base16", "wgt", 2, 4),  # in 4 KiB whole windows fit, but not twice
     ],
 )
-def test_a_layer_for_which_there_is_no_room_slows_no_other_one(name: str, less: int, more: int) -> None:
-    small, large = (network_cycles(name, "dw16", (f"memories.act.kib={kib}",), effort=0) for kib in (less, more))
+def test_what_does_not_fit_slows_nothing_else(name: str, isa: str, memory: str, less: int, more: int) -> None:
+    """Pairs in which more memory once took 9 to 15 % more cycles."""
+    small, large = (network_cycles(name, isa, (f"memories.{memory}.kib={kib}",), effort=0) for kib in (less, more))
     assert small is not None
     assert large is not None
-    assert large <= small
+    assert large <= ALLOWED * small
 
 
 def hold(name: str, seed: int) -> None:

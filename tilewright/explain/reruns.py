@@ -56,7 +56,7 @@ def other_tiles(compiled: Compiled, planner: Planner, plan: Plan, position: int)
         if len(found) == RUNNERS_UP or any(tiles.is_like(other) for other in seen):
             continue
         seen.append(tiles)
-        tiling = Cut((nest.name,), choice.as_wanted).apply(compiled.options.tiling)
+        tiling = Cut({nest.name: choice.as_wanted}).apply(compiled.options.tiling)
         try:
             program = finished(tile(compiled.selection, tiling), compiled.options, compiled.program.machine)
             found.append(OtherTiles(tiles, exact_cycles(program)))

@@ -13,9 +13,11 @@ from tests.digits import MODEL, images
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.search.changes import (
+    FINER,
     Cut,
     Limit,
     OffChip,
+    finer_cuts,
     inputs_off_chip,
     other_cuts,
     others_off_chip,
@@ -82,7 +84,7 @@ def test_loads_move_ahead_as_the_caller_says() -> None:
 
 
 def test_more_effort_allows_more_work() -> None:
-    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 4_666, 116_666]
+    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 5_250, 116_666]
 
 
 def test_work_is_allowed_while_there_is_some_left() -> None:
@@ -103,6 +105,27 @@ def test_an_input_is_streamed_and_the_others_stay() -> None:
     tiling = change.apply(TilingOptions())
     assert plan.residency.layouts.keys() - Planner(selection, tiling).plan().residency.layouts.keys() == {change.tensor}
     assert {change.tensor, *(other.tensor for other in others)} == plan.residency.layouts.keys()
+
+
+def test_all_layers_without_products_are_cut_finer_at_once() -> None:
+    of = machine("base16")
+    network = network_for(of, 0)
+    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
+    pooled = network.max_pool(network.max_pool(first, 2, 1), 2, 1)
+    selection = select(network.program(network.conv(pooled, 16, (1, 1))), of)
+    planner = Planner(selection, TilingOptions())
+    before = planner.plan()
+    pools = [position for position, cover in enumerate(selection.covers) if cover.dot is None]
+    names = [selection.covers[position].nest.name for position in pools]
+    operations = [len(tile(selection, TilingOptions()).operations)]
+    for cut in finer_cuts(planner, before):
+        choices = planner.under(cut.apply(TilingOptions())).plan().choices
+        assert [choices[position].as_wanted for position in pools] == [cut.tiles[name] for name in names]
+        operations.append(len(tile(selection, cut.apply(TilingOptions())).operations))
+    once, *more = operations
+    assert len(more) == len(FINER)
+    assert min(more) > once
+    assert sorted(zip(FINER, more, strict=True)) == sorted(zip(sorted(FINER), sorted(more), strict=True))
 
 
 def test_memories_are_halved_in_powers_of_two() -> None:
@@ -136,14 +159,15 @@ def test_a_nest_gets_the_tiles_that_are_wanted() -> None:
     plan = planner.plan()
     for position, cut in other_cuts(planner, plan, 4):
         choices = planner.under(cut.apply(TilingOptions())).plan().choices
-        assert choices[position].as_wanted == cut.sizes != plan.choices[position].as_wanted
+        name = selection.covers[position].nest.name
+        assert choices[position].as_wanted == cut.tiles[name] != plan.choices[position].as_wanted
 
 
 def test_tiles_that_do_not_fit_are_forgotten() -> None:
     selection = two_convolutions()
     plan = Planner(selection, TilingOptions()).plan()
     nest = selection.program.nests[0].name
-    wrong = Cut((nest,), TileSizes({"x": 7}, False)).apply(TilingOptions())
+    wrong = Cut({nest: TileSizes({"x": 7}, False)}).apply(TilingOptions())
     assert Planner(selection, wrong).plan().choices == plan.choices
 
 

@@ -14,7 +14,9 @@ from tests.compiler.nests import network_for, select_and_tile
 from tilewright.compiler.emission.lifetimes import buffer_lifetimes, live_lower_bound
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Planner
 from tilewright.isa.files.loader import load_machine
 
 
@@ -61,6 +63,17 @@ def test_what_reads_no_weights_leaves_half_of_the_room_to_a_layer_beside_it() ->
     program = select_and_tile(network.program(output), of, TilingOptions(residency="none"))
     sizes = sorted({buffer.size for buffer in program.buffers.values() if buffer.place == "act"})
     assert sum(sizes[-2:]) <= of.memories["act"].depth // 4  # what a tile reads, and its results
+
+
+@pytest.mark.parametrize("kib", [2, 4, 8])
+def test_a_window_is_cut_so_that_the_next_weights_come_while_these_are_used(kib: int) -> None:
+    """With 4 KiB, all nine taps of one block of channels fit once; a part of them fits twice, as with 2 KiB."""
+    of = load_machine("base16", [f"memories.wgt.kib={kib}"])
+    network = network_for(of, 0)
+    selection = select(network.program(network.conv(network.input(1, 128, 8, 8), 128, (3, 3), pad=1)), of)
+    (choice,) = Planner(selection, TilingOptions()).plan().choices
+    assert choice.is_double
+    assert 2 * choice.words["wgt"] <= of.memories["wgt"].depth
 
 
 def test_tables_of_all_channels_are_loaded_once_for_many_tiles() -> None:

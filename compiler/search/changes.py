@@ -13,7 +13,7 @@ from tilewright.isa.machine.machine import Machine
 HALVINGS = 4
 """How often the memory to plan with is halved."""
 
-FINER = (4,)
+FINER = 4
 """So many times as many tiles are tried for all layers without products at once."""
 
 
@@ -79,20 +79,18 @@ def smaller_memories(machine: Machine, plan: Plan) -> list[Limit]:
     return changes
 
 
-def finer_cuts(planner: Planner, plan: Plan) -> Iterator[Cut]:
-    """All nests without products in more tiles, so that the array works for others beside them.
+def finer_cuts(planner: Planner, plan: Plan) -> list[Cut]:
+    """All nests without products in more tiles, so that the array works for others beside them; none if none can be.
 
     One alone in more tiles may gain nothing, as the next one, still in few, lets the array wait.
     """
-    for times in FINER:
-        tiles: dict[str, TileSizes] = {}
-        for position, shape in enumerate(plan.shapes):
-            if shape.cover.dot is None:
-                choice = planner.finer(position, plan.residency, times)
-                if choice.as_wanted != plan.choices[position].as_wanted:
-                    tiles[shape.cover.nest.name] = choice.as_wanted
-        if tiles:
-            yield Cut(tiles)
+    tiles: dict[str, TileSizes] = {}
+    for position, shape in enumerate(plan.shapes):
+        if shape.cover.dot is None:
+            choice = planner.finer(position, plan.residency, FINER)
+            if choice.as_wanted != plan.choices[position].as_wanted:
+                tiles[shape.cover.nest.name] = choice.as_wanted
+    return [Cut(tiles)] if tiles else []
 
 
 def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, Cut]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -33,18 +34,23 @@ def first_that_fits(
     The others keep nothing on chip, then cut smaller tiles as well; each first in the order that is wanted for the
     tiles. Raises TooSmall, with the figures of the attempt that came closest, when none of them fits.
     """
-    closest: DoesNotFit | None = None
+    refused: list[DoesNotFit] = []
+
+    def noted(tiles: Tiles, attempt: Options) -> Placed:
+        try:
+            return place(tiles, attempt)
+        except DoesNotFit as error:
+            refused.append(error)
+            raise
+
     for tiling in (options.tiling, *frugal(options.tiling)):
         attempt = replace(options, tiling=tiling)
         tiles = tile(attempt)
-        try:
+        with suppress(DoesNotFit):
             return first_order_that_fits(
-                partial(place, tiles), replace(attempt, loads_ahead=loads_ahead(tiles, attempt))
+                partial(noted, tiles), replace(attempt, loads_ahead=loads_ahead(tiles, attempt))
             )
-        except DoesNotFit as error:
-            if closest is None or error.needed - error.available < closest.needed - closest.available:
-                closest = error
-    assert closest is not None
+    closest = min(refused, key=lambda error: error.needed - error.available)
     raise _too_small(closest, machine) from closest
 
 

@@ -75,7 +75,11 @@ def _batch_loops(nest: Nest, access: Access) -> list[NestLoop]:
 
 def _split(nest: Nest, buffer: Buffer) -> Iterator[Nest]:
     """One nest for each iteration of the loop over a buffer's batches; each uses the buffer of its own batch."""
-    loop = next((loop for access in _accesses(nest, buffer) for loop in _batch_loops(nest, access)), None)
+    accesses = _accesses(nest, buffer)
+    if not accesses:
+        yield nest
+        return
+    loop = next((loop for access in accesses for loop in _batch_loops(nest, access)), None)
     count = 1 if loop is None else loop.trip
     for index in range(count):
         made = nest if loop is None else _at(nest, loop.name, index, count)

@@ -168,7 +168,9 @@ def merge_equal_operators(graph: Graph) -> Graph:
     aliases: dict[str, str] = {}
     kept = []
     for operator in graph.operators:
-        operator = replace(operator, inputs=tuple(aliases.get(name, name) for name in operator.inputs))
+        inputs = tuple(aliases.get(name, name) for name in operator.inputs)
+        if inputs != operator.inputs:
+            operator = replace(operator, inputs=inputs)
         first = known.setdefault(_meaning(operator, graph), operator)
         if first is operator:
             kept.append(operator)

@@ -1,16 +1,17 @@
-"""Chooses the tile sizes of a nest: computes the cost of all candidates at once and takes the cheapest that fits."""
+"""The tile sizes of a nest: computes the cost of all candidates at once, and finds the cheapest that fit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.tiling.cost import expected_cycles, tile_counts
-from tilewright.compiler.tiling.options import TileSizes, TilingOptions
+from tilewright.compiler.tiling.cost import Expected, expected_cycles, tile_counts
+from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
 from tilewright.compiler.tiling.words import shared_words, tile_words
@@ -39,113 +40,129 @@ class TileChoice:
         return TileSizes(self.sizes, self.points_outer)
 
 
-def choose_tile(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> TileChoice:
-    """The tile that the options want, if it fits the room in each memory, or else the cheapest that does.
+@dataclass(frozen=True)
+class Cuts:
+    """All tiles of a nest that are considered, and what follows of each from the shape of the nest alone.
 
-    Raises TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
+    Nests that are alike have the same, whatever room there is for their tiles.
     """
-    found = candidates(shape, machine, room, options)
-    wanted = options.tiles.get(shape.cover.nest.name)
-    if wanted is not None:
-        same = np.flatnonzero(found.is_possible & found.are(wanted))
-        if same.size:
-            return found.choice(int(same[0]))
-    return found.choice(int(np.argmin(found.costs)))
 
+    sizes: Mapping[str, Sizes]
+    points_outer: NDArray[np.bool_]
+    words: Mapping[str, Sizes]  # by memory
+    shared: Mapping[str, Sizes]  # of these, the words of tables that all tiles look up in
+    expected: Expected
+    tiles: Sizes  # how many a nest is cut into, partial sums counted
+    pieces: tuple[Sizes, ...]  # how many along each loop over pixels, over channels and over what is summed
 
-def ranked_tiles(
-    shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions, most: int
-) -> list[TileChoice]:
-    """The cheapest tile of each kind, cheapest first, at most so many.
-
-    Tiles are of a kind if they have the same loop order and, to a factor of two, as many tiles over pixels, over
-    channels and over partial sums. Raises TooSmall as `choose_tile` does.
-    """
-    found = candidates(shape, machine, room, options)
-    kinds = found.kinds(shape)
-    ranked: dict[tuple[int, ...], int] = {}
-    for index in np.argsort(found.costs, kind="stable")[: int(found.is_possible.sum())]:
-        ranked.setdefault(tuple(kinds[index].tolist()), int(index))
-        if len(ranked) == most:
-            break
-    return [found.choice(index) for index in ranked.values()]
-
-
-def finer_tile(
-    shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions, times: int
-) -> TileChoice:
-    """The cheapest with at least so many times the tiles that the best one has, or with the most that there are.
-
-    Raises TooSmall as `choose_tile` does.
-    """
-    found = candidates(shape, machine, room, options)
-    most = found.tiles[found.is_possible].max()
-    least = min(int(most), times * int(found.tiles[np.argmin(found.costs)]))
-    return found.choice(int(np.argmin(np.where(found.tiles >= least, found.costs, np.inf))))
+    @staticmethod
+    def of(shape: NestShape, machine: Machine, cut_from: int) -> Cuts:
+        """All combinations of a few sizes for each loop; a window is cut where it has so many taps in a direction."""
+        sizes, points_outer = _all_sizes(shape, cut_from)
+        space, extent, counts = shape.cover.space, extents(shape), tile_counts(shape, sizes)
+        pieces = [-(-extent[loop] // sizes[loop]) for loop in (*space.points, space.lane)]
+        return Cuts(
+            sizes,
+            points_outer,
+            tile_words(shape, machine, sizes),
+            shared_words(shape, machine, sizes),
+            expected_cycles(shape, machine, sizes, points_outer),
+            counts.all,
+            (*pieces, counts.partial_sums),
+        )
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """All candidates, which of them fit, and what the model expects of each."""
+    """The tiles of a nest in the room that there is: which of them fit, and what the model expects of each."""
 
-    sizes: Mapping[str, Sizes]
-    points_outer: NDArray[np.bool_]
+    cuts: Cuts
     is_double: NDArray[np.bool_]
     is_possible: NDArray[np.bool_]
-    words: Mapping[str, Sizes]
     cycles: NDArray[np.float64]
-    tiles: Sizes  # how many a nest is cut into, partial sums counted
 
     @property
-    def costs(self) -> NDArray[np.float64]:
-        """The cycles of those that fit, infinity for the others."""
-        return np.where(self.is_possible, self.cycles, np.inf)
+    def tiles(self) -> Sizes:
+        """How many tiles a nest is cut into, partial sums counted."""
+        return self.cuts.tiles
 
-    def are(self, wanted: TileSizes) -> NDArray[np.bool_]:
-        """Which candidates are cut as wanted."""
-        if wanted.sizes.keys() != self.sizes.keys():
-            return np.zeros_like(self.is_possible)
-        same = [self.sizes[loop] == size for loop, size in wanted.sizes.items()]
-        return np.logical_and.reduce([*same, self.points_outer == wanted.points_outer])
+    def best(self, wanted: TileSizes | None) -> TileChoice:
+        """The tile that is wanted, if it is among those that fit, or else the cheapest of them."""
+        if wanted is not None:
+            same = np.flatnonzero(self.is_possible & self._are(wanted))
+            if same.size:
+                return self.choice(int(same[0]))
+        return self.choice(int(np.argmin(self._costs)))
 
-    def kinds(self, shape: NestShape) -> NDArray[np.int64]:
-        """A row for each candidate that is the same for tiles of the same kind."""
-        space, extent = shape.cover.space, extents(shape)
-        pieces = [-(-extent[loop] // self.sizes[loop]) for loop in (*space.points, space.lane)]
-        counts = [*pieces, tile_counts(shape, self.sizes).partial_sums]
-        return np.stack([*np.log2(counts).round(), self.points_outer, self.is_double], axis=1).astype(np.int64)
+    def ranked(self, most: int) -> list[TileChoice]:
+        """The cheapest tile of each kind, cheapest first, at most so many.
+
+        Tiles are of a kind if they have the same loop order and, to a factor of two, as many tiles over pixels, over
+        channels and over partial sums.
+        """
+        of_order = self.cuts.points_outer, self.is_double
+        kinds = np.stack([*np.log2(self.cuts.pieces).round(), *of_order], axis=1).astype(np.int64)
+        ranked: dict[tuple[int, ...], int] = {}
+        for index in np.argsort(self._costs, kind="stable")[: int(self.is_possible.sum())]:
+            ranked.setdefault(tuple(kinds[index].tolist()), int(index))
+            if len(ranked) == most:
+                break
+        return [self.choice(index) for index in ranked.values()]
+
+    def finer(self, times: int) -> TileChoice:
+        """The cheapest with at least so many times the tiles that the best one has, or with the most that there are."""
+        most = self.tiles[self.is_possible].max()
+        least = min(int(most), times * int(self.tiles[np.argmin(self._costs)]))
+        return self.choice(int(np.argmin(np.where(self.tiles >= least, self._costs, np.inf))))
 
     def choice(self, index: int) -> TileChoice:
         return TileChoice(
-            {loop: int(size[index]) for loop, size in self.sizes.items()},
-            bool(self.points_outer[index]),
+            {loop: int(size[index]) for loop, size in self.cuts.sizes.items()},
+            bool(self.cuts.points_outer[index]),
             bool(self.is_double[index]),
-            {memory: int(needed[index]) for memory, needed in self.words.items()},
+            {memory: int(needed[index]) for memory, needed in self.cuts.words.items()},
             int(self.cycles[index]),
         )
 
+    @cached_property
+    def _costs(self) -> NDArray[np.float64]:
+        """The cycles of those that fit, infinity for the others."""
+        return np.where(self.is_possible, self.cycles, np.inf)
 
-def candidates(shape: NestShape, machine: Machine, room: Mapping[str, Room], options: TilingOptions) -> Candidates:
-    share = options.budget_fraction if shape.cover.dot is not None else options.budget_fraction * BESIDE
-    for cut_from in (WIDE_WINDOW, 2):
-        sizes, points_outer = _all_sizes(shape, cut_from)
-        words = tile_words(shape, machine, sizes)
-        is_possible = _all_within(
-            words, {m: min(2 * options.budget_fraction * r.free, r.most) for m, r in room.items()}
-        )
+    def _are(self, wanted: TileSizes) -> NDArray[np.bool_]:
+        """Which candidates are cut as wanted."""
+        sizes = self.cuts.sizes
+        if wanted.sizes.keys() != sizes.keys():
+            return np.zeros_like(self.is_possible)
+        same = [sizes[loop] == size for loop, size in wanted.sizes.items()]
+        return np.logical_and.reduce([*same, self.cuts.points_outer == wanted.points_outer])
+
+
+def candidates(
+    shape: NestShape, machine: Machine, room: Mapping[str, Room], fraction: float, known: dict[int, Cuts]
+) -> Candidates:
+    """The tiles of a nest, of which one at a time may take all `room`, and two together about `fraction` of it each.
+
+    `known` are those of nests that are alike, by the taps from which windows are cut; what is missing is added. Raises
+    TooSmall naming the layer, the memory, what is needed and what there is when nothing fits.
+    """
+    share = fraction if shape.cover.dot is not None else fraction * BESIDE
+    for cut_from in (WIDE_WINDOW, 2) if shape.taps else (WIDE_WINDOW,):
+        if cut_from not in known:
+            known[cut_from] = Cuts.of(shape, machine, cut_from)
+        cuts = known[cut_from]
+        words, shared = cuts.words, cuts.shared
+        is_possible = _all_within(words, {m: min(2 * fraction * r.free, r.most) for m, r in room.items()})
         if not is_possible.any():
             is_possible = _all_within(words, {m: r.most for m, r in room.items()})
-        shared = shared_words(shape, machine, sizes)
         own = {m: needed - shared[m] for m, needed in words.items()}
         is_double = _all_within(own, {m: np.minimum(share * (r.free - shared[m]), r.longest) for m, r in room.items()})
         if (is_possible & is_double).any():
             break
     if not is_possible.any():
         raise too_small(shape, machine, room, words)
-    is_triple = _all_within(own, {m: options.budget_fraction * (r.free - shared[m]) * 2 / 3 for m, r in room.items()})
-    cycles = expected_cycles(shape, machine, sizes, points_outer, is_double, is_triple)
-    tiles = tile_counts(shape, sizes).all
-    return Candidates(sizes, points_outer, is_double, is_possible, words, cycles, tiles)
+    is_triple = _all_within(own, {m: fraction * (r.free - shared[m]) * 2 / 3 for m, r in room.items()})
+    return Candidates(cuts, is_double, is_possible, cuts.expected.where(is_double, is_triple))
 
 
 def _all_within(words: Mapping[str, Sizes], limits: Mapping[str, float | NDArray[np.float64]]) -> NDArray[np.bool_]:

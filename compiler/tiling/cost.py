@@ -86,11 +86,23 @@ class _Load:
     instructions: Sizes | int = 0
 
 
+@dataclass(frozen=True)
+class Expected:
+    """The expected cycles of the whole nest for each candidate: with one tile at a time, with two and with three."""
+
+    alone: Cycles
+    double: Cycles
+    triple: Cycles
+
+    def where(self, is_double: Flags, is_triple: Flags) -> Cycles:
+        """The cycles of each candidate, of which two, or three, tiles fit side by side."""
+        return np.where(is_double, np.where(is_triple, self.triple, self.double), self.alone)
+
+
 def expected_cycles(
-    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, is_double: Flags,
-    is_triple: Flags,
-) -> Cycles:  # fmt: skip
-    """Expected cycles of the whole nest for each candidate; of which two, or three, tiles fit side by side."""
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags
+) -> Expected:  # fmt: skip
+    """Expected cycles of the whole nest for each candidate."""
     count, space = tile_counts(shape, sizes), shape.cover.space
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
     first = np.zeros(count.all.shape, float)  # what must be there before the first product
@@ -123,10 +135,11 @@ def expected_cycles(
     ends = ends + np.where(is_loading, 0, first - slowest / np.where(mma >= slowest, count.all, count.results))
     if shape.cover.dot is None and not space.reduce:
         ends = ends + vec / count.points  # the array waits while the layers beside have none of its tiles
-    slowest = np.maximum(slowest, load + np.where(is_loading & ~is_triple, _uneven_cycles(shape, sizes, count, mma), 0))
+    uneven = np.where(is_loading, _uneven_cycles(shape, sizes, count, mma), 0)
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * TILE_CYCLES + serial + TRAFFIC * load
-    return np.where(is_double, slowest + ends, total + count.all * serial) + latency
+    double, triple = (np.maximum(slowest, load + waiting) + ends + latency for waiting in (uneven, 0))
+    return Expected(total + count.all * serial + latency, double, triple)
 
 
 def _cost_within(

@@ -13,7 +13,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.within import nests_within
-from tilewright.compiler.tiling.choice import Candidates, TileChoice, candidates, choose_tile, finer_tile, ranked_tiles
+from tilewright.compiler.tiling.choice import Candidates, Cuts, TileChoice, candidates
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
@@ -92,6 +92,7 @@ class Planner:
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
+        self._cuts: dict[str, dict[int, Cuts]] = {}  # of nests that are alike
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -129,11 +130,14 @@ class Planner:
             inputs = [(part.first, self._nests.buffers[part.tensor].shape) for part in parts]
             number = numbers.setdefault(access.tensor, len(numbers))
             accesses.append((name, number, tuple(size), access.index, access.outside is None, constant is None, inputs))
-        steps = [(step.format.mnemonic, sorted(step.inputs.items()), step.words) for step in shape.cover.steps]
+        steps = [
+            (step.format.mnemonic, sorted(step.inputs.items()), step.words, step.word_loop, len(step.corrections))
+            for step in shape.cover.steps
+        ]
         boxes = None if shape.weights is None else shape.weights.boxes
         places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
         within = [(each.read, self.likeness(each.shape)) for each in shape.within]
-        return repr((nest.loops, accesses, steps, boxes, places, *within))
+        return repr((nest.loops, accesses, steps, boxes, places, sorted(shape.pixel_blocks.items()), *within))
 
     # -- what stays on chip --------------------------------------------------------------------------------------------
 
@@ -170,27 +174,24 @@ class Planner:
         wanted, fraction = self._options.tiles.get(shape.cover.nest.name), self._options.budget_fraction
         known = position, places_of(shape), tuple(room.values()), fraction, wanted and wanted.key
         if known not in self._chosen:
-            self._chosen[known] = choose_tile(shape, self._machine, room, self._options)
+            self._chosen[known] = self._candidates(shape, room).best(wanted)
         return self._chosen[known]
 
     def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
         """The tiles of a nest that the model finds best, each of another kind, at most so many."""
-        if position in self._within:
-            return []
-        shape, room = self._shape_and_room(position, residency)
-        return ranked_tiles(shape, self._machine, room, self._options, most)
+        return [] if position in self._within else self.candidates(position, residency).ranked(most)
 
     def finer(self, position: int, residency: Residency, times: int) -> TileChoice:
         """The best tiles of a nest among those that are at least so many times as many; of one within another, none."""
-        if position in self._within:
-            return WITHIN_ANOTHER
-        shape, room = self._shape_and_room(position, residency)
-        return finer_tile(shape, self._machine, room, self._options, times)
+        return WITHIN_ANOTHER if position in self._within else self.candidates(position, residency).finer(times)
 
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""
-        shape, room = self._shape_and_room(position, residency)
-        return candidates(shape, self._machine, room, self._options)
+        return self._candidates(*self._shape_and_room(position, residency))
+
+    def _candidates(self, shape: NestShape, room: Mapping[str, Room]) -> Candidates:
+        known = self._cuts.setdefault(self.likeness(shape), {})
+        return candidates(shape, self._machine, room, self._options.budget_fraction, known)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory

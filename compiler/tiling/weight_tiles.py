@@ -179,6 +179,8 @@ def _volume(box: Box) -> int:
 
 
 def _box(used: NDArray[np.bool_]) -> Box:
+    if used.all():
+        return tuple(map(range, used.shape))
     ranges = []
     for axis in range(used.ndim):
         others = tuple(a for a in range(used.ndim) if a != axis)

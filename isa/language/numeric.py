@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,12 +56,17 @@ class IntegerType:
 
     @property
     def interval(self) -> Interval:
-        if self.is_signed:
-            return Interval(-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
-        return Interval(0, (1 << self.bits) - 1)
+        return _interval(self.bits, self.is_signed)
 
     def __str__(self) -> str:
         return f"{'int' if self.is_signed else 'uint'}{self.bits}"
+
+
+@cache  # of few types, and asked for at every node of every expression
+def _interval(bits: int, is_signed: bool) -> Interval:
+    if is_signed:
+        return Interval(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return Interval(0, (1 << bits) - 1)
 
 
 MAX_INTEGER_BITS = 63

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tilewright.compiler.nest.nest import NestProgram
+from tilewright.compiler.tiling.cost import tile_counts
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.plan import Plan, Planner
 from tilewright.isa.machine.machine import Machine
@@ -84,13 +87,51 @@ def finer_cuts(planner: Planner, plan: Plan) -> list[Cut]:
 
     One alone in more tiles may gain nothing, as the next one, still in few, lets the array wait.
     """
-    tiles: dict[str, TileSizes] = {}
+    finer = [cut for _, cut in finer_cuts_apart(planner, plan)]
+    return [Cut({name: tiles for cut in finer for name, tiles in cut.tiles.items()})] if finer else []
+
+
+def finer_cuts_apart(planner: Planner, plan: Plan) -> list[tuple[int, Cut]]:
+    """(position, change) for nests without products in more tiles, those that are alike together.
+
+    What others wait for is one tile. So those come first whose tile takes long for what the nests around take, in which
+    the change is to be measured.
+    """
+    found: list[tuple[float, int, Cut]] = []
+    for positions in _alike(planner, plan):
+        first = positions[0]
+        if plan.shapes[first].cover.dot is not None or first in plan.within:
+            continue
+        choices = {position: planner.finer(position, plan.residency, FINER) for position in positions}
+        tiles = {
+            plan.shapes[position].cover.nest.name: choice.as_wanted
+            for position, choice in choices.items()
+            if choice.as_wanted != plan.choices[position].as_wanted
+        }
+        waits = sum(plan.choices[position].cycles / _tiles(plan, position) for position in positions)
+        around = sum(plan.choices[position].cycles for position in surroundings(plan, range(first, first + 1)))
+        if tiles:
+            found.append((waits / around, first, Cut(tiles)))
+    return [(position, cut) for _, position, cut in sorted(found, key=lambda each: (-each[0], each[1]))]
+
+
+def surroundings(plan: Plan, positions: range) -> range:
+    """Some nests, with the one before and the one after them."""
+    return range(max(0, positions.start - 1), min(len(plan.choices), positions.stop + 1))
+
+
+def _alike(planner: Planner, plan: Plan) -> list[list[int]]:
+    """The positions of nests that are alike."""
+    alike: dict[str, list[int]] = {}
     for position, shape in enumerate(plan.shapes):
-        if shape.cover.dot is None:
-            choice = planner.finer(position, plan.residency, FINER)
-            if choice.as_wanted != plan.choices[position].as_wanted:
-                tiles[shape.cover.nest.name] = choice.as_wanted
-    return [Cut(tiles)] if tiles else []
+        alike.setdefault(planner.likeness(shape), []).append(position)
+    return list(alike.values())
+
+
+def _tiles(plan: Plan, position: int) -> int:
+    """Into how many tiles a nest is cut."""
+    sizes = {loop: np.array([size]) for loop, size in plan.choices[position].sizes.items()}
+    return int(tile_counts(plan.shapes[position], sizes).all[0])
 
 
 def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, Cut]]:
@@ -98,10 +139,7 @@ def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, 
 
     Nests that are alike are changed together: the position is that of their first.
     """
-    alike: dict[str, list[int]] = {}
-    for position, shape in enumerate(plan.shapes):
-        alike.setdefault(planner.likeness(shape), []).append(position)
-    longest = sorted(alike.values(), key=lambda found: (-sum(plan.choices[p].cycles for p in found), found[0]))
+    longest = sorted(_alike(planner, plan), key=lambda found: (-sum(plan.choices[p].cycles for p in found), found[0]))
     for positions in longest:
         first = positions[0]
         names = tuple(plan.shapes[position].cover.nest.name for position in positions)

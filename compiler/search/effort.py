@@ -15,12 +15,14 @@ CYCLES_PER_INSTRUCTION = 200
 class Effort:
     """How hard to search. The unit of work is one instruction, from tiles to cycles: about a quarter of a millisecond.
 
-    `most`: units that a search may take; `large`: that it may take for a network that is too large to measure whole;
+    `most`: units that a search may take. For a network that is too large to measure whole: `finer` for more tiles in
+    layers without products, and `large` for all other changes.
     `times`: at most so many times the work on the program itself, and `least` units even if that is less. `kinds`: how
     many kinds of tiles are tried for each nest. `rounds`: how often all changes are tried.
     """
 
     most: int
+    finer: int
     large: int
     times: int
     least: int
@@ -29,9 +31,9 @@ class Effort:
 
 
 EFFORTS = (
-    Effort(0, 0, 0, 0, 0, 0),
-    Effort(6_500, 800, 9, 450, 2, 1),
-    Effort(240_000, 240_000, 200, 400, 7, 3),
+    Effort(0, 0, 0, 0, 0, 0, 0),
+    Effort(6_500, 12_000, 800, 9, 450, 2, 1),
+    Effort(240_000, 240_000, 240_000, 200, 400, 7, 3),
 )
 """By number, as `--effort` takes it. 0 takes what the analytic model finds best and measures nothing."""
 

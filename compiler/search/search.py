@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
+from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
     Change,
     finer_cuts,
+    finer_cuts_apart,
     inputs_off_chip,
     other_cuts,
     others_off_chip,
     smaller_memories,
+    surroundings,
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, budget
 from tilewright.compiler.select.cover import Selection
@@ -24,6 +27,7 @@ from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan, Planner
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.tile import tile_part
+from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 
@@ -35,6 +39,9 @@ WHOLE_SHARE = 3
 
 WORTH = 0.002
 """The least share of their cycles that layers must save for a change that is judged by them alone."""
+
+NEAR = 0.01
+"""Layers that take at most so much more than their busiest engine are left as they are: nearly all is hidden."""
 
 LOADS_AHEAD = (5, 3, 2, 6, 1)
 """How many loads may pass an operation, besides as many as there is room for: in the order in which they are tried."""
@@ -94,6 +101,14 @@ def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) 
     return cycles
 
 
+def _least_cycles(tiles: TileProgram) -> int:
+    """The cycles of the engine that has most to do, whatever the order."""
+    busy = dict.fromkeys(ENGINES, 0)
+    for operation, duration in zip(tiles.operations, tiles.of_each(durations), strict=True):
+        busy[tiles.machine.format(operation.mnemonic).engine] += duration.busy
+    return max(busy.values())
+
+
 def exact_cycles(program: Program) -> int:
     """The cycles of a program, or of a part of one that begins on an idle machine."""
     return simulate_cycles(program, place_regions(program.limits)).cycles
@@ -122,15 +137,17 @@ class _Search:
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         self._work = budget(self._effort, self._expected)
         self._work.left -= self._work.left // LOADS_SHARE
+        self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
+        self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
 
     def best(self) -> TilingOptions:
         """Try all changes, round after round."""
         for _ in range(self._effort.rounds):
             before = self._tiling
-            if self._work.left >= WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION:
-                self._by_program()
-            else:
+            if self._is_large:
                 self._by_layers()
+            else:
+                self._by_program()
             if self._tiling == before:
                 break
         return self._tiling
@@ -167,21 +184,31 @@ class _Search:
         yield from smaller_memories(self._selection.machine, plan)
         yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds))
         yield from others_off_chip(nests, plan)
+        yield from (cut for _, cut in finer_cuts_apart(self._planner, plan))
 
     # -- judged by the layers around a change --------------------------------------------------------------------------
 
     def _by_layers(self) -> None:
-        self._work.left = min(self._work.left, self._effort.large)
-        for change, positions in self._local_changes():
-            here = range(max(0, positions.start - 1), min(len(self._plan.choices), positions.stop + 1))
+        self._work = self._on_finer
+        self._judge(
+            (cut, range(position, position + 1)) for position, cut in finer_cuts_apart(self._planner, self._plan)
+        )
+        self._work = self._on_others
+        self._judge(self._local_changes())
+
+    def _judge(self, changes: Iterable[tuple[Change, range]]) -> None:
+        """Keep each change with which the layers around it, alone, take fewer cycles."""
+        for change, positions in changes:
+            here = surroundings(self._plan, positions)
             expected = sum(self._plan.choices[position].cycles for position in here)
-            if not self._work.allows(2 * expected):
+            if not self._work.allows(expected):
                 continue
-            before = self._measure(self._plan, here)
+            tiles = tile_part(self._selection, self._plan, here)
+            before = _cycles(tiles, self._options, self._work, self._finish)
+            if before is None or before * (1 - NEAR) < _least_cycles(tiles) or not self._work.allows(expected):
+                continue
             tried = self._try(change, here)
-            if before is None or tried is None or tried.cycles is None:
-                continue
-            if tried.cycles < before * (1 - WORTH):
+            if tried is not None and tried.cycles is not None and tried.cycles < before * (1 - WORTH):
                 self._tiling, self._plan = tried.tiling, tried.plan
 
     def _local_changes(self) -> Iterable[tuple[Change, range]]:

@@ -11,7 +11,7 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection, Step
-from tilewright.compiler.select.explain import failure
+from tilewright.compiler.select.explain import Reason, explain
 from tilewright.compiler.select.form import Form, FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, Search, computing_patterns
@@ -47,6 +47,8 @@ class _Instructions:
         self.patterns = computing_patterns(machine)
         self.covers: dict[Form, Cover | None] = {}
         """By what selection sees of their nests; None where there is none."""
+        self.reasons: dict[Form, Reason] = {}
+        """Why there is none, where that was asked."""
 
 
 _KNOWN: deque[_Instructions] = deque(maxlen=8)
@@ -69,14 +71,23 @@ class Selector:
         instructions = _instructions_of(machine)
         self.transfers, self._patterns = instructions.transfers, instructions.patterns
         self._forms = FormsOfNests(program)
-        self._known = instructions.covers
+        self._known, self._reasons = instructions.covers, instructions.reasons
 
     def cover(self, nest: Nest) -> Cover:
         """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
         cover = self.cover_if_possible(nest)
         if cover is None:
-            raise failure(self._search(nest))
+            raise self._reason(nest).of(nest)
         return cover
+
+    def _reason(self, nest: Nest) -> Reason:
+        """Why a nest has no cover; like its cover, found once for each form."""
+        form = self._forms.of(nest)
+        if form not in self._reasons:
+            if len(self._reasons) >= MOST_COVERS:
+                self._reasons.clear()
+            self._reasons[form] = explain(self._search(nest))
+        return self._reasons[form]
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
         """The cheapest cover, or None. For passes that leave it to `select` to say why there is none.

@@ -146,7 +146,7 @@ class _Ring:
             )
             for address, freed_at in zip(candidates, self._freed(candidates, size), strict=True)
         }
-        coming = _largest_to_come(self._items, position)
+        coming = self._largest_to_come(position)
         ranked = sorted(candidates, key=costs.__getitem__)
         roomy = (address for address in ranked if _leaves_room(memory, sorted([*spans, _span(address, item)]), coming))
         return next(roomy, ranked[0])
@@ -195,6 +195,11 @@ class _Ring:
         found: list[int] = np.maximum.reduceat(self._freed_at, bounds)[::2].tolist()
         return found
 
+    def _largest_to_come(self, position: int) -> list[Lifetime]:
+        """The largest of the buffers that come into use while the one at a position is in use."""
+        stop = bisect_right(self._firsts, self._items[position].last, lo=position + 1)
+        return nlargest(LOOKAHEAD, self._items[position + 1 : stop], key=lambda life: life.buffer.size)
+
     def _positions_between(self, first: int, last: int) -> list[int]:
         """The buffers that have a place and are in use at any of these operations."""
         begun = bisect_right(self._firsts, last)
@@ -225,13 +230,6 @@ def _candidates(
                     found.add(legal)
         gap_start = max(gap_start, stop)
     return sorted(found)
-
-
-def _largest_to_come(items: Sequence[Lifetime], position: int) -> list[Lifetime]:
-    """The largest of the buffers that come into use while the one at a position is in use."""
-    last = items[position].last
-    stop = bisect_right(items, last, lo=position + 1, key=lambda life: life.first)
-    return nlargest(LOOKAHEAD, items[position + 1 : stop], key=lambda life: life.buffer.size)
 
 
 def _leaves_room(memory: BankedMemory, taken: Sequence[Span], coming: Sequence[Lifetime]) -> bool:

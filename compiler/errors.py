@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -147,17 +146,32 @@ class Blame:
         self.faults: dict[str, CompileError] = {}
         """The first error of each faulty node."""
 
-    @contextmanager
-    def on(self, nodes: Sequence[str]) -> Iterator[None]:
-        """An error of the body is of these nodes, unless it names others itself."""
-        try:
-            yield
-        except CompileError as error:
-            error.nodes = error.nodes or tuple(nodes)
-            if not self._collects or not error.nodes or isinstance(error, DamagedModel):
-                raise
-            for node in error.nodes:
-                self.faults.setdefault(node, error)
+    def on(self, nodes: Sequence[str]) -> _Blamed:
+        """A context: an error of its body is of these nodes, unless it names others itself."""
+        return _Blamed(self, nodes)
+
+    def takes(self, error: CompileError, nodes: Sequence[str]) -> bool:
+        """Note that an error is of these nodes, unless it names others; whether it is collected."""
+        error.nodes = error.nodes or tuple(nodes)
+        if not self._collects or not error.nodes or isinstance(error, DamagedModel):
+            return False
+        for node in error.nodes:
+            self.faults.setdefault(node, error)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """The context of `Blame.on`: every rule of every operator is tried in one, which a generator would make slow."""
+
+    blame: Blame
+    nodes: Sequence[str]
+
+    def __enter__(self) -> None:
+        """Nothing has to be there."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, CompileError) and self.blame.takes(error, self.nodes)
 
 
 RAISING = Blame()

@@ -87,11 +87,12 @@ class _Ring:
         self._contention = contention
         self._crowded = crowded
         self._at = {item.buffer.name: position for position, item in enumerate(items)}
-        self.addresses = np.full(len(items), NOWHERE, np.int64)
+        self.addresses = [NOWHERE] * len(items)
         self.moves: dict[int, int] = {}  # how often a buffer had to give its place to another
         self._tries: dict[tuple[int, int], int] = {}  # how often a buffer has taken an address from others
-        self._first = np.array([item.first for item in items], np.int64)
-        self._last = np.array([item.last for item in items], np.int64)
+        self._firsts = [item.first for item in items]
+        self._spans = [(NOWHERE, NOWHERE, NOWHERE)] * len(items)
+        self._until = np.full(len(items), NOWHERE, np.int64)  # the last operation of each that has a place
         # The last operation of each word's last owner; one word more, so that any word may be the end of others.
         self._freed_at = np.full(memory.words + 1, -REUSE_DISTANCE, np.int64)
         self._pointer = 0
@@ -115,14 +116,15 @@ class _Ring:
 
     def places(self) -> RingPlaces:
         names = [item.buffer.name for item in self._items]
-        addresses = dict(zip(names, map(int, self.addresses), strict=True))
+        addresses = dict(zip(names, self.addresses, strict=True))
         moved, crowded = (tuple(names[at] for at in sorted(found)) for found in (self.moves, self._crowded))
         return RingPlaces(addresses, moved, crowded)
 
     def place(self, position: int, address: int) -> None:
         item = self._items[position]
         end = address + item.buffer.size
-        self.addresses[position] = address
+        self.addresses[position], self._spans[position] = address, _span(address, item)
+        self._until[position] = item.last
         self._pointer = end
         self._bank_pointers[(end - 1) // self._memory.bank_words] = end
         self._freed_at[address:end] = item.last
@@ -130,7 +132,7 @@ class _Ring:
     def best_address(self, position: int) -> int | None:
         """The best of the addresses where a buffer meets no other; None if there is none."""
         memory, item = self._memory, self._items[position]
-        spans = sorted(_span(address, other) for address, other in self._placed_between(item.first, item.last))
+        spans = sorted([self._spans[at] for at in self._positions_between(item.first, item.last)])
         candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
         if len(candidates) < 2:
             return candidates[0] if candidates else None
@@ -144,7 +146,7 @@ class _Ring:
             )
             for address, freed_at in zip(candidates, self._freed(candidates, size), strict=True)
         }
-        coming = _largest_to_come(self._items, position)
+        coming = self._largest_to_come(position)
         ranked = sorted(candidates, key=costs.__getitem__)
         roomy = (address for address in ranked if _leaves_room(memory, sorted([*spans, _span(address, item)]), coming))
         return next(roomy, ranked[0])
@@ -158,7 +160,7 @@ class _Ring:
         memory, item = self._memory, self._items[position]
         live = self._positions_between(item.first, item.last)
         sizes = {at: self._items[at].buffer.size for at in live}
-        starts = {0, *(int(self.addresses[at]) for at in live), *(int(self.addresses[at]) + sizes[at] for at in live)}
+        starts = {0, *(self.addresses[at] for at in live), *(self.addresses[at] + sizes[at] for at in live)}
         found: tuple[int, int, list[int]] | None = None
         for start in sorted(starts):
             address = legal_address(item.buffer, start, memory.bank_words)
@@ -174,7 +176,7 @@ class _Ring:
         _, address, in_the_way = found
         self._tries[position, address] = self._tries.get((position, address), 0) + 1
         for at in in_the_way:
-            self.addresses[at] = NOWHERE
+            self.addresses[at] = self._until[at] = NOWHERE
             self.moves[at] = self.moves.get(at, 0) + 1
         self.place(position, address)
         return in_the_way
@@ -182,7 +184,7 @@ class _Ring:
     def _contending(self, item: Lifetime) -> list[tuple[int, Lifetime, int]]:
         """Address, buffer and cycles of those that have a place and are used at the same time through the same port."""
         return [
-            (int(self.addresses[self._at[name]]), self._items[self._at[name]], cycles)
+            (self.addresses[self._at[name]], self._items[self._at[name]], cycles)
             for name, cycles in self._contention.get(item.buffer.name, {}).items()
             if name in self._at and self.addresses[self._at[name]] >= 0
         ]
@@ -193,18 +195,15 @@ class _Ring:
         found: list[int] = np.maximum.reduceat(self._freed_at, bounds)[::2].tolist()
         return found
 
-    def _placed_between(self, first: int, last: int) -> list[tuple[int, Lifetime]]:
-        positions = self._positions_between(first, last)
-        return [
-            (address, self._items[at])
-            for address, at in zip(self.addresses[positions].tolist(), positions, strict=True)
-        ]
+    def _largest_to_come(self, position: int) -> list[Lifetime]:
+        """The largest of the buffers that come into use while the one at a position is in use."""
+        stop = bisect_right(self._firsts, self._items[position].last, lo=position + 1)
+        return nlargest(LOOKAHEAD, self._items[position + 1 : stop], key=lambda life: life.buffer.size)
 
     def _positions_between(self, first: int, last: int) -> list[int]:
         """The buffers that have a place and are in use at any of these operations."""
-        begun = int(np.searchsorted(self._first, last, side="right"))
-        is_met = (self.addresses[:begun] >= 0) & (self._last[:begun] >= first)
-        found: list[int] = np.flatnonzero(is_met).tolist()
+        begun = bisect_right(self._firsts, last)
+        found: list[int] = (self._until[:begun] >= first).nonzero()[0].tolist()
         return found
 
 
@@ -231,13 +230,6 @@ def _candidates(
                     found.add(legal)
         gap_start = max(gap_start, stop)
     return sorted(found)
-
-
-def _largest_to_come(items: Sequence[Lifetime], position: int) -> list[Lifetime]:
-    """The largest of the buffers that come into use while the one at a position is in use."""
-    last = items[position].last
-    stop = bisect_right(items, last, lo=position + 1, key=lambda life: life.first)
-    return nlargest(LOOKAHEAD, items[position + 1 : stop], key=lambda life: life.buffer.size)
 
 
 def _leaves_room(memory: BankedMemory, taken: Sequence[Span], coming: Sequence[Lifetime]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,14 @@ class _Memory:
     depth: int
     live: int
     releases: list[tuple[int, int]]  # (cycle, words), by cycle
-    original: NDArray[np.int64]  # if every operation waits for its turn
+    original: Sequence[int]  # if every operation waits for its turn
     planned: NDArray[np.int64]  # with what came earlier
+
+    def plan(self, turn: int, stop: int, words: int) -> None:
+        """Have so many words more in use from an operation to before another."""
+        if turn < stop:
+            own = self.planned[turn:stop]
+            own += words
 
 
 class Residents:
@@ -46,7 +53,7 @@ class Residents:
                 self.last[name] = index
         for name, last in self.last.items():
             changes[program.buffers[name].place][last + 1] -= program.buffers[name].size
-        self.words = {name: np.cumsum(np.array(change, np.int64))[:-1] for name, change in changes.items()}
+        self.words = {name: list(accumulate(change[:-1])) for name, change in changes.items()}
         """By memory, the words in use at each operation if all of them follow in the program's order."""
 
 
@@ -72,7 +79,7 @@ class Room:
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
         self._started = [False] * (len(self._buffers) + 1)
         self._memories = {
-            name: _Memory(memory.depth, 0, [], residents.words[name], residents.words[name].copy())
+            name: _Memory(memory.depth, 0, [], residents.words[name], np.array(residents.words[name], np.int64))
             for name, memory in residents.memories.items()
         }
 
@@ -120,13 +127,13 @@ class Room:
             name, memory = buffer.name, self._memories[buffer.place]
             if name not in self._end:
                 memory.live += buffer.size
-                memory.planned[self.turn : self._first[name]] += buffer.size
+                memory.plan(self.turn, self._first[name], buffer.size)
             self._end[name] = max(self._end.get(name, 0), end)
             self._left[name] -= 1
             if not self._left[name]:
                 # Nobody names it any more: what came before its turn leaves its words to others, then as well.
                 insort(memory.releases, (self._end[name], buffer.size))
-                memory.planned[self.turn : self._last[name] + 1] -= buffer.size
+                memory.plan(self.turn, self._last[name] + 1, -buffer.size)
                 if self.turn < self._first[name]:
                     self._retry.clear()  # there is more room than when they were refused
         self._started[index] = True
@@ -136,7 +143,7 @@ class Room:
     def _limit(self, memory: _Memory, index: int) -> int:
         if index == self.turn:
             return max(memory.depth, int(memory.planned[index]))  # what never fits is refused by the allocator
-        return max(memory.depth * AHEAD[0] // AHEAD[1], int(memory.original[index]))
+        return max(memory.depth * AHEAD[0] // AHEAD[1], memory.original[index])
 
     def _is_safe(self, index: int, fresh: Collection[TileBuffer]) -> bool:
         if index <= self.turn or not fresh:

@@ -167,6 +167,9 @@ class _Seen:
         """Register the engine's next instruction; the waits of `needed` that nothing else implies."""
         earlier = self.starts[engine][-1] if self.starts[engine] else dict.fromkeys(ENGINES, 0)
         open_waits = {e: c for e, c in needed.items() if c > earlier[e]}
+        if not open_waits:
+            self.starts[engine].append(earlier)
+            return {}
         completed = {e: self._completed(e, c) for e, c in open_waits.items()}
         waits = {
             e: c for e, c in open_waits.items() if all(seen[e] < c for other, seen in completed.items() if other != e)

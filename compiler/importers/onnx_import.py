@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -245,13 +246,19 @@ def tensor_type(value: onnx.ValueInfoProto) -> TensorType:
     """The type of an inferred value; raises CompileError unless it is a tensor of fixed shape."""
     tensor = value.type.tensor_type
     try:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        dtype = _dtype_name(tensor.elem_type)
     except KeyError:
         raise CompileError(fact=f"{value.name!r} is not a tensor of numbers", expected="a tensor") from None
     shape = known_shape(value)
     if shape is None:
         raise CompileError(fact=f"the shape of {value.name!r} depends on data", expected="fixed sizes")
     return TensorType(dtype, shape)
+
+
+@cache
+def _dtype_name(element_type: int) -> str:
+    """numpy's name of one of ONNX's element types, of which there are few; raises KeyError for none of them."""
+    return onnx.helper.tensor_dtype_to_np_dtype(element_type).name
 
 
 def is_fixed(value: onnx.ValueInfoProto) -> bool:

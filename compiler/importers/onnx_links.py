@@ -25,10 +25,13 @@ def check_links(model: onnx.ModelProto, name: str) -> None:
     constants = {tensor.name: tensor for tensor in graph.initializer}
     known = {value.name for value in graph.input} | set(constants) | {t.values.name for t in graph.sparse_initializer}
     producers = {output: node for node in graph.node for output in node.output if output}
+    checked: set[tuple[str, bool]] = set()  # constants, and whether they must be finite
     for node in graph.node:
+        reads_numbers = node.op_type in READS_NUMBERS
         for tensor in filter(None, node.input):
             if tensor in known:
-                if tensor in constants:
+                if tensor in constants and (tensor, reads_numbers) not in checked:
+                    checked.add((tensor, reads_numbers))
                     _check_numbers(constants[tensor], node, name)
                 continue
             reads = f"{_describe(node)} reads {tensor!r}"

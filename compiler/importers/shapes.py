@@ -42,6 +42,12 @@ def known_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 def known_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     """The sizes of a tensor; None unless all are known."""
     tensor = value.type.tensor_type
-    if not tensor.HasField("shape") or not all(size.HasField("dim_value") for size in tensor.shape.dim):
+    if not tensor.HasField("shape"):
         return None
-    return tuple(size.dim_value for size in tensor.shape.dim)
+    sizes = []
+    for size in tensor.shape.dim:
+        # A size that is left out reads as 0, too, and to ask whether it is there takes as long as to read it.
+        if not (found := size.dim_value) and not size.HasField("dim_value"):
+            return None
+        sizes.append(found)
+    return tuple(sizes)

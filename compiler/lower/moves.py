@@ -203,15 +203,15 @@ def runs(indices: Sequence[int]) -> list[Run]:
 def _runs_of_step(indices: Sequence[int], step: int) -> list[Run]:
     found = []
     for first in range(min(step, len(indices))):
-        places = range(first, len(indices), step)
-        start = 0
-        while start < len(places):
+        own = indices[first::step]
+        start, count = 0, len(own)
+        while start < count:
             stop = start + 1
-            by = indices[places[stop]] - indices[places[start]] if stop < len(places) else 1
-            while stop < len(places) and indices[places[stop]] - indices[places[stop - 1]] == by:
+            by = own[stop] - own[start] if stop < count else 1
+            while stop < count and own[stop] - own[stop - 1] == by:
                 stop += 1
             by = by if stop - start > 1 else 1
-            found.append(Run(stop - start, places[start], step if stop - start > 1 else 1, indices[places[start]], by))
+            found.append(Run(stop - start, first + start * step, step if stop - start > 1 else 1, own[start], by))
             start = stop
     return found
 

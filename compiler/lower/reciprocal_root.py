@@ -109,7 +109,8 @@ def _samples(widths: NormalizeFormat) -> Integers:
     bits, starts = widths.magnitude.bits, _entry_starts(widths)
     first, end = 1 << bits - 2, 1 << bits
     ends = np.concatenate([starts, starts - 1])
-    return np.unique([*np.linspace(first, end - 1, 4099).astype(np.int64), *ends[(first <= ends) & (ends < end)]])
+    between = np.linspace(first, end - 1, 4099).astype(np.int64)
+    return np.unique(np.concatenate([between, ends[(first <= ends) & (ends < end)]]))
 
 
 def _guesses(widths: NormalizeFormat) -> tuple[Integers, float]:

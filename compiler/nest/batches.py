@@ -7,7 +7,7 @@ a buffer and a product for each head, each copy is of a whole buffer, each produ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -31,7 +31,7 @@ def _next_to_separate(program: NestProgram) -> Buffer | None:
     hosted = {tensor.name for tensor in (*program.inputs, *program.outputs)}
     for buffer in program.buffers.values():
         if buffer.name not in hosted and 1 < buffer.shape[BATCH] <= MOST_BATCHES:
-            if _is_worth_splitting(buffer, program.nests):
+            if _is_worth_splitting(buffer, program):
                 return buffer
     return None
 
@@ -45,10 +45,9 @@ def _with_split(program: NestProgram, buffer: Buffer) -> NestProgram:
     return replace(program, nests=nests, buffers=buffers)
 
 
-def _is_worth_splitting(buffer: Buffer, nests: Sequence[Nest]) -> bool:
+def _is_worth_splitting(buffer: Buffer, program: NestProgram) -> bool:
     """Whether all writers or all readers of a buffer copy some of its batches, and all nests that use it can split."""
-    writers = [nest for nest in nests if nest.result.tensor == buffer.name]
-    readers = [nest for nest in nests if any(read.tensor == buffer.name for read in nest.reads.values())]
+    writers, readers = program.writers.get(buffer.name, ()), program.readers.get(buffer.name, ())
     for copies, others in ((writers, readers), (readers, writers)):
         if copies and others and all(_is_copy_of_some(nest, buffer) for nest in copies):
             return all(_is_separable(nest, buffer) for nest in (*writers, *readers))

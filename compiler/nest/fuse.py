@@ -196,5 +196,7 @@ def _substituted(expr: Expr, leaves: Mapping[str, Expr]) -> Expr:
     """The expression with other ones in place of its reads. Ranges stay: they hold for every value of a read."""
     if expr.op is Op.SOURCE:
         return leaves[expr.name]
+    if not expr.args:
+        return expr
     name = leaves[expr.name].name if expr.op is Op.LUT else expr.name
-    return replace(expr, args=tuple(_substituted(arg, leaves) for arg in expr.args), name=name)
+    return replace(expr, args=tuple([_substituted(arg, leaves) for arg in expr.args]), name=name)

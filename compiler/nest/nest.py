@@ -10,8 +10,9 @@ Example, a 3×3 convolution of 16 channels to 32 on 8×8, stride 1, padding 1, r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,23 @@ class NestProgram:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about
+
+    @cached_property
+    def writers(self) -> Mapping[str, Sequence[Nest]]:
+        """Tensor → the nests whose result it is, in order."""
+        found: dict[str, list[Nest]] = {}
+        for nest in self.nests:
+            found.setdefault(nest.result.tensor, []).append(nest)
+        return found
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[Nest]]:
+        """Tensor → the nests that read it, in order; a nest with several reads of it comes as often."""
+        found: dict[str, list[Nest]] = {}
+        for nest in self.nests:
+            for access in nest.reads.values():
+                found.setdefault(access.tensor, []).append(nest)
+        return found
 
 
 def index_range(nest: Nest, access: Access, dimension: int) -> range:

@@ -47,7 +47,7 @@ def _part(copy: Nest, program: NestProgram, lanes: int) -> Part | None:
         return None
     end = first[CHANNEL] + inner.shape[CHANNEL]
     rest = range(end, -(-end // lanes) * lanes)  # channels of its last word
-    writers = [nest for nest in program.nests if nest.result.tensor == result.tensor]
+    writers = program.writers[result.tensor]
     if first[CHANNEL] % lanes or any(set(rest) & set(index_range(nest, nest.result, CHANNEL)) for nest in writers):
         return None
     return Part(source.tensor, first)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import Nest
 from tilewright.compiler.nest.products import products_of
 from tilewright.compiler.nest.space import describe
 from tilewright.compiler.select.search import Search
@@ -12,19 +14,31 @@ from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, REDUCTIONS, Op
 
 
-def failure(search: Search) -> CompileError:
-    """The error that names the nest's nodes, the expression that no instruction computes, and what to do."""
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why no instructions compute nests of one form: the expression that is missing, and what would help."""
+
+    fact: str
+    expected: str = ""
+    remedy: str = ""
+
+    def of(self, nest: Nest) -> CompileError:
+        """The error that names a nest's nodes."""
+        return CompileError(describe(nest), self.fact, expected=self.expected, remedy=self.remedy)
+
+
+def explain(search: Search) -> Reason:
+    """Why there is no cover; the same for all nests of one form."""
     home = search.binder.home(search.nest.result.tensor)
     missing = next(_uncovered(search, home), search.nest.expr)
-    place = describe(search.nest)
     fact = f"no instruction of {search.machine.name} computes `{_with_values_named(search, missing)}`"
     if missing.op is not Op.SUM or not _is_of_computed(search, missing):
-        return CompileError(place, fact, remedy="add one to the machine's instructions")
+        return Reason(fact, remedy="add one to the machine's instructions")
     expected = (
         "`dot(a, w)`, or `dot(a, transpose(w))` where the second one's channels are summed, and weights in words "
         f"of lanes = {search.machine.lanes} elements, as the tensors'"
     )
-    return CompileError(place, f"{fact} with both computed", expected=expected)
+    return Reason(f"{fact} with both computed", expected)
 
 
 def _is_of_computed(search: Search, total: Expr) -> bool:

@@ -48,7 +48,7 @@ class FormsOfNests:
     def _seen(self, access: Access) -> tuple[tuple[Affine, ...], int | None, Facts]:
         index = access.index
         if len(index) == RANK and access.tensor in self._program.buffers:
-            index = tuple(i if d == CHANNEL else Affine(i.terms) for d, i in enumerate(index))
+            index = tuple([i if d == CHANNEL or not i.constant else Affine(i.terms) for d, i in enumerate(index)])
         return index, access.outside, self._facts_of(access.tensor)
 
     def _facts_of(self, tensor: str) -> Facts:

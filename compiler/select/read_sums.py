@@ -125,9 +125,8 @@ def _reader(nest: Nest, program: NestProgram) -> Nest | None:
     tensor = nest.result.tensor
     if tensor in {output.name for output in program.outputs}:
         return None
-    writers = [other for other in program.nests if other.result.tensor == tensor]
-    readers = [other for other in program.nests for access in other.reads.values() if access.tensor == tensor]
-    if len(writers) != 1 or len(readers) != 1:
+    readers = program.readers.get(tensor, ())
+    if len(program.writers.get(tensor, ())) != 1 or len(readers) != 1:
         return None
     sums = [node for node in walk(readers[0].expr) if node.op is Op.SUM]
     summed = {readers[0].reads[leaf.name].tensor for node in sums for leaf in walk(node) if leaf.op is Op.SOURCE}

@@ -11,7 +11,7 @@ from tilewright.compiler.nest.nest import Nest, NestProgram
 from tilewright.compiler.nest.products import Correction, products_of
 from tilewright.compiler.select.bindings import Binding, Intermediate, TensorRead
 from tilewright.compiler.select.cover import Cover, Selection, Step
-from tilewright.compiler.select.explain import failure
+from tilewright.compiler.select.explain import Reason, explain
 from tilewright.compiler.select.form import Form, FormsOfNests
 from tilewright.compiler.select.parameters import with_shared_parameters
 from tilewright.compiler.select.search import Best, Search, computing_patterns
@@ -38,18 +38,28 @@ def select(program: NestProgram, machine: Machine, blame: Blame = RAISING) -> Se
     return Selection(machine, program, tuple(covers))
 
 
-Covers = dict[Form, Cover | None]
+class _Instructions:
+    """What follows from a machine alone, and the covers that were found for it."""
 
-_KNOWN: deque[tuple[Machine, Covers]] = deque(maxlen=8)
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.transfers = find_transfers(machine)
+        self.patterns = computing_patterns(machine)
+        self.covers: dict[Form, Cover | None] = {}
+        """By what selection sees of their nests; None where there is none."""
+        self.reasons: dict[Form, Reason] = {}
+        """Why there is none, where that was asked."""
 
 
-def _covers_of(machine: Machine) -> Covers:
-    """The covers that were found for a machine, by what selection sees of their nests; None where there is none."""
-    for known, covers in _KNOWN:
-        if known is machine:
-            return covers
-    _KNOWN.append((machine, {}))
-    return _KNOWN[-1][1]
+_KNOWN: deque[_Instructions] = deque(maxlen=8)
+
+
+def _instructions_of(machine: Machine) -> _Instructions:
+    for known in _KNOWN:
+        if known.machine is machine:
+            return known
+    _KNOWN.append(_Instructions(machine))
+    return _KNOWN[-1]
 
 
 class Selector:
@@ -58,17 +68,26 @@ class Selector:
     def __init__(self, machine: Machine, program: NestProgram) -> None:
         self.machine = machine
         self.program = program
-        self.transfers = find_transfers(machine)
-        self._patterns = computing_patterns(machine)
+        instructions = _instructions_of(machine)
+        self.transfers, self._patterns = instructions.transfers, instructions.patterns
         self._forms = FormsOfNests(program)
-        self._known = _covers_of(machine)
+        self._known, self._reasons = instructions.covers, instructions.reasons
 
     def cover(self, nest: Nest) -> Cover:
         """The cheapest cover; raises CompileError that names the nest's nodes and what no instruction computes."""
         cover = self.cover_if_possible(nest)
         if cover is None:
-            raise failure(self._search(nest))
+            raise self._reason(nest).of(nest)
         return cover
+
+    def _reason(self, nest: Nest) -> Reason:
+        """Why a nest has no cover; like its cover, found once for each form."""
+        form = self._forms.of(nest)
+        if form not in self._reasons:
+            if len(self._reasons) >= MOST_COVERS:
+                self._reasons.clear()
+            self._reasons[form] = explain(self._search(nest))
+        return self._reasons[form]
 
     def cover_if_possible(self, nest: Nest) -> Cover | None:
         """The cheapest cover, or None. For passes that leave it to `select` to say why there is none.
@@ -76,11 +95,12 @@ class Selector:
         It is searched once for each form: a network repeats its layers, and passes compare the covers of nests.
         """
         form = self._forms.of(nest)
-        if form not in self._known:
+        try:
+            known = self._known[form]
+        except KeyError:
             if len(self._known) >= MOST_COVERS:
                 self._known.clear()
-            self._known[form] = self._searched(nest)
-        known = self._known[form]
+            known = self._known[form] = self._searched(nest)
         return None if known is None else replace(known, nest=nest)
 
     def _searched(self, nest: Nest) -> Cover | None:

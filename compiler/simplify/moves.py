@@ -228,7 +228,7 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
     source, result = operator.inputs[0], operator.outputs[0]
     sizes = stored_shape(view.type(source).shape)
     attributes = {
-        name: () if operator.attributes[name] == tuple(range(size)) else operator.attributes[name]
+        name: () if _is_all(operator.attributes[name], size) else operator.attributes[name]
         for name, size in zip(TAKEN, sizes, strict=True)
     }
     if not any(attributes.values()):
@@ -236,6 +236,11 @@ def drop_take_of_all(operator: Operator, view: View) -> Replacement | None:
     if attributes == operator.attributes:
         return None
     return Replacement((replace(operator, attributes=attributes),))
+
+
+def _is_all(indices: tuple[int, ...], size: int) -> bool:
+    """Whether indices are all of an axis, in order; mostly their number tells."""
+    return len(indices) == size and indices == tuple(range(size))
 
 
 # -- beside the (de)quantisation ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -155,9 +156,9 @@ def _quantization(operator: Operator, axis: int, block: int, view: View) -> Quan
     zero = view.constant(operator.inputs[2]) if has_zero else np.zeros(() if scale is None else scale.shape, np.int64)
     if scale is None or zero is None:
         raise CompileError(operator, "its scale or zero point is computed", expected="constants")
-    if not np.all(np.isfinite(scale)) or np.any(scale < 0):
+    scales, zeros = tuple(map(float, scale.ravel().tolist())), tuple(map(int, zero.ravel().tolist()))
+    if not all(0 <= each < inf for each in scales):
         raise DamagedModel(operator, f"its scale is {scale.min()}", expected="positive numbers")
-    scales, zeros = tuple(map(float, scale.ravel())), tuple(map(int, zero.ravel()))
     if len(zeros) != len(scales):
         raise CompileError(operator, f"{len(scales)} scales and {len(zeros)} zero points", expected="as many")
     if len(set(scales)) == 1 and len(set(zeros)) == 1:

@@ -114,9 +114,8 @@ def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
     kept: list[Operator] = []
     is_changed = False
     for operator in graph.operators:
-        inputs = tuple(aliases.get(name, name) for name in operator.inputs)
-        if inputs != operator.inputs:
-            operator = replace(operator, inputs=inputs)
+        if not aliases.keys().isdisjoint(operator.inputs):
+            operator = replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
             view._accept(Replacement((operator,)))
         change = None
         with blame.on(operator.nodes):
@@ -168,9 +167,8 @@ def merge_equal_operators(graph: Graph) -> Graph:
     aliases: dict[str, str] = {}
     kept = []
     for operator in graph.operators:
-        inputs = tuple(aliases.get(name, name) for name in operator.inputs)
-        if inputs != operator.inputs:
-            operator = replace(operator, inputs=inputs)
+        if not aliases.keys().isdisjoint(operator.inputs):
+            operator = replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
         first = known.setdefault(_meaning(operator, graph), operator)
         if first is operator:
             kept.append(operator)

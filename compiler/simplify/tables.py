@@ -152,6 +152,8 @@ def _table(
                 continue
             value = reals[name].astype(np.float32)
             is_list = operator.kind == "affine" and position > 0  # one number for each channel
+            if is_list and (value == value[:1]).all():
+                value = value[:1]
             shaped = value.reshape(1, -1, 1) if is_list else _by_channel(value, len(source.shape))
             if shaped is None:
                 return None

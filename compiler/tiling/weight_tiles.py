@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from tilewright.isa.machine.memory import Element
 
 Box = tuple[range, ...]
 """Ranges of the summed block and of each tap."""
+
+AT_ONCE = 1 << 20
+"""About so many weights are cut at a time: numpy takes as long to begin with few, and more would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,12 @@ class WeightTiles:
         """The tiles of some units in a box that lies in the box of each: for each unit and tap, the tiles of the
         summed blocks, row by row.
         """
-        pieces = []
+        pieces, dtype = [], np.dtype(f"<i{element.bytes}")
         for unit in units:
             summed, *taps = (
                 slice(r.start - own.start, r.stop - own.start) for r, own in zip(box, self.boxes[unit], strict=True)
             )
-            pieces.append(self.tiles[unit][(*taps, summed)].astype(f"<i{element.bytes}").tobytes())
+            pieces.append(self.tiles[unit][(*taps, summed)].astype(dtype, copy=False).tobytes())
         return b"".join(pieces)
 
 
@@ -91,19 +95,24 @@ def cut_weights(
     which the matrix is zero. With `is_whole`, tiles of zeros are kept, because their vectors have other products too.
     """
     matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
+    sizes = tuple(trips[tap] for tap in taps)
     boxes, tiles = [], []
-    for first in range(0, trips[lane], cols):
-        channels = range(first, min(first + cols, trips[lane]))
+    at_once = cols * (1 if matrix.band else max(1, AT_ONCE // (cols * prod(sizes) * trips[summed])))
+    for first in range(0, trips[lane], at_once):
+        channels = range(first, min(first + at_once, trips[lane]))
         reach = matrix.reach(channels)
         near = range(reach.start // rows, -(-reach.stop // rows)) if reach else range(1)
-        full = np.zeros((cols, *(trips[tap] for tap in taps), len(near) * rows), values.dtype)
+        units = -(-len(channels) // cols)
+        full = np.zeros((units * cols, *sizes, len(near) * rows), values.dtype)
         matrix.write(full, channels, near.start * rows)
-        shaped = np.moveaxis(full.reshape(*full.shape[:-1], len(near), rows), 0, -1)
-        used = np.any(shaped != 0, axis=(-2, -1)) | is_whole
-        summed_box, *tap_boxes = _box(np.moveaxis(used, -1, 0))
-        inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
-        tiles.append(np.ascontiguousarray(shaped[inside]))
-        boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
+        in_units = full.reshape(units, cols, *sizes, len(near), rows)
+        shaped = np.ascontiguousarray(np.moveaxis(in_units, 1, -1))  # [unit, tap…, summed block, row, column]
+        used = (shaped != 0).reshape(*shaped.shape[:-2], rows * cols).any(axis=-1) | is_whole
+        for of_unit, is_used in zip(shaped, np.moveaxis(used, -1, 1), strict=True):
+            summed_box, *tap_boxes = _box(is_used)
+            inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
+            tiles.append(np.ascontiguousarray(of_unit[inside]))
+            boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
     return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(tiles))
 
 

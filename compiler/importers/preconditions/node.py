@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,12 +67,17 @@ def node_of(
 ) -> Node:
     """A node of ONNX's own domain."""
     given = {attribute.name: _value(attribute) for attribute in node.attribute}
-    schema = onnx.defs.get_schema(node.op_type, opset)
-    defaults = {key: _value(of.default_value) for key, of in schema.attributes.items() if of.default_value.name}
     return Node(
-        name, node.op_type, tuple(node.input), tuple(node.output), {**defaults, **given}, frozenset(given), shapes,
-        constants,
+        name, node.op_type, tuple(node.input), tuple(node.output), {**_defaults(node.op_type, opset), **given},
+        frozenset(given), shapes, constants,
     )  # fmt: skip
+
+
+@cache
+def _defaults(operator: str, opset: int) -> Mapping[str, Any]:
+    """The attributes that ONNX's schema gives a value to where a node does not."""
+    attributes = onnx.defs.get_schema(operator, opset).attributes
+    return {key: _value(of.default_value) for key, of in attributes.items() if of.default_value.name}
 
 
 def _value(attribute: onnx.AttributeProto) -> Any:

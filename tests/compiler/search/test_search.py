@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import onnx
 import pytest
@@ -11,19 +14,23 @@ from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
 from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.pipeline import compile_model, finished
+from tilewright.compiler.search import search
 from tilewright.compiler.search.changes import (
     FINER,
     Cut,
     Limit,
     OffChip,
     finer_cuts,
+    finer_cuts_apart,
     inputs_off_chip,
     other_cuts,
     others_off_chip,
     smaller_memories,
+    surroundings,
 )
 from tilewright.compiler.search.effort import EFFORTS, Budget, budget
+from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram
@@ -109,11 +116,7 @@ def test_an_input_is_streamed_and_the_others_stay() -> None:
 
 
 def test_all_layers_without_products_are_cut_finer_at_once() -> None:
-    of = machine("base16")
-    network = network_for(of, 0)
-    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
-    pooled = network.max_pool(network.max_pool(first, 2, 1), 2, 1)
-    selection = select(network.program(network.conv(pooled, 16, (1, 1))), of)
+    selection = pools_and_products()
     planner = Planner(selection, TilingOptions())
     before = planner.plan()
     pools = [position for position, cover in enumerate(selection.covers) if cover.dot is None]
@@ -125,6 +128,49 @@ def test_all_layers_without_products_are_cut_finer_at_once() -> None:
     few, many = (tile(selection, tiling) for tiling in (TilingOptions(), finer))
     for position in pools:
         assert count(many, position) >= FINER * count(few, position)
+
+
+def pools_and_products() -> Selection:
+    """A convolution, two poolings that are alike, and a convolution of one pixel."""
+    of = machine("base16")
+    network = network_for(of, 0)
+    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
+    pooled = network.max_pool(network.max_pool(first, 2, 1), 2, 1)
+    return select(network.program(network.conv(pooled, 16, (1, 1))), of)
+
+
+def test_each_kind_of_layer_without_products_can_be_cut_finer_by_itself() -> None:
+    selection = pools_and_products()
+    planner = Planner(selection, TilingOptions())
+    plan = planner.plan()
+    apart = finer_cuts_apart(planner, plan)
+    (together,) = finer_cuts(planner, plan)
+    pools = [position for position, cover in enumerate(selection.covers) if cover.dot is None]
+    assert sorted(position for position, _ in apart) == pools  # of 23 and of 22 pixels: two kinds
+    assert [len(cut.tiles) for _, cut in apart] == [1, 1]
+    assert {name: tiles for _, cut in apart for name, tiles in cut.tiles.items()} == together.tiles
+
+
+def test_layers_before_and_after_are_measured_too() -> None:
+    plan = Planner(pools_and_products(), TilingOptions()).plan()
+    assert surroundings(plan, range(1, 2)) == range(3)
+    assert surroundings(plan, range(3)) == range(4)
+    assert surroundings(plan, range(3, 4)) == range(2, 4)
+
+
+def test_a_network_too_large_to_measure_whole_gets_finer_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    selection = pools_and_products()
+    finish = partial(finished, machine=selection.machine)
+    found: list[TilingOptions] = []
+    for finer in (0, 10_000):
+        effort = replace(EFFORTS[1], most=0, least=0, large=0, finer=finer)
+        monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], effort))
+        found.append(search_tiling(selection, Options(effort=1), finish))
+    without, with_finer = found
+    assert without == TilingOptions()
+    pools = {cover.nest.name for cover in selection.covers if cover.dot is None}
+    assert with_finer.tiles and with_finer.tiles.keys() <= pools
+    assert cycles(finish(tile(selection, with_finer), Options())) < cycles(finish(tile(selection), Options()))
 
 
 def count(program: TileProgram, layer: int) -> int:

@@ -114,8 +114,9 @@ def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
     kept: list[Operator] = []
     is_changed = False
     for operator in graph.operators:
-        if not aliases.keys().isdisjoint(operator.inputs):
-            operator = replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
+        renamed = _renamed(operator, aliases)
+        if renamed is not operator:
+            operator = renamed
             view._accept(Replacement((operator,)))
         change = None
         with blame.on(operator.nodes):
@@ -133,6 +134,13 @@ def _sweep(graph: Graph, rules: Rules, blame: Blame) -> Graph | None:
     return replace(
         graph, operators=tuple(kept), tensors=view._types, constants=view._constants, outputs=outputs
     )  # fmt: skip
+
+
+def _renamed(operator: Operator, aliases: Mapping[str, str]) -> Operator:
+    """The operator with other tensors in place of its inputs; itself where there are none."""
+    if aliases.keys().isdisjoint(operator.inputs):
+        return operator
+    return replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
 
 
 def _first_match(operator: Operator, view: View, rules: Rules) -> Replacement | None:
@@ -167,8 +175,7 @@ def merge_equal_operators(graph: Graph) -> Graph:
     aliases: dict[str, str] = {}
     kept = []
     for operator in graph.operators:
-        if not aliases.keys().isdisjoint(operator.inputs):
-            operator = replace(operator, inputs=tuple([aliases.get(name, name) for name in operator.inputs]))
+        operator = _renamed(operator, aliases)
         first = known.setdefault(_meaning(operator, graph), operator)
         if first is operator:
             kept.append(operator)

@@ -99,9 +99,7 @@ class Expected:
         return np.where(is_double, np.where(is_triple, self.triple, self.double), self.alone)
 
 
-def expected_cycles(
-    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags
-) -> Expected:  # fmt: skip
+def expected_cycles(shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags) -> Expected:
     """Expected cycles of the whole nest for each candidate."""
     count, space = tile_counts(shape, sizes), shape.cover.space
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))

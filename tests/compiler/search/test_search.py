@@ -131,7 +131,7 @@ def test_all_layers_without_products_are_cut_finer_at_once() -> None:
 
 
 def pools_and_products() -> Selection:
-    """A convolution, two poolings that are alike, and a convolution of one pixel."""
+    """A convolution, two poolings of different sizes, and a convolution of one pixel."""
     of = machine("base16")
     network = network_for(of, 0)
     first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)

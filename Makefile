@@ -8,7 +8,7 @@ PYTHON := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(VENV)/bin/python
 # A file's tests stay on one worker, so that what a module builds once is built once.
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-all prove bench networks lint clean mutate pages fuzz
+.PHONY: demo test test-slow test-long test-all prove bench networks lint clean mutate pages fuzz
 
 demo: $(STAMP)
 	$(PYTHON) -m tilewright.demo
@@ -18,15 +18,21 @@ test: lint
 
 # The slow ring alone, in the files' order: by their numbers of tests, a file of one long test would come last, and one
 # worker would wait for the other. pytest's exit code 5 says that it found no slow test: that is no failure.
-SLOW := -m slow --no-loadscope-reorder --durations=25
+IN_ORDER := --no-loadscope-reorder --durations=25
+SLOW := -m 'slow and not long' $(IN_ORDER)
 test-slow: $(STAMP)
-	@echo '$(PYTEST) $(SLOW)'; \
+	@echo "$(PYTEST) $(SLOW)"; \
 	code=0; $(PYTEST) $(SLOW) || code=$$?; \
 	if [ $$code -eq 5 ]; then echo 'the slow ring holds no tests'; code=0; fi; \
 	exit $$code
 
+# What slow tests hold, with more seeds, networks and machines, and all proofs: half an hour to an hour.
+test-long: $(STAMP)
+	$(PYTEST) -m long $(IN_ORDER)
+
 test-all: test
 	$(MAKE) test-slow
+	$(MAKE) test-long
 
 # That the hardware of the shipped machines does what their files say, by an SMT solver.
 prove: $(STAMP)

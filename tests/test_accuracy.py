@@ -33,7 +33,7 @@ def test_other_machines_agree_too(isa: str) -> None:
     require_agreement([one for one in found if one.kind != "Softmax"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_whole_network_with_attention_agrees() -> None:
     model = int8_network("botnet50")
     require_agreement(compare(model, "vector16", [random_inputs(model, seed=1000)]))

@@ -61,7 +61,10 @@ def test_random_networks_are_the_simulators() -> None:
     ("machine", "has_softmax", "selected"),
     [
         ("base16", False, {"mma_transposed", "lookup", "copy", "add_sums"}),
-        ("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize", "add_sums"}),
+        pytest.param(
+            *("vector16", True, {"mma_transposed", "sum_exponentials", "max_lanes", "normalize", "add_sums"}),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_random_networks_with_transpositions_are_the_simulators(
@@ -112,7 +115,7 @@ def decoder_step() -> onnx.ModelProto:
     return quantize(model, step_samples(model, sizes, 6, rows)).model
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_trained_decoders_step_is_the_simulators() -> None:
     """A character after 99 others, of the text that it was calibrated with: as the simulator has it, and likely."""
     model, machine = onnx.load(STEP), load_machine("sequence16")

@@ -26,6 +26,7 @@ from tests.machine_laws import (
     specification,
 )
 from tests.random_machines import overlay_text, random_machine, random_machine_text, random_overlay
+from tests.rings import long_beyond
 from tests.shrink import KEPT, keep, shrink
 from tilewright.host import dram_image
 from tilewright.isa.errors import IsaError
@@ -61,7 +62,7 @@ def test_four_machines(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, MACHINES, 10))
+@pytest.mark.parametrize("first", long_beyond(3, range(0, MACHINES, 10)))
 def test_many_machines(first: int) -> None:
     """Ten machines at a time, of whose networks fewer than a tenth may be too large."""
     refused = compiled = 0
@@ -91,7 +92,7 @@ def small_machines(count: int) -> list[Machine]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("position", long_beyond(2, range(4)))
 def test_hardware_of_small_machines_runs_the_networks(position: int) -> None:
     machine = small_machines(4)[position]
     names = ("strided convolution", "residual", "max pool", "gemm")

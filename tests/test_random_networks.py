@@ -8,6 +8,7 @@ import pytest
 from tests.compiler.models import random_inputs, run_onnx
 from tests.compiler.pipelines import simplified, simulated, steps_apart
 from tests.random_networks import random_network
+from tests.rings import long_beyond
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.pipeline import compile_model
@@ -24,7 +25,8 @@ MACHINES: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
     ("vector16", (), {"transposes": True, "has_softmax": True}),
 )
 
-FEW, MANY = 12, 120
+FEW, SOME, MANY = 12, 36, 120
+"""Seeds: those of the fast ring, how many more the slow ring has, and all of them, with the long one."""
 
 
 def check(seed: int) -> None:
@@ -50,6 +52,6 @@ def test_a_few(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FEW, MANY))
+@pytest.mark.parametrize("seed", long_beyond(SOME, range(FEW, MANY)))
 def test_many(seed: int) -> None:
     check(seed)

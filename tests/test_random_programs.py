@@ -14,6 +14,7 @@ from tests.generators import PROGRAM_LIMITS, program_of, random_dram, random_pro
 from tests.isa import checker_oracle
 from tests.isa.random_instructions import overlapping_program
 from tests.random_machines import random_machine
+from tests.rings import long_beyond
 from tests.test_random_machines import small_machines
 from tests.test_simulator_equals_rtl import assert_equal, random_jobs
 from tilewright.isa.check.checker import check
@@ -103,7 +104,7 @@ def test_checker_finds_damage() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 63))
+@pytest.mark.parametrize("seed", long_beyond(20, range(3, 63)))
 def test_executors_agree_on_many(seed: int) -> None:
     machine = random_machine(seed)
     for program in range(3):
@@ -111,7 +112,7 @@ def test_executors_agree_on_many(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", long_beyond(10, range(100, 130)))
 def test_checker_agrees_with_brute_force_on_many(seed: int) -> None:
     machine = random_machine(seed)
     seen: set[str] = set()
@@ -123,7 +124,7 @@ def test_checker_agrees_with_brute_force_on_many(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("position", long_beyond(2, range(4)))
 def test_hardware_agrees(position: int) -> None:
     machine = small_machines(4)[position]
     seeds = range(3000, 3020)

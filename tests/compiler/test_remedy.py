@@ -12,6 +12,7 @@ import pytest
 from tests.compiler.models import conv_model, pool_model, residual_model
 from tests.digits import MODEL
 from tests.machine_laws import proposed, with_overrides
+from tests.rings import long_beyond
 from tilewright.compiler.errors import CompileError, TooSmall
 from tilewright.compiler.pipeline import compile_model
 from tilewright.compiler.remedy import enough, larger_memory
@@ -101,7 +102,7 @@ def hold_enough(model: onnx.ModelProto, small: Machine) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", shipped_machines())
+@pytest.mark.parametrize("name", long_beyond(4, shipped_machines()))
 def test_a_refusal_proposes_what_is_enough_and_no_more(name: str) -> None:
     """With memories of one to eight times the words that an instruction takes at once, alone and all together."""
     shipped, found = load_machine(name), []

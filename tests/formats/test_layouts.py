@@ -9,6 +9,7 @@ import pytest
 
 from programs.networks.registry import int8_network
 from tests.formats.layouts import channels_last, integer_input
+from tests.rings import long_beyond
 from tilewright.compiler.pipeline import compile_model
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -18,8 +19,9 @@ from tilewright.simulator.cycles import simulate_cycles
 SMALL = ("ds-cnn", "resnet8")
 
 OTHERS = (
-    "efficientnet-lite0", "mobilenetv1", "mobilenetv1-0.25", "mobilenetv2", "mobilenetv3-large", "mobilenetv3-small",
-    "resnet18", "resnet20v2", "squeezenet1.0", "squeezenet1.1",
+    "mobilenetv1-0.25", "resnet20v2", "squeezenet1.1",
+    "efficientnet-lite0", "mobilenetv1", "mobilenetv2", "mobilenetv3-large", "mobilenetv3-small",
+    "resnet18", "squeezenet1.0",
 )  # fmt: skip
 
 
@@ -33,10 +35,18 @@ def cycles(model: onnx.ModelProto) -> int:
     return simulate_cycles(program, place_regions(program.limits)).cycles
 
 
-@pytest.mark.parametrize(
-    "name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
-)  # fmt: skip
+@pytest.mark.parametrize("name", SMALL)
 def test_every_form_of_the_image_takes_the_same_cycles(name: str) -> None:
+    hold(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", long_beyond(3, OTHERS))
+def test_every_form_of_a_larger_image_takes_the_same_cycles(name: str) -> None:
+    hold(name)
+
+
+def hold(name: str) -> None:
     model = int8_network(name)
     integers = integer_input(model)
     forms = [channels_last(model), integers, channels_last(integers)]

@@ -17,13 +17,15 @@ from tests.fuzz.targets.all import TARGETS
 from tests.fuzz.targets.binaries import ChangedFile
 from tests.fuzz.targets.instructions import Change
 from tests.fuzz.targets.partitioned import ChangedNetwork
+from tests.rings import long_beyond
 from tilewright.isa.check.checker import check
 from tilewright.isa.check.finding import Finding, FindingCode
 from tilewright.isa.errors import IsaError
 from tilewright.isa.program.budgets import Budgets
 from tilewright.isa.program.program import Program
 
-FEW, MANY = 20, 150
+FEW, SOME, MANY = 20, 50, 150
+"""Tries of each kind: in the fast, the slow and the long ring."""
 
 
 @pytest.mark.parametrize(("name", "position"), [(name, i) for name, kept in KEPT.items() for i in range(len(kept))])
@@ -46,9 +48,10 @@ def test_a_few(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tries", long_beyond(1, (SOME, MANY)))
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.share >= 0.1])
-def test_many(name: str) -> None:
-    hold(name, MANY, 1)
+def test_many(name: str, tries: int) -> None:
+    hold(name, tries, 1)
 
 
 # -- what the targets would find ---------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_int8_foretells_as_well_as_float() -> None:
     assert evaluate.bits(texts, evaluate.on_machine(program)) < exact + LOSS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_evaluation_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
     """All of the held-back text, and some of it one character at a time."""
     evaluate.main([])

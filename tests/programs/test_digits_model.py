@@ -104,7 +104,7 @@ def test_no_training_image_is_held_back(folder: Path) -> None:
     assert not {row.tobytes() for row in training} & {image.tobytes() for image in images}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scripts_make_an_equally_good_network_twice_the_same(folder: Path, tmp_path: Path) -> None:
     """Bytes are compared between two runs here, not with the committed files: another processor sums differently."""
     first, second = tmp_path / "first", tmp_path / "second"

@@ -17,7 +17,7 @@ def test_bursts_are_legal_inside_and_cover(engine: str) -> None:
     assert [proof.counterexample for proof in bursts_of(MACHINE, engine).proofs()] == [""] * 6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = bursts_of(MACHINE, "load")
     registers, outputs = walker_faults(subject.hardware, "walker.")

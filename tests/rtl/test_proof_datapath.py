@@ -14,6 +14,7 @@ import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
 from tests.blocks import with_blocks
 from tests.normalizing import NORMALIZING
+from tests.rings import long_beyond
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
@@ -81,13 +82,13 @@ def test_sees_leading_zeros_counted_in_a_narrower_word(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mnemonic", OF_SOFTMAX)
+@pytest.mark.parametrize("mnemonic", long_beyond(4, OF_SOFTMAX))
 def test_an_instruction_across_lanes_or_of_softmax_equals_its_statement(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_SOFTMAX).counterexample == ""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mnemonic", OF_NORMALISATION)
+@pytest.mark.parametrize("mnemonic", long_beyond(3, OF_NORMALISATION))
 def test_an_instruction_of_normalisation_equals_its_statement(mnemonic: str) -> None:
     assert proof_of(mnemonic, WITH_NORMALISATION).counterexample == ""
 

@@ -17,7 +17,7 @@ def test_forms_and_writes_every_word_once_in_order() -> None:
     assert failed_goals(load_engine(MACHINE)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = load_engine(MACHINE)
     registers, outputs = walker_faults(subject.hardware, "packer.walker.")

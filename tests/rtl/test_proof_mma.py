@@ -20,7 +20,7 @@ def test_asks_for_everything_once_in_order() -> None:
     assert failed_goals(mma_engine(MACHINE)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = mma_engine(MACHINE)
     registers = ["tiles.row", "tiles.may_begin", "tiles.is_active", "vectors.is_active", "vectors.accumulates"]

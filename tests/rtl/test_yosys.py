@@ -48,7 +48,7 @@ def machine_code(home: Path) -> list[Path]:
     return sorted(path for path in home.rglob("yosys.wasm/*") if path.is_file())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_processes_start_in_a_cold_home(cold_home: Path) -> None:
     """All run from one file, written once: who writes it again kills those that run from it (SIGBUS)."""
     context = multiprocessing.get_context("spawn")
@@ -64,7 +64,7 @@ def test_several_processes_start_in_a_cold_home(cold_home: Path) -> None:
     assert len(first) == 1 and others == [first, first]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiles_again_what_a_killed_process_was_compiling(cold_home: Path) -> None:
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.SimpleQueue[list[tuple[int, int]]] = context.SimpleQueue()

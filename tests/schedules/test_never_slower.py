@@ -6,10 +6,14 @@ from random import Random
 
 import pytest
 
+from tests.rings import long_beyond
 from tests.schedules.never_slower import ALLOWED, LADDERS, LARGER, NO_PROMISE, SMALL, Step, growth, network_cycles
 
-PAIRS, SLOW_PAIRS, LARGER_PAIRS = 6, 10, 3
+PAIRS, SLOW_PAIRS, LARGER_PAIRS = 6, 3, 1
 """Pairs of machines: in the fast ring, and of each small and each larger network in the slow one."""
+
+LONG_PAIRS, LONG_LARGER_PAIRS = 10, 3
+"""The same of each network with those of the long ring."""
 
 
 @pytest.mark.parametrize("seed", range(PAIRS))
@@ -18,14 +22,14 @@ def test_more_of_a_thing_is_never_slower(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(PAIRS, PAIRS + SLOW_PAIRS))
+@pytest.mark.parametrize("seed", long_beyond(SLOW_PAIRS, range(PAIRS, PAIRS + LONG_PAIRS)))
 @pytest.mark.parametrize("name", SMALL)
 def test_more_of_a_thing_is_never_slower_for_any_network(name: str, seed: int) -> None:
     hold(name, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(LARGER_PAIRS))
+@pytest.mark.parametrize("seed", long_beyond(LARGER_PAIRS, range(LONG_LARGER_PAIRS)))
 @pytest.mark.parametrize("name", LARGER)
 def test_more_of_a_thing_is_never_slower_for_larger_networks(name: str, seed: int) -> None:
     hold(name, seed)

@@ -10,6 +10,7 @@ from tests.generators import one_instruction_program, random_instruction, random
 from tests.lanes import across_lanes
 from tests.normalizing import NORMALIZING
 from tests.odd_elements import ODD_ELEMENTS
+from tests.rings import long_beyond
 from tests.tables import TABLES
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.machine.encoding import Instruction, make_instruction
@@ -108,7 +109,7 @@ def test_sums_beyond_what_a_float32_holds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", MACHINES, ids=machine_id)
+@pytest.mark.parametrize("named", long_beyond(2, MACHINES), ids=machine_id)
 def test_equals_the_interpreter_on_many_instructions(named: tuple[str, tuple[str, ...]]) -> None:
     machine = load_machine(*named)
     for of in machine.formats.values():

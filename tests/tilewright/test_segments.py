@@ -11,6 +11,7 @@ import pytest
 import tilewright
 from tests.compiler.models import conv_model, pool_model, random_inputs, run_onnx
 from tests.mixed_networks import mixed_network, sandwich
+from tests.rings import long_beyond
 from tests.tilewright.command_line import Command
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.partition.parts import cut_into_parts
@@ -45,7 +46,7 @@ def test_computes_what_onnx_runtime_does(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1060))
+@pytest.mark.parametrize("seed", long_beyond(20, range(1000, 1060)))
 @pytest.mark.parametrize("isa", ["base16", "rect"])
 def test_computes_what_onnx_runtime_does_on_many(seed: int, isa: str) -> None:
     model = mixed_network(np.random.default_rng(seed), 8 + seed % 16)

@@ -11,7 +11,7 @@ from tests.tilewright.command_line import make_command
 from tilewright.studies import progress
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_the_document_shows_is_what_happens(
     repository: Path,
     tmp_path: Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rings import long_beyond
 from tilewright.codesign.price.estimate_error import worst_unit
 from tilewright.codesign.price.fit import fitted
 from tilewright.codesign.price.known import Logic
@@ -60,7 +61,7 @@ def test_a_machine_that_is_not_there_is_an_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["engines.vec.queue=5", "memories.act.kib=16", "array.cols=4"])
+@pytest.mark.parametrize("setting", long_beyond(1, ["array.cols=4", "engines.vec.queue=5", "memories.act.kib=16"]))
 def test_a_fit_is_near_the_estimate(setting: str) -> None:
     small = ("array.rows=2", "array.cols=2", "lanes=2", "memories.act.kib=4", "memories.wgt.kib=2")
     machine, like = load_machine("tiny8", (*small, setting)), load_machine("tiny8", small)

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.compiler.pipelines import simulated
+from tests.rings import long_beyond
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.graph.graph import Graph, Operator, Quantization, TensorType
 from tilewright.compiler.lower.lower import lower
@@ -81,7 +82,7 @@ def test_product_is_that_of_real_numbers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_transposed", [False, True], ids=["straight", "transposed"])
-@pytest.mark.parametrize("machine", SQUARE)
+@pytest.mark.parametrize("machine", long_beyond(2, SQUARE))
 def test_machines_agree_with_the_nests(machine: str, is_transposed: bool) -> None:
     loaded = load_machine(machine)
     for sizes in SIZES:

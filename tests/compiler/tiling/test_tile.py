@@ -11,6 +11,7 @@ import pytest
 from tests.compiler.machines import SHAPES, machine, without
 from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for, run, select_and_tile
 from tests.random_machines import random_machine
+from tests.rings import long_beyond
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.waits import compute_waits
@@ -98,7 +99,7 @@ def test_computes_random_networks_on_machines_of_odd_shapes(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", long_beyond(30, range(100)))
 def test_computes_random_networks_on_random_machines(seed: int) -> None:
     of = random_machine(seed)
     assert_some_options_fit(*_with_machine(seed, of))

@@ -13,6 +13,7 @@ import onnx
 
 from tilewright.compiler.errors import first_line
 from tilewright.errors import InputError
+from tilewright.host_products import with_exact_products
 from tilewright.host_segments import parse_host_model
 
 OLDEST_OPSET = 13
@@ -138,7 +139,7 @@ def _onnx_runtime(model: onnx.ModelProto) -> Runner:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what it would print comes as an exception
-    content = in_oldest_opset(model).SerializeToString()
+    content = with_exact_products(in_oldest_opset(model)).SerializeToString()
     # Without its fallback, which prints on standard output and tries the same once more.
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     types = {output.name: output.type for output in session.get_outputs()}

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.compiler.unsigned_weights import with_unsigned_weights
+from tilewright.host_products import with_exact_products
 
 OPSET = 17
 IR_VERSION = 8
@@ -351,7 +351,7 @@ def run_onnx(model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]]) -> dict
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    content = with_unsigned_weights(model).SerializeToString()
+    content = with_exact_products(model).SerializeToString()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))

@@ -102,7 +102,7 @@ def hold_enough(model: onnx.ModelProto, small: Machine) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", long_beyond(4, shipped_machines()))
+@pytest.mark.parametrize("name", long_beyond(2, shipped_machines()))
 def test_a_refusal_proposes_what_is_enough_and_no_more(name: str) -> None:
     """With memories of one to eight times the words that an instruction takes at once, alone and all together."""
     shipped, found = load_machine(name), []

@@ -12,6 +12,7 @@ import pytest
 
 from tests.docs.document import Block, blocks, is_slow, promised, steady, with_outputs
 from tests.docs.excerpt import excerpt
+from tests.rings import long_beyond
 from tests.tilewright.command_line import Command, make_command
 from tilewright.compiler.pipeline import pass_names
 
@@ -53,7 +54,7 @@ def test_what_the_document_shows_is_what_happens(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", long_beyond(1, DOCUMENTS))
 def test_the_hardware_does_it_too(
     name: str, repository: Path, folder: Path, tilewright: Command, update_golden: bool
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,13 @@ def anchor(title: str) -> str:
 WITH_HARDWARE = [title for title in EXAMPLES for block in shown(title) if any(map(is_slow, block.commands))]
 
 
+RINGS = [(), pytest.mark.slow, pytest.mark.slow, pytest.mark.slow]
+"""Of the first examples; the others are in the long ring."""
+
+
 @pytest.mark.parametrize(
-    "title", [EXAMPLES[0], *(pytest.param(title, marks=pytest.mark.slow) for title in EXAMPLES[1:])]
+    "title",
+    [pytest.param(title, marks=ring) for title, ring in zip_longest(EXAMPLES, RINGS, fillvalue=pytest.mark.long)],
 )
 def test_the_example_works(title: str, tmp_path: Path, update_golden: bool) -> None:
     follow(title, copied_tree(tmp_path), update_golden, is_fast=True)

@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 from tests.isa.mutations import mutated
+from tests.rings import long_beyond
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import SPECS, load_machine_text, shipped_machines
 from tilewright.isa.language.statement import WORDS
@@ -223,10 +224,11 @@ SEED = 20_261
 MUTATIONS = 500
 
 
-def test_a_mutated_file_loads_or_is_refused() -> None:
+@pytest.mark.parametrize("mutations", long_beyond(1, [MUTATIONS // 3, MUTATIONS]))
+def test_a_mutated_file_loads_or_is_refused(mutations: int) -> None:
     print(f"seed {SEED}")
     outcomes = {"loads": 0, "refused": 0}
-    for number in range(MUTATIONS):
+    for number in range(mutations):
         text = mutated(BASE16, random.Random(SEED + number))
         start = time.process_time()
         try:
@@ -241,4 +243,4 @@ def test_a_mutated_file_loads_or_is_refused() -> None:
             again = load_machine_text(machine.text, "again")
             assert again == machine, f"seed {SEED + number}: its canonical text is another machine"
         assert time.process_time() - start < 1, f"seed {SEED + number} takes too long"
-    assert min(outcomes.values()) > MUTATIONS // 50, f"{outcomes}: the mutations are too wild or too tame"
+    assert min(outcomes.values()) > mutations // 50, f"{outcomes}: the mutations are too wild or too tame"

@@ -15,7 +15,7 @@ def test_sums_are_dot_products(rows: int, cols: int, can_transpose: bool) -> Non
     assert failed_goals(array(rows, cols, can_transpose)) == []
 
 
-@pytest.mark.parametrize("can_transpose", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("can_transpose", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_every_goal_sees_a_fault(can_transpose: bool) -> None:
     assert unseen(array(2, 2, can_transpose), [], ["sums"]) == []
 

@@ -21,7 +21,7 @@ def test_addresses_are_base_plus_indices_times_strides() -> None:
     assert [proof.counterexample for proof in proofs()] == ["", "", ""]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = vector_addresses(MACHINE)
     assert unseen(subject, *walker_faults(subject.hardware, "")) == []

@@ -49,7 +49,7 @@ def test_every_goal_of_a_queue_that_shows_its_oldest_sees_a_fault() -> None:
     assert unseen(shown_queue(3), registers, ["input__ready", "output__valid", "output__payload"]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_of_dispatch_sees_a_fault() -> None:
     registers, outputs = [], ["is_done", "fault__valid", "fault__payload.code", "fault__payload.address"]
     for engine in ENGINES:

@@ -17,7 +17,7 @@ def test_reads_and_writes_every_word_once_in_order() -> None:
     assert failed_goals(store_engine(MACHINE)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_goal_sees_a_fault() -> None:
     subject = store_engine(MACHINE)
     registers, outputs = walker_faults(subject.hardware, "reader.walker.")

@@ -109,7 +109,7 @@ def test_sums_beyond_what_a_float32_holds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", long_beyond(2, MACHINES), ids=machine_id)
+@pytest.mark.parametrize("named", long_beyond(1, MACHINES), ids=machine_id)
 def test_equals_the_interpreter_on_many_instructions(named: tuple[str, tuple[str, ...]]) -> None:
     machine = load_machine(*named)
     for of in machine.formats.values():

@@ -22,7 +22,7 @@ def test_is_that_of_the_slowest_unit() -> None:
     assert rows[0] == ("vec lanes", "8.00", "a", "a * b of scale")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_machine_has_a_path_to_every_unit() -> None:
     machine, process = load_machine("tiny8", SMALL), load_process()
     memories = tuple(memory_price(machine, memory, process) for memory in machine.memories.values())

@@ -103,7 +103,7 @@ def test_the_estimate_is_near_the_exact_price(small: Price) -> None:
     [
         ("engines.vec.queue=9", "queue dispatch.vec_queue"),
         ("engines.load.beats=8", "queue load.packer.beats"),
-        ("wait_bits=20", "dispatch"),
+        pytest.param("wait_bits=20", "dispatch", marks=pytest.mark.long),
     ],
 )
 def test_more_entries_and_bits_cost_more(setting: str, unit: str, small: Price) -> None:

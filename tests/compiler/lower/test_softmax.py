@@ -18,6 +18,7 @@ from tests.compiler.models import ModelBuilder, run_onnx
 from tests.compiler.nests import from_region, select_and_tile
 from tests.compiler.pipelines import base16, compiled_distances, lowered, simplified, simulated, steps_apart
 from tests.compiler.tile.test_interpreter import run_binary
+from tests.rings import long_beyond
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.evaluate import evaluate
 from tilewright.compiler.lower.lower import lower
@@ -103,7 +104,7 @@ def test_types_and_scales(result_scale: float, zero: int, activation: type) -> N
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4, 6])
-@pytest.mark.parametrize("scale", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("scale", long_beyond(1, [0.1, 0.02, 0.5]))
 def test_shares_in_the_middle_between_two_results(scale: float, channels: int) -> None:
     """Of equal values, such as 1 / 2 with the scale 1 / 255."""
     model = softmax_model((1, channels, 64, 64), 1, scale, (1 / 255, -128))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.isa import checker_oracle
 from tests.isa.random_instructions import overlapping_program
+from tests.rings import long_beyond
 from tilewright.isa.assembly.assembler import assemble, parse_instruction
 from tilewright.isa.check.checker import check, require_valid
 from tilewright.isa.check.finding import FindingCode
@@ -370,7 +371,7 @@ def test_agrees_with_brute_force(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", long_beyond(1, MACHINES))
 def test_agrees_with_brute_force_on_many(name: str) -> None:
     machine = MACHINES[name]()
     for seed in range(1000, 6000):

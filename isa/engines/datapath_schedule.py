@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
+from itertools import combinations
 from typing import assert_never
 
 from tilewright.isa.language.expressions import Expr
@@ -117,8 +119,8 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     """The units: operators of the same kind share one if each format's is at the same place.
 
-    Where there is a choice of place, the one at which a unit serves most formats; then, of an adder, at which most
-    values pass.
+    Where there is a choice of place, products are where they take least; of other operators, a unit is where it serves
+    most formats; then, an adder where most values pass.
     """
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
     units = []
@@ -134,8 +136,12 @@ def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
             case _ as never:
                 assert_never(never)
     for group in groups.values():
-        shares_memory = bool(group[0].memory)
-        units += [_unit(group)] if shares_memory else list(_by_place(group))
+        if group[0].memory:
+            units.append(_unit(group))
+        elif group[0].expr.op.facts.circuit is Circuit.PRODUCT:
+            units += _multipliers(group)
+        else:
+            units += _by_place(group)
     units.sort(key=lambda unit: (unit.operations[0].stage, unit.operations[0].format))
     return tuple(_with_passes(unit, units) if unit.op is Op.ADD else unit for unit in units)
 
@@ -187,6 +193,62 @@ def _by_place(operations: Sequence[Operation]) -> Iterator[Unit]:
         best = max(places, key=lambda place: (len(served[place]), place.end is End.START, -place.distance))
         yield _unit(served[best], best)
         left = [operation for operation in left if operation not in served[best]]
+
+
+def _multipliers(products: Sequence[Operation]) -> tuple[Unit, ...]:
+    """Units for products that take least together: of all ways to say at which of its places each is computed.
+
+    The largest that is left comes next, with the largest that each other format has at its place. In the end, the
+    products of a format move to other units, or change places, while that saves anything.
+    """
+
+    @cache
+    def best(left: tuple[Operation, ...]) -> tuple[int, tuple[Unit, ...]]:
+        if not left:
+            return 0, ()
+        found = []
+        for place in left[0].places:
+            here = {each.format: each for each in reversed(left) if place in each.places}
+            unit = _unit([here[format] for format in sorted(here)], place)
+            size, others = best(tuple(each for each in left if each not in unit.operations))
+            found.append((size + _size(unit), (unit, *others)))
+        return min(found, key=lambda each: each[0])
+
+    units = best(tuple(sorted(products, key=lambda each: -_size(_unit([each])))))[1]
+    while (change := next(_savings(units), None)) is not None:
+        units = tuple(change.get(unit, unit) for unit in units)
+    return units
+
+
+def _savings(units: Sequence[Unit]) -> Iterator[Mapping[Unit, Unit]]:
+    """What two units become that take less when the operations of a format change from each into the other."""
+    for pair in combinations(units, 2):
+        for format in sorted({each.format for unit in pair for each in unit.operations}):
+            own = [tuple(each for each in unit.operations if each.format == format) for unit in pair]
+            kept = [tuple(each for each in unit.operations if each.format != format) for unit in pair]
+            found = [
+                _unit(sorted((*others, *coming), key=lambda each: each.format), unit.place)
+                for unit, others, coming in zip(pair, kept, reversed(own), strict=True)
+                if (others or coming) and all(unit.place in each.places for each in coming)
+            ]
+            if len(found) == len(pair) and sum(map(_size, found)) < sum(map(_size, pair)):
+                yield dict(zip(pair, found, strict=True))
+
+
+def _size(multiplier: Unit) -> int:
+    """About what it takes with what chooses its arguments, in multiplexers of one bit.
+
+    Three are one cell of the multiplier, which has one for each bit of one factor by each bit of the other.
+    """
+    bits = [multiplier.argument_range(i).bits for i in (0, 1)]
+    taken = [{_taken(each, i) for each in multiplier.operations} for i in (0, 1)]
+    return 3 * bits[0] * bits[1] + sum(own * (len(among) - 1) for own, among in zip(bits, taken, strict=True))
+
+
+def _taken(operation: Operation, position: int) -> object:
+    """What identifies an argument; what no lane has of its own is chosen once for all lanes."""
+    arg = operation.expr.args[position]
+    return None if arg.op in (Op.CONST, Op.IMMEDIATE) else (arg, operation.stage)
 
 
 def _alike(operations: Sequence[Operation]) -> list[Operation]:

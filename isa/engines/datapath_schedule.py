@@ -60,7 +60,7 @@ class Operation:
 class Pass:
     """A value on its way through an adder that its format does not use: argument number `argument`, the other is 0.
 
-    It comes out as it would come out of a register, and is where other formats' sums are.
+    It comes out as it would come out of a register.
     """
 
     format: int
@@ -151,7 +151,8 @@ def _with_passes(unit: Unit, units: Sequence[Unit]) -> Unit:
     others = [each for each in unit.operations[0].places if each != unit.place]
     places = [unit.place, *(place for place in others if all(place in each.places for each in unit.operations))]
     possible = (replace(unit, place=place, passes=tuple(_passes(unit, place, units))) for place in places)
-    return max(possible, key=lambda each: len(each.passes))
+    best = max(possible, key=lambda each: len(each.passes))
+    return replace(best, passes=(*best.passes, *_waiting(best, units)))
 
 
 def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
@@ -177,6 +178,28 @@ def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
             if each.format not in served and source in arguments and source is not None and comes_out in taken:
                 served.add(each.format)
                 yield Pass(each.format, each.expr.args[position], stage, arguments[source])
+
+
+def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[Pass]:
+    """Sources that wait, in formats that leave the adder idle, and that it takes as they come from other formats.
+
+    They save the registers of a stage, if no format waits for the same source that cannot let it pass. The adder's
+    other argument is 0 then, which is a gate for each bit: so only what is at least half as wide as the adder passes.
+    """
+    if unit.place.end is not End.START:
+        return
+    later = [each for other in units for each in other.operations if each.stage > unit.place.distance]
+    busy = {each.format for each in unit.operations} | {each.format for each in unit.passes}
+    for position, source in dict.fromkeys((i, each.expr.args[i]) for each in unit.operations for i in (0, 1)):
+        waiting = {each.format for each in later if source in map(_without_wires, each.expr.args)}
+        if source.op is Op.SOURCE and 2 * source.range.bits >= unit.range.bits and not waiting & busy:
+            busy |= waiting
+            yield from (Pass(format, source, unit.place.distance, position) for format in sorted(waiting))
+
+
+def _without_wires(expr: Expr) -> Expr:
+    """The node whose bits a value consists of."""
+    return _without_wires(expr.args[0]) if expr.args and not operator_stages(expr) else expr
 
 
 def _unit(operations: Sequence[Operation], place: Place | None = None) -> Unit:

@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
-from tilewright.isa.engines.datapath_schedule import bind, schedule
+from tilewright.isa.engines.datapath_schedule import End, Place, bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.language.expressions import walk
 from tilewright.isa.language.operations import Op
@@ -241,6 +241,14 @@ def test_values_that_need_no_sum_pass_the_adder_where_sums_are() -> None:
     formats = load_machine("tiny8").formats_of("vec")
     passing = {formats[each.format].mnemonic for unit in bind(schedule(formats)) for each in unit.passes}
     assert passing == {"rescale", "mul"}
+
+
+def test_a_source_that_waits_passes_an_adder_that_takes_it_from_others() -> None:
+    formats = load_machine("dw16").formats_of("vec")
+    (adder,) = (unit for unit in bind(schedule(formats)) if unit.op is Op.ADD and unit.place == Place(End.START, 0))
+    assert [(formats[each.format].mnemonic, each.expr.name, each.expr.field) for each in adder.passes] == [
+        ("depthwise", "p", "bias")  # which it needs four stages later; `requantize` and `add_bias` at once
+    ]
 
 
 def test_wide_products_share_the_multipliers_where_most_wide_ones_are() -> None:

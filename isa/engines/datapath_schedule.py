@@ -119,8 +119,8 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     """The units: operators of the same kind share one if each format's is at the same place.
 
-    Where there is a choice of place, products are where they take least; of other operators, a unit is where it serves
-    most formats; then, an adder where most values pass.
+    Where there is a choice of place, the one at which a unit serves most formats, unless products take less elsewhere;
+    then, of an adder, at which most values pass.
     """
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
     units = []
@@ -139,7 +139,8 @@ def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
         if group[0].memory:
             units.append(_unit(group))
         elif group[0].expr.op.facts.circuit is Circuit.PRODUCT:
-            units += _multipliers(group)
+            ways = tuple(_by_place(group)), _multipliers(group)
+            units += min(ways, key=lambda way: sum(map(_size, way)))
         else:
             units += _by_place(group)
     units.sort(key=lambda unit: (unit.operations[0].stage, unit.operations[0].format))
@@ -261,9 +262,12 @@ def _savings(units: Sequence[Unit]) -> Iterator[Mapping[Unit, Unit]]:
 def _size(multiplier: Unit) -> int:
     """About what it takes with what chooses its arguments, in multiplexers of one bit.
 
-    Three are one cell of the multiplier, which has one for each bit of one factor by each bit of the other.
+    Three are one cell of the multiplier, which has one for each bit of one factor by each bit of the other. An unsigned
+    factor has a sign, too, where the other is signed.
     """
-    bits = [multiplier.argument_range(i).bits for i in (0, 1)]
+    ranges = [multiplier.argument_range(i) for i in (0, 1)]
+    is_signed = any(each.is_signed for each in ranges)
+    bits = [each.bits + (is_signed and not each.is_signed) for each in ranges]
     taken = [{_taken(each, i) for each in multiplier.operations} for i in (0, 1)]
     return 3 * bits[0] * bits[1] + sum(own * (len(among) - 1) for own, among in zip(bits, taken, strict=True))
 

@@ -286,6 +286,9 @@ class _Lane:
                 immediate = data.View(layout, self.common.control("immediates", stage)[: layout.size])[expr.name]
                 return ("immediate", layout[expr.name], stage), immediate
             case Op.SOURCE:
+                passed = self.passed.get((position, expr))
+                if passed is not None and passed[0] <= stage:
+                    return self.passed_source(expr, passed[1], stage - passed[0])
                 return self.source(format, expr, stage)
         if not operator_stages(expr):
             key, value = self.found(position, expr.args[0], stage)
@@ -305,6 +308,12 @@ class _Lane:
         name = f"source{slot}_bit{low}_{shape.width}"
         delayed = self.common.delays.at((slot, low, shape.width), name, bits, stage)
         return (slot, low, shape, stage), delayed.as_signed() if shape.signed else delayed
+
+    def passed_source(self, expr: Expr, output: Signal, cycles: int) -> tuple[Hashable, Value]:
+        """A source that has passed an adder, so many cycles after; of the adder's output only its own bits go on."""
+        key = (output.name, expr.range.bits)
+        bits = _in_shape(output, integer_shape(expr.range))
+        return (*key, cycles), self.common.delays.at(key, f"{output.name}_passed", bits, cycles)
 
     def build_result(self) -> Value:
         """The lane's result: that of the format whose iteration ends in this cycle. Narrow ones end in any bits."""

@@ -172,9 +172,8 @@ def build_operator(m: Module, node: Expr, args: Sequence[Value], output: Signal)
 
 def build_reduction(m: Module, reduction: Op, value: Value, output: Signal, is_first: Value, valid: Value) -> None:
     """Drive the register of a reduction over the reduce loops; only valid iterations count."""
-    if combining(reduction) is Op.ADD:
-        following = Mux(is_first, 0, output) + value  # a gate for each bit in place of a multiplexer
-    else:
-        following = Mux(is_first, value, combined(reduction, output, value))
+    if combining(reduction) is Op.ADD:  # a gate for each bit in place of a multiplexer: to begin with 0, and to add 0
+        m.d.sync += output.eq(Mux(valid & is_first, 0, output) + Mux(valid, value, 0))
+        return
     with m.If(valid):
-        m.d.sync += output.eq(following)
+        m.d.sync += output.eq(Mux(is_first, value, combined(reduction, output, value)))

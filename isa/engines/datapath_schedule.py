@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
+from itertools import combinations
 from typing import assert_never
 
 from tilewright.isa.language.expressions import Expr
@@ -58,7 +60,7 @@ class Operation:
 class Pass:
     """A value on its way through an adder that its format does not use: argument number `argument`, the other is 0.
 
-    It comes out as it would come out of a register, and is where other formats' sums are.
+    It comes out as it would come out of a register.
     """
 
     format: int
@@ -117,8 +119,8 @@ def _memory(format: InstructionFormat, expr: Expr) -> str:
 def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
     """The units: operators of the same kind share one if each format's is at the same place.
 
-    Where there is a choice of place, the one at which a unit serves most formats; then, of an adder, at which most
-    values pass.
+    Where there is a choice of place, the one at which a unit serves most formats, unless products take less elsewhere;
+    then, of an adder, at which most values pass.
     """
     groups: dict[tuple[object, ...], list[Operation]] = defaultdict(list)
     units = []
@@ -134,8 +136,13 @@ def bind(operations: Sequence[Operation]) -> tuple[Unit, ...]:
             case _ as never:
                 assert_never(never)
     for group in groups.values():
-        shares_memory = bool(group[0].memory)
-        units += [_unit(group)] if shares_memory else list(_by_place(group))
+        if group[0].memory:
+            units.append(_unit(group))
+        elif group[0].expr.op.facts.circuit is Circuit.PRODUCT:
+            ways = tuple(_by_place(group)), _multipliers(group)
+            units += min(ways, key=lambda way: sum(map(_size, way)))
+        else:
+            units += _by_place(group)
     units.sort(key=lambda unit: (unit.operations[0].stage, unit.operations[0].format))
     return tuple(_with_passes(unit, units) if unit.op is Op.ADD else unit for unit in units)
 
@@ -145,7 +152,8 @@ def _with_passes(unit: Unit, units: Sequence[Unit]) -> Unit:
     others = [each for each in unit.operations[0].places if each != unit.place]
     places = [unit.place, *(place for place in others if all(place in each.places for each in unit.operations))]
     possible = (replace(unit, place=place, passes=tuple(_passes(unit, place, units))) for place in places)
-    return max(possible, key=lambda each: len(each.passes))
+    best = max(possible, key=lambda each: len(each.passes))
+    return replace(best, passes=(*best.passes, *_waiting(best, units)))
 
 
 def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
@@ -173,6 +181,28 @@ def _passes(unit: Unit, place: Place, units: Sequence[Unit]) -> Iterator[Pass]:
                 yield Pass(each.format, each.expr.args[position], stage, arguments[source])
 
 
+def _waiting(unit: Unit, units: Sequence[Unit]) -> Iterator[Pass]:
+    """Sources that wait, in formats that leave the adder idle, and that it takes as they come from other formats.
+
+    They save the registers of a stage, if no format waits for the same source that cannot let it pass. The adder's
+    other argument is 0 then, which is a gate for each bit: so only what is at least half as wide as the adder passes.
+    """
+    if unit.place.end is not End.START:
+        return
+    later = [each for other in units for each in other.operations if each.stage > unit.place.distance]
+    busy = {each.format for each in unit.operations} | {each.format for each in unit.passes}
+    for position, source in dict.fromkeys((i, each.expr.args[i]) for each in unit.operations for i in (0, 1)):
+        waiting = {each.format for each in later if source in map(_without_wires, each.expr.args)}
+        if source.op is Op.SOURCE and 2 * source.range.bits >= unit.range.bits and not waiting & busy:
+            busy |= waiting
+            yield from (Pass(format, source, unit.place.distance, position) for format in sorted(waiting))
+
+
+def _without_wires(expr: Expr) -> Expr:
+    """The node whose bits a value consists of."""
+    return _without_wires(expr.args[0]) if expr.args and not operator_stages(expr) else expr
+
+
 def _unit(operations: Sequence[Operation], place: Place | None = None) -> Unit:
     """A unit at the first operation's stage, or at a place."""
     return Unit(operations[0].expr.op, place or operations[0].places[0], tuple(operations))
@@ -187,6 +217,65 @@ def _by_place(operations: Sequence[Operation]) -> Iterator[Unit]:
         best = max(places, key=lambda place: (len(served[place]), place.end is End.START, -place.distance))
         yield _unit(served[best], best)
         left = [operation for operation in left if operation not in served[best]]
+
+
+def _multipliers(products: Sequence[Operation]) -> tuple[Unit, ...]:
+    """Units for products that take least together: of all ways to say at which of its places each is computed.
+
+    The largest that is left comes next, with the largest that each other format has at its place. In the end, the
+    products of a format move to other units, or change places, while that saves anything.
+    """
+
+    @cache
+    def best(left: tuple[Operation, ...]) -> tuple[int, tuple[Unit, ...]]:
+        if not left:
+            return 0, ()
+        found = []
+        for place in left[0].places:
+            here = {each.format: each for each in reversed(left) if place in each.places}
+            unit = _unit([here[format] for format in sorted(here)], place)
+            size, others = best(tuple(each for each in left if each not in unit.operations))
+            found.append((size + _size(unit), (unit, *others)))
+        return min(found, key=lambda each: each[0])
+
+    units = best(tuple(sorted(products, key=lambda each: -_size(_unit([each])))))[1]
+    while (change := next(_savings(units), None)) is not None:
+        units = tuple(change.get(unit, unit) for unit in units)
+    return units
+
+
+def _savings(units: Sequence[Unit]) -> Iterator[Mapping[Unit, Unit]]:
+    """What two units become that take less when the operations of a format change from each into the other."""
+    for pair in combinations(units, 2):
+        for format in sorted({each.format for unit in pair for each in unit.operations}):
+            own = [tuple(each for each in unit.operations if each.format == format) for unit in pair]
+            kept = [tuple(each for each in unit.operations if each.format != format) for unit in pair]
+            found = [
+                _unit(sorted((*others, *coming), key=lambda each: each.format), unit.place)
+                for unit, others, coming in zip(pair, kept, reversed(own), strict=True)
+                if (others or coming) and all(unit.place in each.places for each in coming)
+            ]
+            if len(found) == len(pair) and sum(map(_size, found)) < sum(map(_size, pair)):
+                yield dict(zip(pair, found, strict=True))
+
+
+def _size(multiplier: Unit) -> int:
+    """About what it takes with what chooses its arguments, in multiplexers of one bit.
+
+    Three are one cell of the multiplier, which has one for each bit of one factor by each bit of the other. An unsigned
+    factor has a sign, too, where the other is signed.
+    """
+    ranges = [multiplier.argument_range(i) for i in (0, 1)]
+    is_signed = any(each.is_signed for each in ranges)
+    bits = [each.bits + (is_signed and not each.is_signed) for each in ranges]
+    taken = [{_taken(each, i) for each in multiplier.operations} for i in (0, 1)]
+    return 3 * bits[0] * bits[1] + sum(own * (len(among) - 1) for own, among in zip(bits, taken, strict=True))
+
+
+def _taken(operation: Operation, position: int) -> object:
+    """What identifies an argument; what no lane has of its own is chosen once for all lanes."""
+    arg = operation.expr.args[position]
+    return None if arg.op in (Op.CONST, Op.IMMEDIATE) else (arg, operation.stage)
 
 
 def _alike(operations: Sequence[Operation]) -> list[Operation]:

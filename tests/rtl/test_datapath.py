@@ -11,9 +11,10 @@ from amaranth.sim import Simulator
 
 from tests.lanes import across_lanes
 from tests.rtl.statements import Evaluator, random_element, random_integer
-from tilewright.isa.engines.datapath_schedule import bind, schedule
-from tilewright.isa.files.loader import load_machine, load_machine_text
+from tilewright.isa.engines.datapath_schedule import End, Place, bind, schedule
+from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
 from tilewright.isa.language.expressions import walk
+from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import statement_stages
@@ -240,6 +241,28 @@ def test_values_that_need_no_sum_pass_the_adder_where_sums_are() -> None:
     formats = load_machine("tiny8").formats_of("vec")
     passing = {formats[each.format].mnemonic for unit in bind(schedule(formats)) for each in unit.passes}
     assert passing == {"rescale", "mul"}
+
+
+def test_a_source_that_waits_passes_an_adder_that_takes_it_from_others() -> None:
+    formats = load_machine("dw16").formats_of("vec")
+    (adder,) = (unit for unit in bind(schedule(formats)) if unit.op is Op.ADD and unit.place == Place(End.START, 0))
+    assert [(formats[each.format].mnemonic, each.expr.name, each.expr.field) for each in adder.passes] == [
+        ("depthwise", "p", "bias")  # which it needs four stages later; `requantize` and `add_bias` at once
+    ]
+
+
+def test_wide_products_share_the_multipliers_where_most_wide_ones_are() -> None:
+    products = [unit for unit in bind(schedule(load_machine("dw16").formats_of("vec"))) if unit.op is Op.MUL]
+    bits = sorted(tuple(unit.argument_range(i).bits for i in (0, 1)) for unit in products)
+    assert bits == [(8, 8), (8, 8), (9, 9), (17, 16), (17, 17)]  # three taps, and both halves of what is scaled
+
+
+def test_no_two_operations_or_passes_of_a_format_share_a_unit() -> None:
+    for name in shipped_machines():
+        for unit in bind(schedule(load_machine(name).formats_of("vec"))):
+            served = [each.format for each in unit.operations] + [each.format for each in unit.passes]
+            assert len(served) == len(set(served))
+            assert all(unit.place in each.places for each in unit.operations)
 
 
 def test_ports_are_as_wide_as_the_widest_words() -> None:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from time import process_time
 from types import FrameType
 
-SECONDS = 10
-"""The longest that one input may take of the processor. Waiting for others on a busy computer does not count."""
+SECONDS = 30
+"""The longest that one input may take of the processor: twice what the slowest takes on a slow computer, so that what
+is found grows without bound. Waiting for others on a busy computer does not count."""
 
 AGAIN_SECONDS = 0.5
 """How soon it is ended again, if the first time was lost where Python drops exceptions, as in a callback."""

@@ -17,6 +17,7 @@ from tests.compiler.models import ModelBuilder, random_inputs
 from tests.generators import LIMITS, program_of, random_dram, random_instruction, random_program
 from tests.lanes import across_lanes
 from tests.odd_elements import ODD_ELEMENTS
+from tests.rings import long_beyond
 from tests.tables import TABLES
 from tilewright.compiler.pipeline import compile_model
 from tilewright.host import dram_image
@@ -98,7 +99,7 @@ def test_every_instruction_alone_on_tiny8() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["base16", "tiny8", "rect"])
+@pytest.mark.parametrize("name", long_beyond(1, ["base16", "tiny8", "rect"]))
 def test_many_random_programs(name: str) -> None:
     seeds = range(1000, 1067)
     machine = load_machine(name)
@@ -108,11 +109,14 @@ def test_many_random_programs(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
-    [
-        ("lanes=8",),
-        ("array.rows=4", "array.cols=12", "lanes=4", "dram.bus_bytes=4", "rounding=up"),
-        ("dram.latency_cycles=1", "memories.act.banks=1", "memories.acc.banks=1", "engines.vec.queue=1"),
-    ],
+    long_beyond(
+        1,
+        [
+            ("lanes=8",),
+            ("array.rows=4", "array.cols=12", "lanes=4", "dram.bus_bytes=4", "rounding=up"),
+            ("dram.latency_cycles=1", "memories.act.banks=1", "memories.acc.banks=1", "engines.vec.queue=1"),
+        ],
+    ),
     ids=" ".join,
 )
 def test_random_programs_on_other_sizes(overrides: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ test-slow: $(STAMP)
 	if [ $$code -eq 5 ]; then echo 'the slow ring holds no tests'; code=0; fi; \
 	exit $$code
 
-# What slow tests hold, with more seeds, networks and machines, and all proofs: half an hour to an hour.
+# What slow tests hold, with more seeds, networks and machines, all proofs, and tests that take minutes each.
 test-long: $(STAMP)
 	$(PYTEST) -m long $(IN_ORDER)
 

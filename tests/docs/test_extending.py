@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.copied_tree import ROOT, copied_tree
 from tests.docs.changes import NewFile, apply, changes, sections
 from tests.docs.document import Block, blocks, is_slow, promised, steady, with_outputs
+from tests.rings import long_beyond
 
 GUIDE = ROOT / "docs" / "extending.md"
 
@@ -44,15 +44,14 @@ def anchor(title: str) -> str:
 WITH_HARDWARE = [title for title in EXAMPLES for block in shown(title) if any(map(is_slow, block.commands))]
 
 
-RINGS = [(), pytest.mark.slow, pytest.mark.slow, pytest.mark.slow]
-"""Of the first examples; the others are in the long ring."""
-
-
-@pytest.mark.parametrize(
-    "title",
-    [pytest.param(title, marks=ring) for title, ring in zip_longest(EXAMPLES, RINGS, fillvalue=pytest.mark.long)],
-)
+@pytest.mark.parametrize("title", EXAMPLES[:1])
 def test_the_example_works(title: str, tmp_path: Path, update_golden: bool) -> None:
+    follow(title, copied_tree(tmp_path), update_golden, is_fast=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", long_beyond(3, EXAMPLES[1:]))
+def test_the_other_examples_work(title: str, tmp_path: Path, update_golden: bool) -> None:
     follow(title, copied_tree(tmp_path), update_golden, is_fast=True)
 
 

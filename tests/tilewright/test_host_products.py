@@ -15,8 +15,8 @@ from onnx import helper, numpy_helper
 from tilewright.host_model import HostModel
 from tilewright.host_products import with_exact_products
 
-PAIRS = list(product((np.uint8, np.int8), repeat=2))
 INTEGERS = (np.uint8, np.int8)
+PAIRS = list(product(INTEGERS, repeat=2))
 SCALE = 5000
 """Of the outputs that are quantised again, so that most stay in their range."""
 

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBJECTS_BETWEEN = 1_000_000
+OBJECTS_BETWEEN = 10_000_000
 """New objects after which Python looks for cycles; its own 700 has it look thousands of times in one compilation, and
 lengthens what the netlist of `base16` takes by half."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from tilewright.compiler.tile.footprint import Footprint, dense_region, program_
 from tilewright.compiler.tile.program import TileProgram
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dependences:
     """For each operation, earlier ones by index; what follows from others may be missing.
 
@@ -30,6 +31,16 @@ class Dependences:
 
     completed: tuple[tuple[int, ...], ...]
     started: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def after_end(self) -> list[list[int]]:
+        """For each operation, those before which it must have completed."""
+        return _inverse(self.completed)
+
+    @cached_property
+    def after_start(self) -> list[list[int]]:
+        """For each operation, those before which it must have started."""
+        return _inverse(self.started)
 
 
 def dependences(program: TileProgram) -> Dependences:
@@ -60,7 +71,7 @@ def dependences(program: TileProgram) -> Dependences:
     return Dependences(tuple(completed), tuple(started))
 
 
-def inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
+def _inverse(before: Sequence[Sequence[int]]) -> list[list[int]]:
     """For each operation, those that name it."""
     after: list[list[int]] = [[] for _ in before]
     for index, earlier in enumerate(before):

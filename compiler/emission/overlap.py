@@ -17,7 +17,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilewright.compiler.emission.dependences import Dependences, inverse
+from tilewright.compiler.emission.dependences import Dependences
 from tilewright.compiler.emission.durations import Duration
 from tilewright.compiler.emission.load_plan import LOAD, NEVER
 from tilewright.compiler.emission.room import Residents, Room
@@ -30,7 +30,10 @@ WORTH = 0.01
 """All layers stay one after the other unless this share of the program's cycles can be saved."""
 
 WORTH_ALONE = 0.05
-"""If it cannot, those layers are mixed that save this share of their own cycles."""
+"""If it cannot, those layers are mixed that save this share of their own cycles..."""
+
+WORTH_TRYING = 0.0005
+"""... unless that is together less than this share of the program's cycles: to try it takes as long as all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ def _worth_it(stretches: Sequence[_Stretch], in_order: Sequence[int]) -> Overlap
     if sum(stretch.saved for stretch in mixed) <= least:
         mixed = [stretch for stretch in mixed if stretch.saved > stretch.least]
         least = sum(stretch.least for stretch in mixed)
-    if not mixed:
+    if not mixed or sum(stretch.saved for stretch in mixed) < WORTH_TRYING * max(in_order):
         return None
     order = list(range(len(in_order)))
     for stretch in mixed:
@@ -207,13 +210,13 @@ class _Merge:
         self._room.begin_at(span.start)
         self._streams = _streams(layers, span, engines, before)
         self._ready = [0] * len(engines)  # when what an operation comes after lets it start
-        self._after_end, self._after_start = inverse(before.completed), inverse(before.started)
+        self._after_end, self._after_start = before.after_end, before.after_start
         self._steps_after = self._opened(before)
         self._free = dict.fromkeys(ENGINES, self.begin)
 
-    def _opened(self, before: Dependences) -> list[list[_Step]]:
+    def _opened(self, before: Dependences) -> Mapping[int, list[_Step]]:
         """For each operation, the other steps that come after it."""
-        after: list[list[_Step]] = [[] for _ in self._engines]
+        after: dict[int, list[_Step]] = defaultdict(list)
         for step in (step for stream in self._streams for step in stream.steps):
             for index in step.all:
                 for earlier in (*before.completed[index], *before.started[index]):
@@ -286,7 +289,7 @@ class _Merge:
         for after, cycle in ((self._after_end, end), (self._after_start, start)):
             for later in after[index]:
                 self._ready[later] = max(self._ready[later], cycle)
-        for step in self._steps_after[index]:
+        for step in self._steps_after.get(index, ()):
             step.open -= 1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from tilewright.compiler.emission.dependences import Dependences, dependences, inverse
+from tilewright.compiler.emission.dependences import Dependences, dependences
 from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
@@ -117,8 +117,7 @@ class _Scheduler:
         self._passable = work.passable()
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
         self._comes_after = [count > 0 for count in self._open]
-        self._after_end = inverse(before.completed)
-        self._after_start = inverse(before.started)
+        self._after_end, self._after_start = before.after_end, before.after_start
         self._ready = [0] * count  # when what an operation comes after lets it start
         self._free = dict.fromkeys(ENGINES, 0)
         self._ends = {engine: deque([0] * flight.contexts) for engine, flight in program.machine.flights.items()}

@@ -115,6 +115,8 @@ class _Tracker:
     def last(self, access: _Access) -> Iterator[tuple[str, int]]:
         """The engines whose accesses a new one conflicts with, and the last such instruction of each."""
         engines, rows = (self._both, self._rows) if access.is_write else (self._writers, self._written)
+        if access.stop - access.start == 1:
+            return zip(engines, rows[:, access.start].tolist(), strict=True)  # as below, in a third of the time
         own = rows[:, access.start : access.stop]
         if access.some is not None:
             own = own.take(access.some, axis=1)  # many times faster than a mask

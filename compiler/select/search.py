@@ -7,7 +7,7 @@ Dynamic programming over (subexpression, memory) finds the cut whose instruction
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tilewright.compiler.graph.graph import CHANNEL
@@ -38,6 +38,7 @@ class Pattern:
     dot: Expr | None  # the dot product in it
     size: int  # nodes of the statement
     across: frozenset[str]  # operands that a reduction across lanes takes in
+    numbers: dict[tuple[Expr, Expr], bool] = field(default_factory=dict, compare=False)  # as `Unifier` says
 
 
 def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:
@@ -79,7 +80,7 @@ class Search:
         self._memo: dict[tuple[Expr, str], Best | None] = {}
         self._left_out: set[tuple[Expr, str]] = set()
         self._unifiers = [
-            (pattern, Unifier(pattern.format, self.binder.constant_range, self.binder.constant_value))
+            (pattern, Unifier(pattern.format, self.binder.constant_range, self.binder.constant_value, pattern.numbers))
             for pattern in patterns
         ]
 

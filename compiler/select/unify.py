@@ -61,7 +61,8 @@ class Unifier:
     """Finds the matches of one instruction's statement; `constant_range` and `constant_value` know the constants.
 
     `constant_range(e)` is the interval of a constant leaf's actual values, or None if `e` is not constant;
-    `constant_value(e)` is its one value, or None if it has several.
+    `constant_value(e)` is its one value, or None if it has several. `numbers` has which parts of the statement equal
+    which numbers, as far as that was asked: the same for all nests, so the unifiers of an instruction share it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Unifier:
         format: InstructionFormat,
         constant_range: Callable[[Expr], Interval | None],
         constant_value: Callable[[Expr], int | None],
+        numbers: dict[tuple[Expr, Expr], bool] | None = None,
     ) -> None:
         self._format = format
         self._constant_range = constant_range
@@ -76,6 +78,7 @@ class Unifier:
         self._root: Expr | None = None
         self._immediates = {name: _held(format, name) for name in format.immediates}
         self._possible: dict[tuple[Expr, Expr], bool] = {}
+        self._numbers = {} if numbers is None else numbers
         memory = format.destination.memory
         self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
 
@@ -94,12 +97,12 @@ class Unifier:
 
     def _is_possible(self, pattern: Expr, expr: Expr) -> bool:
         """Whether a part of the statement equals an expression in some way, of whatever root it is a part."""
-        key = (pattern, expr)
-        if key not in self._possible:
+        known, key = self._numbers if expr.op is Op.CONST else self._possible, (pattern, expr)
+        if key not in known:
             root, self._root = self._root, None
-            self._possible[key] = next(self._compare(pattern, expr, UNBOUND, False), None) is not None
+            known[key] = next(self._compare(pattern, expr, UNBOUND, False), None) is not None
             self._root = root
-        return self._possible[key]
+        return known[key]
 
     def _compare(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         match pattern.op:

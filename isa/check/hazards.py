@@ -197,9 +197,12 @@ class _Place:
     def before(self, is_write: bool, pieces: Pieces) -> tuple[list[int], Sequence[tuple[HazardKind, int]]]:
         """Counts of what an access must come after, and for each what it is if it does not, and of which engine."""
         rows = self._before_writes if is_write else self._before_reads
+        kinds = self._kinds_of_writes if is_write else self._kinds_of_reads
+        if isinstance(pieces, slice) and pieces.stop - pieces.start == 1:
+            return rows[:, pieces.start].tolist(), kinds  # as below, in a third of the time
         # take is up to ten times as fast as an index of many pieces
         own = rows[:, pieces] if isinstance(pieces, slice) else rows.take(pieces, axis=1)
-        return np.maximum.reduce(own, axis=1).tolist(), self._kinds_of_writes if is_write else self._kinds_of_reads
+        return np.maximum.reduce(own, axis=1).tolist(), kinds
 
     def note(self, is_write: bool, pieces: Pieces, engine: int, count: int) -> None:
         if is_write:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
 from tilewright.compiler.errors import DoesNotFit, TooSmall
 from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import larger_memory
@@ -27,7 +28,7 @@ def first_that_fits(
     options: Options,
     tile: Callable[[Options], Tiles],
     place: Callable[[Tiles, Options], Placed],
-    loads_ahead: Callable[[Tiles, Options], int | None] = lambda tiles, options: options.loads_ahead,
+    ahead: Callable[[Tiles, Options], Ahead] = lambda tiles, options: options.ahead,
 ) -> Placed:
     """What `place` gives with the wanted options or, if it raises DoesNotFit, with the first others that fit.
 
@@ -47,9 +48,7 @@ def first_that_fits(
         attempt = replace(options, tiling=tiling)
         tiles = tile(attempt)
         with suppress(DoesNotFit):
-            return first_order_that_fits(
-                partial(noted, tiles), replace(attempt, loads_ahead=loads_ahead(tiles, attempt))
-            )
+            return first_order_that_fits(partial(noted, tiles), replace(attempt, ahead=ahead(tiles, attempt)))
     closest = min(refused, key=lambda error: error.needed - error.available)
     raise _too_small(closest, machine) from closest
 
@@ -61,14 +60,14 @@ def first_order_that_fits(place: Callable[[Options], Placed], options: Options) 
     no load comes earlier than its tile anywhere. Raises the last DoesNotFit.
     """
     attempt = options
-    while attempt.loads_ahead != 0:
+    while attempt.ahead.loads != 0:
         try:
             return place(attempt)
         except DoesNotFit as error:
             if error.layer in attempt.in_order or len(attempt.in_order) == LAYERS_IN_ORDER:
                 break
             attempt = replace(attempt, in_order=attempt.in_order | {error.layer})
-    return place(replace(options, loads_ahead=0))
+    return place(replace(options, ahead=NOTHING_AHEAD))
 
 
 def frugal(wanted: TilingOptions) -> tuple[TilingOptions, ...]:

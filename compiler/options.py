@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.tiling.options import TilingOptions
 
@@ -13,15 +14,15 @@ from tilewright.compiler.tiling.options import TilingOptions
 class Options:
     """Choices of the compiler.
 
-    `loads_ahead`: how many loads may move past an operation; None: as many as there is room for. `in_order`: layers in
-    which nothing moves past another, because they do not fit otherwise. `shapes`: sizes of inputs that the model
-    leaves open. `effort`: how hard to search for a faster program, a row of `search.effort.EFFORTS`. `tuning`: the
-    file with what searches found, which gets what it does not have; None: the user's cache. `fails_on_miss`: raise
-    CompileError where a search would be needed.
+    `ahead`: how far operations may move ahead of their turn. `in_order`: layers in which nothing moves past another,
+    because they do not fit otherwise. `shapes`: sizes of inputs that the model leaves open. `effort`: how
+    hard to search for a faster program, a row of `search.effort.EFFORTS`. `tuning`: the file with what searches found,
+    which gets what it does not have; None: the user's cache. `fails_on_miss`: raise CompileError where a search would
+    be needed.
     """
 
     tiling: TilingOptions = TilingOptions()
-    loads_ahead: int | None = None
+    ahead: Ahead = EVERYTHING_AHEAD
     in_order: frozenset[str] = frozenset()
     effort: int = 1
     tuning: Path | None = None

@@ -239,7 +239,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) ->
         decision.options,
         lambda attempt: _run(PASSES[tiled:scheduled], covered.value, machine, attempt, keep_last),
         place,
-        lambda tiles, attempt: decision.loads_ahead(tiles, attempt, finish),
+        lambda tiles, attempt: decision.ahead(tiles, attempt, finish),
     )
     decision.remember(fitting[-1])
     if keep is not None:
@@ -296,7 +296,7 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options, blam
 
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return schedule(tiles, options.loads_ahead, options.in_order)
+    return schedule(tiles, options.ahead, options.in_order)
 
 
 def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:

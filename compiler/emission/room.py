@@ -10,10 +10,12 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.emission.ahead import EIGHTHS
 from tilewright.compiler.tile.program import TileBuffer, TileProgram
 
 AHEAD = 3, 4
-"""The share of a memory that operations ahead of their turn may fill; the rest leaves the allocator a choice."""
+"""The share of the words free at its turn that an operation may fill ahead of it; the rest leaves the allocator a
+choice."""
 
 
 @dataclass(slots=True)
@@ -21,6 +23,7 @@ class _Memory:
     """Words of a memory: in use now, given back at a cycle, and in use at each position of the program's order."""
 
     depth: int
+    for_ahead: int  # what operations ahead of their turn may fill at the most
     live: int
     releases: list[tuple[int, int]]  # (cycle, words), by cycle
     original: Sequence[int]  # if every operation waits for its turn
@@ -36,8 +39,10 @@ class _Memory:
 class Residents:
     """The buffers on chip of a program, and which operations name them; the same for every `Room` of the program."""
 
-    def __init__(self, program: TileProgram) -> None:
+    def __init__(self, program: TileProgram, eighths: int = EIGHTHS) -> None:
+        """`eighths`: what operations ahead of their turn may fill of each memory."""
         self.memories = program.machine.memories
+        self.for_ahead = {name: memory.depth * eighths // EIGHTHS for name, memory in self.memories.items()}
         self.of_operation = program.of_each(_on_chip)
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
@@ -79,8 +84,8 @@ class Room:
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
         self._started = [False] * (len(self._buffers) + 1)
         self._memories = {
-            name: _Memory(memory.depth, 0, [], residents.words[name], np.array(residents.words[name], np.int64))
-            for name, memory in residents.memories.items()
+            name: _Memory(memory.depth, residents.for_ahead[name], 0, [], words, np.array(words, np.int64))
+            for (name, memory), words in zip(residents.memories.items(), residents.words.values(), strict=True)
         }
 
     def begin_at(self, turn: int) -> None:
@@ -143,7 +148,9 @@ class Room:
     def _limit(self, memory: _Memory, index: int) -> int:
         if index == self.turn:
             return max(memory.depth, int(memory.planned[index]))  # what never fits is refused by the allocator
-        return max(memory.depth * AHEAD[0] // AHEAD[1], memory.original[index])
+        in_use = memory.original[index]
+        filled = in_use + (memory.depth - in_use) * AHEAD[0] // AHEAD[1]
+        return max(in_use, min(filled, memory.for_ahead))
 
     def _is_safe(self, index: int, fresh: Collection[TileBuffer]) -> bool:
         if index <= self.turn or not fresh:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
 from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
@@ -30,25 +31,24 @@ LOADS_COMPARED = 32
 
 
 def schedule(
-    program: TileProgram, loads_ahead: int | None = None, in_order: Collection[str] = frozenset()
+    program: TileProgram, ahead: Ahead = EVERYTHING_AHEAD, in_order: Collection[str] = frozenset()
 ) -> TileProgram:
     """The same operations in the order in which they can start; deterministic.
 
     The sequential meaning is kept: operations that touch a common word keep their order, unless both only read it. At
-    no place more words are in use than a memory has. `loads_ahead`: at most so many loads may come before operations
-    that stood before them; None for as many as there is room for. With 0 the order stays, and a remark says so.
+    no place more words are in use than a memory has. With no load `ahead` the order stays, and a remark says so.
     `in_order`: layers whose operations all wait for their turn, and that none of others passes; a remark names them.
     """
-    if loads_ahead is not None and loads_ahead <= 0:
+    if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
-    work = _Work.of(program, in_order)
-    found = _Scheduler(work, loads_ahead)
+    work = _Work.of(program, ahead, in_order)
+    found = _Scheduler(work)
     order = found.order()
     layers = [operation.layer for operation in program.operations]
     starts = found.plan.starts
     beside = overlapped(layers, work.engines, work.durations, work.before, work.residents, starts, work.kept)
     if beside is not None:
-        other = _Scheduler(work.in_order(beside.order), loads_ahead)
+        other = _Scheduler(work.in_order(beside.order))
         by_other = other.order()
         if other.end < found.end - beside.worth:
             order = [beside.order[index] for index in by_other]
@@ -65,6 +65,7 @@ class _Work:
     """
 
     program: TileProgram
+    ahead: Ahead
     engines: Sequence[str]
     durations: Sequence[Duration]
     before: Dependences
@@ -72,10 +73,11 @@ class _Work:
     kept: frozenset[int]
 
     @staticmethod
-    def of(program: TileProgram, in_order: Collection[str]) -> _Work:
+    def of(program: TileProgram, ahead: Ahead, in_order: Collection[str]) -> _Work:
         engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
         kept = frozenset(number for number, layer in enumerate(program.layers) if layer.name in in_order)
-        return _Work(program, engines, program.of_each(durations), dependences(program), Residents(program), kept)
+        residents = Residents(program, ahead.eighths)
+        return _Work(program, ahead, engines, program.of_each(durations), dependences(program), residents, kept)
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""
@@ -87,10 +89,11 @@ class _Work:
         program = self.program.in_order(order)
         return _Work(
             program,
+            self.ahead,
             [self.engines[index] for index in order],
             program.of_each(durations),
             Dependences(moved(self.before.completed), moved(self.before.started)),
-            Residents(program),
+            Residents(program, self.ahead.eighths),
             self.kept,
         )
 
@@ -106,13 +109,13 @@ class _Work:
 class _Scheduler:
     """The state of the machine while operations start one after the other."""
 
-    def __init__(self, work: _Work, loads_ahead: int | None) -> None:
+    def __init__(self, work: _Work) -> None:
         program, before = work.program, work.before
         count = len(program.operations)
         self.end = 0  # when the last operation so far completes
         self._engines, self._durations = work.engines, work.durations
         self._room = Room(work.residents)
-        self._loads_ahead = count if loads_ahead is None else loads_ahead
+        self._loads_ahead = count if work.ahead.loads is None else work.ahead.loads
         self._early: set[int] = set()  # loads that started before their turn
         self._passable = work.passable()
         self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]

@@ -49,7 +49,7 @@ class Alike:
             off_chip=frozenset(tensors[name] for name in tuning.tiling.off_chip),
             tiles={nests[name]: tile for name, tile in tuning.tiling.tiles.items()},
         )
-        return Tuning(tiling, tuning.loads_ahead)
+        return Tuning(tiling, tuning.ahead)
 
     def remember(self, look: Look, tuning: Tuning) -> None:
         """Keep what was found for a selection, unless something is known of one like it."""
@@ -61,7 +61,7 @@ def look_of(selection: Selection, options: Options) -> Look:
     machine, nests = selection.machine, selection.program
     tensors, names = tuple(_tensors(nests)), tuple(nest.name for nest in nests.nests)
     numbers = {tensor: number for number, tensor in enumerate(tensors)}
-    wanted = (options.tiling, options.loads_ahead, options.effort)
+    wanted = (options.tiling, options.ahead, options.effort)
     digest = hashlib.sha256(
         repr((machine.hash, machine.memories, machine.engines, list(machine.formats), wanted)).encode()
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike, look_of
-from tilewright.compiler.search.search import Finish, search_loads_ahead, search_tiling
+from tilewright.compiler.search.search import Finish, search_ahead, search_tiling
 from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
@@ -20,7 +21,7 @@ from tilewright.compiler.tile.program import TileProgram
 class Decision:
     """The options to tile with; `key`: under what to remember those with which the program fits, empty if not at all.
 
-    `is_final`: the number of loads ahead is decided, too. `note` is told what was decided for a selection.
+    `is_final`: how far operations may move ahead is decided, too. `note` is told what was decided for a selection.
     """
 
     options: Options
@@ -28,15 +29,15 @@ class Decision:
     is_final: bool
     note: Callable[[Tuning], None] | None = None
 
-    def loads_ahead(self, tiles: Any, options: Options, finish: Finish) -> int | None:
-        """How many loads may move ahead in tiles."""
+    def ahead(self, tiles: Any, options: Options, finish: Finish) -> Ahead:
+        """How far operations may move ahead in tiles."""
         if self.is_final or not isinstance(tiles, TileProgram):
-            return options.loads_ahead
-        return search_loads_ahead(tiles, options, finish)
+            return options.ahead
+        return search_ahead(tiles, options, finish)
 
     def remember(self, fitting: Options) -> None:
         """Keep the options with which the program fits."""
-        tuning = Tuning(fitting.tiling, fitting.loads_ahead)
+        tuning = Tuning(fitting.tiling, fitting.ahead)
         if self.note is not None:
             self.note(tuning)
         if self.key:
@@ -60,7 +61,7 @@ def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish, ali
         key = tuning_key(value, options)
         known = recall(key, options.tuning)
     if known is not None:
-        found = replace(options, tiling=known.tiling, loads_ahead=known.loads_ahead)
+        found = replace(options, tiling=known.tiling, ahead=known.ahead)
         return Decision(found, "", is_final=True, note=note)
     if options.fails_on_miss:
         place = "the user's cache" if options.tuning is None else str(options.tuning)

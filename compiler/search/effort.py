@@ -11,17 +11,23 @@ CYCLES_PER_INSTRUCTION = 200
 """About how many cycles an instruction takes, to tell the work on a program before it is there."""
 
 
+ORDER_SHARE = 3
+"""One part of so many of the work is left for the order of operations."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How hard to search. The unit of work is one instruction, from tiles to cycles: about a quarter of a millisecond.
 
-    `most`: units that a search may take. For a network that is too large to measure whole: `finer` for more tiles in
-    layers without products, and `large` for all other changes.
-    `times`: at most so many times the work on the program itself, and `least` units even if that is less. `kinds`: how
-    many kinds of tiles are tried for each nest. `rounds`: how often all changes are tried.
+    `tiles` and `order`: units that the searches for tiles and for the order of operations may take. For tiles of a
+    network that is too large to measure whole: `finer` for more of them in layers without products, and `large` for all
+    other changes. `times`: at most so many times the work on the program itself, and `least` units even if that is
+    less, for both searches together. `kinds`: how many kinds of tiles are tried for each nest. `rounds`: how often all
+    changes are tried.
     """
 
-    most: int
+    tiles: int
+    order: int
     finer: int
     large: int
     times: int
@@ -31,9 +37,9 @@ class Effort:
 
 
 EFFORTS = (
-    Effort(0, 0, 0, 0, 0, 0, 0),
-    Effort(6_500, 12_000, 800, 9, 450, 2, 1),
-    Effort(240_000, 240_000, 240_000, 200, 400, 7, 3),
+    Effort(0, 0, 0, 0, 0, 0, 0, 0),
+    Effort(4_334, 14_000, 12_000, 800, 9, 450, 2, 1),
+    Effort(160_000, 80_000, 240_000, 240_000, 200, 400, 7, 3),
 )
 """By number, as `--effort` takes it. 0 takes what the analytic model finds best and measures nothing."""
 
@@ -53,7 +59,17 @@ class Budget:
         self.left -= instructions + cycles // CYCLES_PER_UNIT
 
 
-def budget(effort: Effort, cycles: float) -> Budget:
-    """What may be spent on a program that is expected to take so many cycles."""
+def tiles_budget(effort: Effort, cycles: float) -> Budget:
+    """What may be spent on the tiles of a program that is expected to take so many cycles."""
+    wanted = int(_wanted(effort, cycles))
+    return Budget(min(effort.tiles, wanted - wanted // ORDER_SHARE))
+
+
+def order_budget(effort: Effort, cycles: float) -> Budget:
+    """What may be spent on the order of a program that is expected to take so many cycles."""
+    return Budget(min(effort.order, int(_wanted(effort, cycles)) // ORDER_SHARE))
+
+
+def _wanted(effort: Effort, cycles: float) -> float:
     own = cycles / CYCLES_PER_INSTRUCTION + cycles / CYCLES_PER_UNIT
-    return Budget(int(min(effort.most, max(effort.least, effort.times * own))))
+    return max(effort.least, effort.times * own)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
@@ -19,7 +20,7 @@ from tilewright.compiler.search.changes import (
     smaller_memories,
     surroundings,
 )
-from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, budget
+from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tile.program import TileProgram
@@ -43,11 +44,8 @@ WORTH = 0.002
 NEAR = 0.01
 """Layers that take at most so much more than their busiest engine are left as they are: nearly all is hidden."""
 
-LOADS_AHEAD = (5, 3, 2, 6, 1)
-"""How many loads may pass an operation, besides as many as there is room for: in the order in which they are tried."""
-
-LOADS_SHARE = 3
-"""One part of so many of the work is left for the order of loads."""
+AHEAD = (EVERYTHING_AHEAD, Ahead(eighths=6), Ahead(5), Ahead(3), Ahead(eighths=7), Ahead(2), Ahead(6), Ahead(1))
+"""How far operations may move ahead: in the order in which it is tried."""
 
 
 def search_tiling(selection: Selection, options: Options, finish: Finish) -> TilingOptions:
@@ -62,24 +60,23 @@ def search_tiling(selection: Selection, options: Options, finish: Finish) -> Til
     return search.best()
 
 
-def search_loads_ahead(tiles: TileProgram, options: Options, finish: Finish) -> int | None:
-    """How many loads may pass an operation so that tiles take the fewest cycles; the options' own if that is set.
+def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
+    """How far operations may move ahead so that tiles take the fewest cycles; the options' own if that is set.
 
     It follows from the tiles and the effort alone.
     """
     expected = len(tiles.operations) * CYCLES_PER_INSTRUCTION
-    work = budget(EFFORTS[options.effort], expected)
-    work.left //= LOADS_SHARE
-    if options.loads_ahead is not None or not work.allows(2 * expected):
-        return options.loads_ahead
-    found: dict[int | None, int] = {}
-    for loads_ahead in (None, *LOADS_AHEAD):
+    work = order_budget(EFFORTS[options.effort], expected)
+    if options.ahead != EVERYTHING_AHEAD or not work.allows(2 * expected):
+        return options.ahead
+    found: dict[Ahead, int] = {}
+    for ahead in AHEAD:
         if not work.allows(expected):
             break
-        cycles = _cycles(tiles, replace(options, loads_ahead=loads_ahead), work, finish)
+        cycles = _cycles(tiles, replace(options, ahead=ahead), work, finish)
         if cycles is not None:
-            found[loads_ahead] = cycles
-    return min(found, key=found.__getitem__, default=None)
+            found[ahead] = cycles
+    return min(found, key=found.__getitem__, default=options.ahead)
 
 
 def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> int | None:
@@ -135,8 +132,7 @@ class _Search:
         self._live = lives(selection.program, nests_within(selection))
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
-        self._work = budget(self._effort, self._expected)
-        self._work.left -= self._work.left // LOADS_SHARE
+        self._work = tiles_budget(self._effort, self._expected)
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
 

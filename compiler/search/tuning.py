@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import compiler, isa, simulator
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.file_hash import folder_of, hash_of_files
 
-FORMAT = 1
+FORMAT = 2
 """Changes with the form of an entry."""
 
 
@@ -30,7 +31,7 @@ class Tuning:
     """What a search found for one network on one machine."""
 
     tiling: TilingOptions
-    loads_ahead: int | None
+    ahead: Ahead
 
 
 def recall(key: str, file: Path | None) -> Tuning | None:
@@ -72,8 +73,8 @@ def remember(key: str, tuning: Tuning, file: Path | None) -> None:
 def tuning_key(selection: Selection, options: Options) -> str:
     """A hash of all that a search's result follows from: the machine, the layers, the options and the search itself."""
     machine, nests = selection.machine, selection.program
-    digest = hashlib.sha256(f"{FORMAT} {_code()} {machine.hash} {options.effort} {options.loads_ahead}".encode())
-    digest.update(repr(_print(Tuning(options.tiling, None))).encode())
+    digest = hashlib.sha256(f"{FORMAT} {_code()} {machine.hash} {options.effort} {options.ahead}".encode())
+    digest.update(repr(_print(Tuning(options.tiling, options.ahead))).encode())
     digest.update(repr((machine.memories, machine.engines, list(machine.formats))).encode())
     digest.update(repr((nests.buffers, nests.inputs, nests.outputs)).encode())
     for cover in selection.covers:
@@ -143,7 +144,7 @@ def _print(tuning: Tuning) -> dict[str, Any]:
         "tiles": {
             nest: {"sizes": dict(tile.sizes), "points_outer": tile.points_outer} for nest, tile in tiling.tiles.items()
         },
-        "loads_ahead": tuning.loads_ahead,
+        "ahead": {"loads": tuning.ahead.loads, "eighths": tuning.ahead.eighths},
     }
 
 
@@ -156,11 +157,12 @@ def _parse(entry: Any) -> Tuning:
             "limits": dict(limits),
             "off_chip": list(off_chip),
             "tiles": dict(tiles),
-            "loads_ahead": int() | None as loads_ahead,
+            "ahead": {"loads": int() | None as loads, "eighths": int(eighths)},
         }:
             words = {name: _natural(number) for name, number in limits.items()}
             cuts = {nest: _parse_tile(tile) for nest, tile in tiles.items()}
-            return Tuning(TilingOptions(budget, residency, words, frozenset(map(str, off_chip)), cuts), loads_ahead)
+            tiling = TilingOptions(budget, residency, words, frozenset(map(str, off_chip)), cuts)
+            return Tuning(tiling, Ahead(loads, _natural(eighths)))
     raise ValueError("an entry lacks a key, or has a value of another type")
 
 

@@ -57,14 +57,10 @@ class Layout:
 
     def address(self, batch: int, block: int, row: int, column: int) -> int:
         """The word of lane block `block` of a pixel, from the buffer's start."""
-        in_box = block - self.first_block
-        return (
-            (batch - self.first_batch) * self.batch_stride
-            + in_box // self.group * self.group_stride
-            + (row - self.first_row) * self.row_stride
-            + (column - self.first_column) * self.column_stride
-            + in_box % self.group
-        )
+        group, in_group = divmod(block - self.first_block, self.group)
+        plane = (batch - self.first_batch) * self.groups + group
+        pixel = (row - self.first_row) * self.pitch + column - self.first_column
+        return (plane * self.plane + pixel) * self.group + in_group
 
 
 @dataclass(frozen=True, slots=True)

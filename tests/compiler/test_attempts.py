@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tilewright.compiler.attempts import LAYERS_IN_ORDER, first_order_that_fits, first_that_fits
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import DoesNotFit, TooSmall
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.files.loader import load_machine
 
-WANTED = Options(TilingOptions(budget_fraction=0.25), loads_ahead=3)
+WANTED = Options(TilingOptions(budget_fraction=0.25), ahead=Ahead(3))
 FRUGAL = TilingOptions(budget_fraction=0.25, residency="none")
 SMALLER = TilingOptions(budget_fraction=0.125, residency="none")
 
@@ -38,7 +39,7 @@ def test_needs_less_and_less_memory_and_tiles_once_for_each_tiling() -> None:
     tilings, attempts = tried(Options(SMALLER, 0))
     assert tilings == [WANTED.tiling, FRUGAL, SMALLER]
     assert [attempt.tiling for attempt in attempts[:: LAYERS_IN_ORDER + 2]] == tilings
-    assert [attempt.loads_ahead for attempt in attempts] == [*[3] * (LAYERS_IN_ORDER + 1), 0] * 3
+    assert [attempt.ahead.loads for attempt in attempts] == [*[3] * (LAYERS_IN_ORDER + 1), 0] * 3
 
 
 def orders(*refused: str) -> list[Options]:
@@ -56,13 +57,13 @@ def orders(*refused: str) -> list[Options]:
 
 def test_a_layer_that_does_not_fit_keeps_its_order_and_no_other_does() -> None:
     assert [attempt.in_order for attempt in orders("a", "b")] == [set(), {"a"}, {"a", "b"}]
-    assert {attempt.loads_ahead for attempt in orders("a", "b")} == {3}
+    assert {attempt.ahead.loads for attempt in orders("a", "b")} == {3}
 
 
 def test_what_does_not_fit_in_its_own_order_has_no_loads_ahead_anywhere() -> None:
     first, second, last = orders("a", "a")
-    assert (first, second.in_order, second.loads_ahead) == (WANTED, {"a"}, 3)
-    assert (last.in_order, last.loads_ahead) == (set(), 0)
+    assert (first, second.in_order, second.ahead.loads) == (WANTED, {"a"}, 3)
+    assert (last.in_order, last.ahead.loads) == (set(), 0)
 
 
 def test_tells_the_figures_of_what_came_closest() -> None:

@@ -21,6 +21,7 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from tests.compiler.nests import NetworkByHand, network_for
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
@@ -102,9 +103,9 @@ def measured(kind: str, machine: Machine, tilings: int, seed: int = 0) -> tuple[
 
 
 def _cycles_of(tiles, finish) -> int | None:  # type: ignore[no-untyped-def]
-    for loads_ahead in (None, 0):
+    for loads in (None, 0):
         try:
-            return exact_cycles(finish(tiles, Options(loads_ahead=loads_ahead)))
+            return exact_cycles(finish(tiles, Options(ahead=Ahead(loads))))
         except CompileError:
             continue
     return None

@@ -12,6 +12,7 @@ import pytest
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission import overlap
 from tilewright.compiler.emission import schedule as scheduling
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import starts_in_order
@@ -128,7 +129,7 @@ def test_what_saves_too_little_by_itself_stays_where_all_together_saves_too_litt
 def cycles(program: TileProgram, operations: tuple[object, ...]) -> int:
     """The exact cycles of operations in this order."""
     ordered = replace(program, operations=operations)  # type: ignore[arg-type]
-    return exact_cycles(finished(ordered, Options(loads_ahead=0), program.machine))
+    return exact_cycles(finished(ordered, Options(ahead=NOTHING_AHEAD), program.machine))
 
 
 @pytest.mark.parametrize("seed", range(6))

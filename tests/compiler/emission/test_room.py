@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.emission.room import Residents, Room
@@ -39,7 +40,7 @@ def test_words_are_there_at_once_where_two_buffers_fit() -> None:
     assert ready(room, 3, reserved=24) is None
 
 
-def test_only_three_quarters_are_for_what_comes_early() -> None:
+def test_only_three_quarters_of_what_is_free_are_for_what_comes_early() -> None:
     room = Room(Residents(two_products(32).program()))
     room.take(0, 0, 90)
     assert ready(room, 3) is None
@@ -47,6 +48,14 @@ def test_only_three_quarters_are_for_what_comes_early() -> None:
     room.take(2, 90, 140)
     assert room.turn == 3
     assert ready(room, 3) == 0  # its turn
+
+
+@pytest.mark.parametrize(("eighths", "most"), [(8, 54), (7, 54), (6, 48)])
+def test_as_many_words_at_the_most_are_for_what_comes_early(eighths: int, most: int) -> None:
+    """Of 64 words, 24 are in use in its turn; it may have three quarters of the 40 others, up to so many eighths."""
+    room = Room(Residents(two_products(24).program(), eighths))
+    assert ready(room, 3, reserved=most - 24) == 0
+    assert ready(room, 3, reserved=most - 24 + 1) is None
 
 
 def test_what_comes_early_leaves_room_for_all_before_it() -> None:
@@ -96,7 +105,7 @@ def test_what_is_done_before_its_turn_takes_no_words_in_its_turn_either() -> Non
     room.take(0, 0, 10)  # the input
     room.take(3, 0, 20)
     room.take(4, 20, 30)
-    assert ready(room, 5) == 30  # 8 and 40 words are three quarters of 64, and no position has the 24 words as well
+    assert ready(room, 5) == 30  # no position has the 24 words as well
 
 
 def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
@@ -112,5 +121,5 @@ def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
         room.take(3, 1, 1)
         assert room.turn == 4
         assert not room.fresh(1)
-        assert ready(room, 5) == 0  # beside the 24 words of the second product
-        assert ready(room, 5, reserved=1) is None
+        assert ready(room, 5, reserved=6) == 0  # beside the 24 words of the second product, of 24 + 3/4 · 40
+        assert ready(room, 5, reserved=7) is None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.errors import DoesNotFit
@@ -17,7 +18,7 @@ def builder(*overrides: str) -> TileBuilder:
 
 
 def mnemonics(build: TileBuilder, loads_ahead: int | None = None) -> list[str]:
-    return [operation.mnemonic for operation in schedule(build.program(), loads_ahead).operations]
+    return [operation.mnemonic for operation in schedule(build.program(), Ahead(loads_ahead)).operations]
 
 
 def test_a_load_comes_before_work_that_does_not_need_it() -> None:
@@ -78,7 +79,7 @@ def test_no_more_loads_than_said_come_before_their_turn() -> None:
 
 def test_without_loads_ahead_the_order_stays_and_a_remark_says_so() -> None:
     program = random_tiles(load_machine("base16"), 0)
-    scheduled = schedule(program, 0)
+    scheduled = schedule(program, NOTHING_AHEAD)
     assert scheduled.operations == program.operations
     assert dict(scheduled.remarks) == {
         "order": "no load comes earlier than its tile, because the memories are too full; engines may wait for DRAM"

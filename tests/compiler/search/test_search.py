@@ -13,6 +13,7 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, finished
 from tilewright.compiler.search import search
@@ -29,7 +30,7 @@ from tilewright.compiler.search.changes import (
     smaller_memories,
     surroundings,
 )
-from tilewright.compiler.search.effort import EFFORTS, Budget, budget
+from tilewright.compiler.search.effort import EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
@@ -84,7 +85,7 @@ def test_bits_do_not_change_with_the_effort(effort: int) -> None:
 
 
 def test_loads_move_ahead_as_the_caller_says() -> None:
-    none = Options(loads_ahead=0)
+    none = Options(ahead=NOTHING_AHEAD)
     assert to_bytes(compile_model(onnx.load(MODEL), machine("tiny8"), none)) != to_bytes(digits("tiny8", 1))
 
 
@@ -92,7 +93,8 @@ def test_loads_move_ahead_as_the_caller_says() -> None:
 
 
 def test_more_effort_allows_more_work() -> None:
-    assert [budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 5_250, 116_666]
+    assert [tiles_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 3_500, 77_778]
+    assert [order_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 1_750, 38_888]
 
 
 def test_work_is_allowed_while_there_is_some_left() -> None:
@@ -163,7 +165,7 @@ def test_a_network_too_large_to_measure_whole_gets_finer_tiles(monkeypatch: pyte
     finish = partial(finished, machine=selection.machine)
     found: list[TilingOptions] = []
     for finer in (0, 10_000):
-        effort = replace(EFFORTS[1], most=0, least=0, large=0, finer=finer)
+        effort = replace(EFFORTS[1], tiles=0, least=0, large=0, finer=finer)
         monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], effort))
         found.append(search_tiling(selection, Options(effort=1), finish))
     without, with_finer = found

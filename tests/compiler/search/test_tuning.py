@@ -11,6 +11,7 @@ import pytest
 from tests.compiler.machines import machine, without
 from tests.compiler.nests import network_for
 from tests.digits import MODEL
+from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
@@ -22,7 +23,7 @@ from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.machine.machine import Machine
 
 FOUND = Tuning(
-    TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}), 3
+    TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}), Ahead(3, 6)
 )
 
 
@@ -42,8 +43,8 @@ def one_convolution(of: Machine, seed: int = 0) -> Selection:
 def test_what_is_kept_is_found_again(tmp_path: Path, file: str | None) -> None:
     path = None if file is None else tmp_path / file
     remember("a", FOUND, path)
-    remember("b", replace(FOUND, loads_ahead=None), path)
-    assert (recall("a", path), recall("b", path)) == (FOUND, replace(FOUND, loads_ahead=None))
+    remember("b", replace(FOUND, ahead=Ahead()), path)
+    assert (recall("a", path), recall("b", path)) == (FOUND, replace(FOUND, ahead=Ahead()))
     assert recall("c", path) is None
 
 
@@ -70,7 +71,7 @@ def test_a_damaged_file_of_the_users_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as refused:
         recall("a", path)
     assert str(refused.value) == (
-        f'{path}: is not a tuning file: expected an object with "tilewright tuning": 1 and "entries"; '
+        f'{path}: is not a tuning file: expected an object with "tilewright tuning": 2 and "entries"; '
         "give the name of a new file, or delete this one"
     )
 
@@ -90,7 +91,7 @@ def test_a_key_follows_from_machine_layers_and_options() -> None:
         tuning_key(one_convolution(without(of, "max_pool")), options),
         tuning_key(one_convolution(of, seed=1), options),
         tuning_key(one_convolution(of), replace(options, effort=2)),
-        tuning_key(one_convolution(of), replace(options, loads_ahead=1)),
+        tuning_key(one_convolution(of), replace(options, ahead=Ahead(1))),
         tuning_key(one_convolution(of), replace(options, tiling=TilingOptions(residency="none"))),
     ]
     assert len({key, *others}) == 7

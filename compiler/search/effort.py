@@ -11,19 +11,15 @@ CYCLES_PER_INSTRUCTION = 200
 """About how many cycles an instruction takes, to tell the work on a program before it is there."""
 
 
-ORDER_SHARE = 3
-"""One part of so many of the work is left for the order of operations."""
-
-
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How hard to search. The unit of work is one instruction, from tiles to cycles: about a quarter of a millisecond.
 
     `tiles` and `order`: units that the searches for tiles and for the order of operations may take. For tiles of a
     network that is too large to measure whole: `finer` for more of them in layers without products, and `large` for all
-    other changes. `times`: at most so many times the work on the program itself, and `least` units even if that is
-    less, for both searches together. `kinds`: how many kinds of tiles are tried for each nest. `rounds`: how often all
-    changes are tried.
+    other changes. `times`: either search takes at most so many times the work on the program itself, but `least` units
+    even if that is less. `kinds`: how many kinds of tiles are tried for each nest. `rounds`: how often all changes are
+    tried.
     """
 
     tiles: int
@@ -38,8 +34,8 @@ class Effort:
 
 EFFORTS = (
     Effort(0, 0, 0, 0, 0, 0, 0, 0),
-    Effort(4_334, 14_000, 12_000, 800, 9, 450, 2, 1),
-    Effort(160_000, 80_000, 240_000, 240_000, 200, 400, 7, 3),
+    Effort(4_334, 14_000, 12_000, 800, 6, 300, 2, 1),
+    Effort(160_000, 80_000, 240_000, 240_000, 133, 267, 7, 3),
 )
 """By number, as `--effort` takes it. 0 takes what the analytic model finds best and measures nothing."""
 
@@ -61,15 +57,14 @@ class Budget:
 
 def tiles_budget(effort: Effort, cycles: float) -> Budget:
     """What may be spent on the tiles of a program that is expected to take so many cycles."""
-    wanted = int(_wanted(effort, cycles))
-    return Budget(min(effort.tiles, wanted - wanted // ORDER_SHARE))
+    return Budget(min(effort.tiles, _wanted(effort, cycles)))
 
 
 def order_budget(effort: Effort, cycles: float) -> Budget:
     """What may be spent on the order of a program that is expected to take so many cycles."""
-    return Budget(min(effort.order, int(_wanted(effort, cycles)) // ORDER_SHARE))
+    return Budget(min(effort.order, _wanted(effort, cycles)))
 
 
-def _wanted(effort: Effort, cycles: float) -> float:
+def _wanted(effort: Effort, cycles: float) -> int:
     own = cycles / CYCLES_PER_INSTRUCTION + cycles / CYCLES_PER_UNIT
-    return max(effort.least, effort.times * own)
+    return int(max(effort.least, effort.times * own))

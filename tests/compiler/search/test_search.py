@@ -93,8 +93,8 @@ def test_loads_move_ahead_as_the_caller_says() -> None:
 
 
 def test_more_effort_allows_more_work() -> None:
-    assert [tiles_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 3_500, 77_778]
-    assert [order_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 1_750, 38_888]
+    assert [tiles_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 3_500, 77_583]
+    assert [order_budget(effort, 100_000.0).left for effort in EFFORTS] == [0, 3_500, 77_583]
 
 
 def test_work_is_allowed_while_there_is_some_left() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.compiler.attempts import LAYERS_IN_ORDER, first_order_that_fits, first_that_fits
-from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
 from tilewright.compiler.errors import DoesNotFit, TooSmall
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TilingOptions
@@ -36,7 +36,7 @@ def test_what_fits_at_once_is_as_wanted() -> None:
 
 
 def test_needs_less_and_less_memory_and_tiles_once_for_each_tiling() -> None:
-    tilings, attempts = tried(Options(SMALLER, 0))
+    tilings, attempts = tried(Options(SMALLER, NOTHING_AHEAD))
     assert tilings == [WANTED.tiling, FRUGAL, SMALLER]
     assert [attempt.tiling for attempt in attempts[:: LAYERS_IN_ORDER + 2]] == tilings
     assert [attempt.ahead.loads for attempt in attempts] == [*[3] * (LAYERS_IN_ORDER + 1), 0] * 3

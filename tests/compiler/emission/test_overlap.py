@@ -126,6 +126,13 @@ def test_what_saves_too_little_by_itself_stays_where_all_together_saves_too_litt
     assert overlap._worth_it(stretches, [0, 100, 1000, 8999]) == Overlap([1, 0, 3, 2], 89)
 
 
+def test_what_saves_next_to_nothing_of_the_program_is_not_tried() -> None:
+    """Operations 0 and 1 save half of their 100 cycles: one in two thousand of 100 000."""
+    stretch = overlap._Stretch(0, [1, 0], 100, 50)
+    assert overlap._worth_it([stretch], [0, 100_000]) == Overlap([1, 0], 5)
+    assert overlap._worth_it([stretch], [0, 100_001]) is None
+
+
 def cycles(program: TileProgram, operations: tuple[object, ...]) -> int:
     """The exact cycles of operations in this order."""
     ordered = replace(program, operations=operations)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,9 +14,10 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
-from tilewright.compiler.emission.ahead import NOTHING_AHEAD
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD
 from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import compile_model, finished
+from tilewright.compiler.partition.compile import compile_partitioned
+from tilewright.compiler.pipeline import DECIDED, compile_model, finished
 from tilewright.compiler.search import search
 from tilewright.compiler.search.changes import (
     FINER,
@@ -39,6 +41,7 @@ from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.plan import Planner
 from tilewright.compiler.tiling.tile import tile, tile_part
 from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.simulator.cycles import simulate_cycles
 
@@ -87,6 +90,17 @@ def test_bits_do_not_change_with_the_effort(effort: int) -> None:
 def test_loads_move_ahead_as_the_caller_says() -> None:
     none = Options(ahead=NOTHING_AHEAD)
     assert to_bytes(compile_model(onnx.load(MODEL), machine("tiny8"), none)) != to_bytes(digits("tiny8", 1))
+
+
+def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
+    of, model, kept = load_machine("base16", ["memories.act.kib=2"]), onnx.load(MODEL), dict[str, Any]()
+    compile_partitioned(model, of, keep=kept.__setitem__)
+    decided: Options = kept[DECIDED]
+    orders = {
+        ahead: cycles(compile_model(model, of, Options(tiling=decided.tiling, ahead=ahead, effort=0)))
+        for ahead in search.AHEAD
+    }
+    assert orders[decided.ahead] == min(orders.values()) < orders[EVERYTHING_AHEAD]
 
 
 # -- the work ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EIGHTHS = 8
+"""All of a memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ WORTH_ALONE = 0.05
 """If it cannot, those layers are mixed that save this share of their own cycles..."""
 
 WORTH_TRYING = 0.0005
-"""... unless that is together less than this share of the program's cycles: to try it takes as long as all else."""
+"""... unless that is together less than this share of the program's cycles: all of it is ordered anew for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Residents:
     """The buffers on chip of a program, and which operations name them; the same for every `Room` of the program."""
 
     def __init__(self, program: TileProgram, eighths: int = EIGHTHS) -> None:
-        """`eighths`: what operations ahead of their turn may fill of each memory."""
+        """`eighths`: as `Ahead` says."""
         self.memories = program.machine.memories
         self.for_ahead = {name: memory.depth * eighths // EIGHTHS for name, memory in self.memories.items()}
         self.of_operation = program.of_each(_on_chip)
@@ -83,9 +83,10 @@ class Room:
         self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
         self._started = [False] * (len(self._buffers) + 1)
+        words, most = residents.words, residents.for_ahead
         self._memories = {
-            name: _Memory(memory.depth, residents.for_ahead[name], 0, [], words, np.array(words, np.int64))
-            for (name, memory), words in zip(residents.memories.items(), residents.words.values(), strict=True)
+            name: _Memory(memory.depth, most[name], 0, [], words[name], np.array(words[name], np.int64))
+            for name, memory in residents.memories.items()
         }
 
     def begin_at(self, turn: int) -> None:

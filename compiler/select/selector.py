@@ -100,6 +100,8 @@ class Selector:
         except KeyError:
             if len(self._known) >= MOST_COVERS:
                 self._known.clear()
+                for pattern in self._patterns:
+                    pattern.numbers.clear()
             known = self._known[form] = self._searched(nest)
         return None if known is None else replace(known, nest=nest)
 

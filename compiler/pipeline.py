@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import onnx
 
 from tilewright.compiler.attempts import first_that_fits
+from tilewright.compiler.columns.decide import join_columns
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
@@ -38,6 +39,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
+from tilewright.compiler.search.search import exact_cycles
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.diagonals import sum_own_channels
@@ -295,6 +297,22 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options, blam
     return import_onnx(source, options.shapes)
 
 
+def _join_columns(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
+    return join_columns(graph, machine, partial(_cycles_of_graph, machine))
+
+
+def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:
+    """The exact cycles of a graph whose columns stay as they are, without a search; None if it has no program."""
+    options = Options(effort=0)
+    try:
+        covered = _cover(_position(COLUMNS) + 1, graph, machine, options, RAISING, None)
+        assert covered is not None
+        placed = _fit(covered, options, None, Alike())
+        return exact_cycles(_run(PASSES[_position(PLACED_BY) + 1 :], placed, machine, options, None))
+    except CompileError:
+        return None
+
+
 def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
     return schedule(tiles, options.ahead, options.in_order)
 
@@ -314,6 +332,7 @@ def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blam
 _ROWS = (  # a tuple of its own, so that the type checker compares each row with its levels
     Pass("import", None, GRAPH, _import),
     Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
+    Pass("columns", GRAPH, GRAPH, _join_columns),
     Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
     Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
     Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),
@@ -336,7 +355,10 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
 PASSES = in_order(_ROWS)
 """Every pass, in order: its name is what `--dump-after` takes."""
 
-MACHINE_FROM = "lower"
+COLUMNS = "columns"
+"""This pass measures its choices with the passes after it."""
+
+MACHINE_FROM = COLUMNS
 """This pass is the first that looks at the machine."""
 
 SIZED_FROM = "plain-sums"

@@ -58,6 +58,12 @@ BATCH, CHANNEL, ROW, COLUMN = range(4)
 WINDOW = ("kernel", "strides", "pads", "dilations")
 TAKEN = ("batches", "channels", "rows", "columns")
 
+MACS = "macs"
+"""An attribute of a convolution with other weights than the model's, some of them 0: the model's multiplications."""
+
+JOINED = "joined"
+"""An attribute of a convolution: how many columns of the model's result are one column of its result."""
+
 ANY = range(1, 1 << 16)
 """Any number of inputs."""
 

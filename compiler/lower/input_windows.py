@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.graph.graph import COLUMN, ROW, Graph, Operator, TensorType, stored_shape
+from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.windows import Windows
-
-MACS = "macs"
-"""An attribute of a convolution on windows: the multiplications of the original, whose weights have fewer zeros."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
         attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
-        attributes |= {MACS: graph.constants[w].size * batch * height * width}
+        attributes |= {MACS: operator.attributes.get(MACS, graph.constants[w].size * batch * height * width)}
         attributes = {**operator.attributes, **attributes}
         operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))
     return replace(graph, operators=tuple(operators), tensors=tensors, constants=constants), found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.compiler.errors import RAISING, Blame, CompileError
-from tilewright.compiler.graph.graph import Graph, Operator, TensorType, scales_of_parts, stored_shape
+from tilewright.compiler.graph.graph import JOINED, Graph, Operator, TensorType, scales_of_parts, stored_shape
 from tilewright.compiler.lower.input_windows import WindowedInput, window_inputs
 from tilewright.compiler.lower.lowerings import LOWERINGS
 from tilewright.compiler.lower.network import Network, identity_index, network_of, result_loops, uint8_offset
@@ -34,6 +34,7 @@ def lower(graph: Graph, machine: Machine, blame: Blame = RAISING) -> NestProgram
     """
     graph, windowed = window_inputs(graph, machine)
     network = network_of(graph, machine)
+    network.remarks |= _remark_on_columns(graph)
     _name_buffers(network)
     for operator in graph.operators:
         with blame.on(operator.nodes):
@@ -84,6 +85,17 @@ def _name_buffers(network: Network) -> None:
         shape = shapes[root] if root in shapes else stored_shape(at_most_four(graph.tensors[root].shape))
         buffer = Buffer(named.get(root, root), shape, ACCUMULATOR if root in wide else ACTIVATION)
         network.buffers[buffer.name] = buffer
+
+
+def _remark_on_columns(graph: Graph) -> dict[str, str]:
+    """Which layers have joined columns, if there are any."""
+    joined = {each.name: each.attributes[JOINED] for each in graph.operators if each.attributes.get(JOINED, 1) > 1}
+    if not joined:
+        return {}
+    counts = " or ".join(map(str, sorted(set(joined.values()))))
+    names = list(joined)
+    layers = names[0] if len(names) == 1 else f"{len(names)} layers from {names[0]} to {names[-1]}"
+    return {"columns": f"{counts} are joined to one in {layers}, so that their channels fill the array"}
 
 
 def _computed_shapes(roots: Mapping[str, str], network: Network) -> dict[str, tuple[int, int, int, int]]:

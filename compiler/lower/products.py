@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
-from tilewright.compiler.lower.input_windows import MACS
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, MACS, ROW, Operator
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.network import (
     SPACE,

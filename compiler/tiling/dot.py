@@ -59,21 +59,21 @@ class DotLowering:
 
     def stages(self, tile: Ranges, result: tuple[str, Layout]) -> Iterator[Stage]:
         """A tile's partial sums, which go into the result's buffer; the last stage may take what follows."""
-        groups = _equal_boxes(self._weights, tile[self._space.lane])
+        groups = _groups(self._weights, tile[self._space.lane])
         begun: set[range] = set()
         sums_are_missing = self._apart is not None and self._apart.begin(tile, result[0], result[1].words)
         partial_sums = self._partial_sums(tile[self._space.lane], groups)
         for terms in partial_sums:
             self._stage = Stage()
             cut_tile = {**tile, **terms}
-            inside = {
-                group: tuple(map(common, box, self._box(terms))) for group, box in groups if self._is_in(box, terms)
-            }
+            inside = [
+                (group, tuple(map(common, box, self._box(terms)))) for group, box in groups if self._is_in(box, terms)
+            ]
             tiles = self._load_tiles(cut_tile, inside)
             if sums_are_missing:
                 self._sums_of_numbers(cut_tile)
-            for group, box in inside.items():
-                self._operations(cut_tile, group, box, tiles[group], result, group in begun)
+            for (group, box), weights in zip(inside, tiles, strict=True):
+                self._operations(cut_tile, group, box, weights, result, group in begun)
                 begun.add(group)
             if self._apart is not None and terms is partial_sums[-1]:
                 self._apart.add_to(self._blocks(tile[self._space.lane]), result, self._stage.rest)
@@ -187,24 +187,23 @@ class DotLowering:
         wanted = range(blocks.start * group + shift, blocks.stop * group + shift)
         return self._chip.tensor_tile(read.read, tile, wanted, self._stage.early)
 
-    def _load_tiles(self, tile: Ranges, boxes: Mapping[range, Box]) -> dict[range, BufferAddress]:
-        """Where the weights of each group of units are, for a partial sum; loaded together if they are not there."""
+    def _load_tiles(self, tile: Ranges, boxes: Sequence[tuple[range, Box]]) -> list[BufferAddress]:
+        """Where the weights of each box of some units are, for a partial sum; loaded together if they are not there."""
         bound = self._dot.inputs[self._matrix.name]
         if isinstance(bound, ComputedMatrix):
-            [(units, (summed,))] = boxes.items()
-            return {units: self._computed_tiles(bound.read, tile, units, summed)}
+            [(units, (summed,))] = boxes
+            return [self._computed_tiles(bound.read, tile, units, summed)]
         weights, memory = self._weights, self._matrix.memory
-        words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes.items()]
+        words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes]
 
         def content() -> bytes:
             element = self._builder.machine.memories[memory].element
-            return b"".join(weights.bytes(units, box, element) for units, box in boxes.items())
+            return b"".join(weights.bytes(units, box, element) for units, box in boxes)
 
         # What the partial sum before used is let go: kept longer, it would take another's place.
-        key = tuple(boxes.items())
+        key = tuple(boxes)
         buffer = self._chip.constant(WEIGHTS_SLOT, key, memory, "w", sum(words), content, self._stage.early)
-        firsts = accumulate(words, initial=0)
-        return {units: BufferAddress(buffer, first) for units, first in zip(boxes, firsts, strict=False)}
+        return [BufferAddress(buffer, first) for first in accumulate(words[:-1], initial=0)]
 
     def _computed_tiles(self, read: str, tile: Ranges, units: range, summed: range) -> BufferAddress:
         """Where the tiles of a computed matrix are: [unit, summed block, row], zeros where the tensor has ended."""
@@ -274,10 +273,10 @@ class DotLowering:
         return strides
 
 
-def _equal_boxes(weights: WeightTiles, units: range) -> list[tuple[range, Box]]:
-    """Consecutive units whose weights fill the same box."""
-    groups = []
-    for box, members in groupby(units, key=lambda unit: weights.boxes[unit]):
+def _groups(weights: WeightTiles, units: range) -> list[tuple[range, Box]]:
+    """Consecutive units whose weights fill the same pieces of a box, with each piece."""
+    groups: list[tuple[range, Box]] = []
+    for pieces, members in groupby(units, key=lambda unit: weights.pieces[unit]):
         listed = list(members)
-        groups.append((range(listed[0], listed[-1] + 1), box))
+        groups += ((range(listed[0], listed[-1] + 1), piece) for piece in pieces)
     return groups

@@ -134,7 +134,7 @@ class Planner:
             (step.format.mnemonic, sorted(step.inputs.items()), step.words, step.word_loop, len(step.corrections))
             for step in shape.cover.steps
         ]
-        boxes = None if shape.weights is None else shape.weights.boxes
+        boxes = None if shape.weights is None else (shape.weights.boxes, shape.weights.pieces)
         places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
         within = [(each.read, self.likeness(each.shape)) for each in shape.within]
         return repr((nest.loops, accesses, steps, boxes, places, sorted(shape.pixel_blocks.items()), *within))

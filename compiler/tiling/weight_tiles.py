@@ -31,14 +31,16 @@ class WeightTiles:
     """A constant matrix as tiles, by unit of result channels, summed block and tap; `taps` names the loops of the taps.
 
     `rows` are the summed channels that the array takes at once, all of a tile. `boxes` has for each unit the smallest
-    box outside which its weights are zero, never empty; `tiles` what is in it, [tap…, summed block, row, column]; of a
-    matrix that is computed there are none.
+    box outside which its weights are zero, never empty, and `pieces` boxes in it that do not overlap, outside which
+    they are zero, too; `tiles` what is in the box, [tap…, summed block, row, column]; of a matrix that is computed
+    there are none.
     """
 
     summed: str
     taps: tuple[str, ...]
     rows: int
     boxes: tuple[Box, ...]
+    pieces: tuple[tuple[Box, ...], ...]
     tiles: tuple[NDArray[Any], ...] = ()
 
     @property
@@ -70,7 +72,9 @@ class WeightTiles:
     @cached_property
     def _extents(self) -> NDArray[np.int64]:
         """The first summed block, the end of the last one, and the weight tiles of each unit [3, unit]."""
-        return np.array([(box[0].start, box[0].stop, _volume(box)) for box in self.boxes], np.int64).T
+        volumes = (sum(map(_volume, pieces)) for pieces in self.pieces)
+        ends = ((box[0].start, box[0].stop) for box in self.boxes)
+        return np.array([(*end, volume) for end, volume in zip(ends, volumes, strict=True)], np.int64).T
 
     def bytes(self, units: range, box: Box, element: Element) -> bytes:
         """The tiles of some units in a box that lies in the box of each: for each unit and tap, the tiles of the
@@ -96,7 +100,7 @@ def cut_weights(
     """
     matrix = _Matrix.in_order(values, access, trips, lane, summed, taps)
     sizes = tuple(trips[tap] for tap in taps)
-    boxes, tiles = [], []
+    boxes, pieces, tiles = [], [], []
     at_once = cols * (1 if matrix.band else max(1, AT_ONCE // (cols * prod(sizes) * trips[summed])))
     for first in range(0, trips[lane], at_once):
         channels = range(first, min(first + at_once, trips[lane]))
@@ -109,17 +113,19 @@ def cut_weights(
         shaped = np.ascontiguousarray(np.moveaxis(in_units, 1, -1))  # [unit, tap…, summed block, row, column]
         used = (shaped != 0).reshape(*shaped.shape[:-2], rows * cols).any(axis=-1) | is_whole
         for of_unit, is_used in zip(shaped, np.moveaxis(used, -1, 1), strict=True):
-            summed_box, *tap_boxes = _box(is_used)
-            inside = (*(slice(r.start, r.stop) for r in tap_boxes), slice(summed_box.start, summed_box.stop))
-            tiles.append(np.ascontiguousarray(of_unit[inside]))
-            boxes.append((range(summed_box.start + near.start, summed_box.stop + near.start), *tap_boxes))
-    return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(tiles))
+            box = _box(is_used)
+            summed_box, *tap_boxes = (slice(r.start, r.stop) for r in box)
+            tiles.append(np.ascontiguousarray(of_unit[(*tap_boxes, summed_box)]))
+            boxes.append(_beyond(box, near.start))
+            pieces.append(tuple(_beyond(piece, near.start) for piece in _pieces(is_used, box)))
+    return WeightTiles(summed, tuple(taps), rows, tuple(boxes), tuple(pieces), tuple(tiles))
 
 
 def computed_tiles(trips: Mapping[str, int], lane: str, summed: str, rows: int, cols: int) -> WeightTiles:
     """The tiles of a computed matrix: all of them, for nothing is known of their values."""
     units, blocks = -(-trips[lane] // cols), -(-trips[summed] // rows)
-    return WeightTiles(summed, (), rows, ((range(blocks),),) * units)
+    box = (range(blocks),)
+    return WeightTiles(summed, (), rows, (box,) * units, ((box,),) * units)
 
 
 @dataclass(frozen=True)
@@ -196,6 +202,27 @@ def _box(used: NDArray[np.bool_]) -> Box:
         found = np.flatnonzero(np.any(used, axis=others))
         ranges.append(range(int(found[0]), int(found[-1]) + 1) if len(found) else range(0, 1))
     return tuple(ranges)
+
+
+def _pieces(used: NDArray[np.bool_], box: Box) -> tuple[Box, ...]:
+    """A box in pieces where its summed blocks use other taps: consecutive ones with the same taps are one piece."""
+    if used[tuple(slice(r.start, r.stop) for r in box)].all():
+        return (box,)
+    pieces: list[Box] = []
+    for block in box[0]:
+        if not used[block].any():
+            continue
+        taps = _box(used[block])
+        if pieces and pieces[-1][0].stop == block and pieces[-1][1:] == taps:
+            pieces[-1] = (range(pieces[-1][0].start, block + 1), *taps)
+        else:
+            pieces.append((range(block, block + 1), *taps))
+    return tuple(pieces) if 0 < sum(map(_volume, pieces)) < _volume(box) else (box,)
+
+
+def _beyond(box: Box, blocks: int) -> Box:
+    """A box so many summed blocks further on."""
+    return range(box[0].start + blocks, box[0].stop + blocks), *box[1:]
 
 
 def _loop(index: Affine) -> str:

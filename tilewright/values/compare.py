@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tilewright.api import Program
+from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.host import dram_image
 from tilewright.host_model import HostModel
 from tilewright.isa.program.partitioned import HostSegment, Partitioned
@@ -95,7 +96,7 @@ def compare_values(
 
 
 def machine_tensors(network: Program, programs: Sequence[Compiled], inputs: Arrays) -> dict[str, NDArray[Any]]:
-    """Every tensor that lies whole in a memory in a run, in the machine's integers, [N, C, H, W]."""
+    """Every tensor that lies whole in a memory in a run, in the machine's integers, [N, C, H, W] as in the model."""
     found: dict[str, NDArray[Any]] = {}
     for compiled, given in _given(network, programs, inputs):
         words: dict[str, NDArray[Any]] = {}
@@ -105,7 +106,8 @@ def machine_tensors(network: Program, programs: Sequence[Compiled], inputs: Arra
             if name not in words:
                 words[name] = in_words(np.zeros(buffers[name].shape, write.values.dtype), write.values.shape[1])
             words[name][write.positions] = write.values
-        found |= {name: from_words(held, buffers[name].shape) for name, held in words.items()}
+        stored = {name: from_words(held, buffers[name].shape) for name, held in words.items()}
+        found |= {name: with_columns_apart(values, compiled.joined.get(name, 1)) for name, values in stored.items()}
     return found
 
 
@@ -161,7 +163,8 @@ class _Part:
             elif name not in held:
                 self.skipped[name] = "no memory holds all of it"
             else:
-                found = expected(self._nests.buffers[name], reference[name], hosts.get(name))
+                joined = self._watch.compiled.joined.get(name, 1)
+                found = expected(self._nests.buffers[name], reference[name], hosts.get(name), joined)
                 if isinstance(found, str):
                     self.skipped[name] = found
                 else:

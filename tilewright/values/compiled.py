@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.api import Program
+from tilewright.compiler.columns.elements import joined_columns
 from tilewright.compiler.emission.placed import OrderedTiles
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
@@ -20,7 +22,10 @@ from tilewright.selection_report import BEFORE, BEFORE_SUMS
 
 @dataclass(frozen=True)
 class Compiled:
-    """One program; `options` are those with which it fits. Its instructions are the operations of `ordered`."""
+    """One program; `options` are those with which it fits. Its instructions are the operations of `ordered`.
+
+    `joined` says of how many columns of a tensor one was made, where there are such tensors.
+    """
 
     program: Binary
     plain_nests: NestProgram  # as the selection of instructions begins with them
@@ -28,6 +33,7 @@ class Compiled:
     selection: Selection
     ordered: OrderedTiles
     options: Options
+    joined: Mapping[str, int]
 
 
 def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> tuple[Program, tuple[Compiled, ...]]:
@@ -41,6 +47,10 @@ def compile_keeping(model: Path | bytes, machine: Machine, options: Options) -> 
 
     program = Program(compile_partitioned(model, machine, options, keep=keep))
     program.require_host()
-    return program, tuple(
-        Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of["waits"], of[DECIDED]) for of in results
-    )
+    return program, tuple(_compiled(of) for of in results)
+
+
+def _compiled(of: Mapping[str, Any]) -> Compiled:
+    """A program from what each pass made."""
+    joined = joined_columns(of["simplify"], of["columns"])
+    return Compiled(of["emit"], of[BEFORE], of[BEFORE_SUMS], of["select"], of["waits"], of[DECIDED], joined)

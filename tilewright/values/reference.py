@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from tilewright.compiler.columns.elements import with_columns_joined
 from tilewright.compiler.graph.graph import stored_shape
 from tilewright.compiler.nest.element_types import UINT8_OFFSET
 from tilewright.compiler.nest.host_values import from_host
@@ -48,15 +49,20 @@ def reference_tensors(model: onnx.ModelProto, inputs: Arrays, names: Iterable[st
     return HostModel(exposed.SerializeToString()).run([*known, *more], inputs)
 
 
-def expected(tensor: Buffer, values: NDArray[Any], host: Tensor | None) -> Expected | str:
-    """The values in the machine's integers, or why they cannot be compared; `host`: how the host sees an output."""
-    numbers = np.arange(values.size).reshape(values.shape)
+def expected(tensor: Buffer, values: NDArray[Any], host: Tensor | None, joined: int = 1) -> Expected | str:
+    """The values in the machine's integers, or why they cannot be compared.
+
+    `host`: how the host sees an output; `joined`: how many columns of the model's tensor are one of the machine's.
+    """
+    shape, numbers = values.shape, np.arange(values.size).reshape(values.shape)
     if host is not None:
         stored = from_host(values.astype(host.dtype), host).astype(np.int64).reshape(tensor.shape)
         return Expected(stored, values.shape, in_stored_order(numbers, host).reshape(tensor.shape))
     if values.dtype.kind not in "iu" and values.dtype.name not in ("int4", "uint4", "int2", "uint2"):
         return f"it is {values.dtype.name} in the model, and integers of another scale on the machine"
+    if joined > 1:
+        values, numbers = with_columns_joined(values, joined), with_columns_joined(numbers, joined)
     if values.ndim > MOST_DIMENSIONS or stored_shape(values.shape) != tensor.shape:
         return f"the machine keeps it in another shape: {'×'.join(map(str, tensor.shape))}"
     shift = UINT8_OFFSET if values.dtype == np.uint8 else 0
-    return Expected(values.astype(np.int64).reshape(tensor.shape) - shift, values.shape, numbers.reshape(tensor.shape))
+    return Expected(values.astype(np.int64).reshape(tensor.shape) - shift, shape, numbers.reshape(tensor.shape))

@@ -79,3 +79,31 @@ def test_writes_tiles_row_by_row() -> None:
     found = cut(weights(np.random.default_rng(0)))
     content = found.bytes(range(1, 2), (range(0, 1), range(2, 3), range(0, 2)), integer_element(IntegerType(8, True)))
     assert content == b"".join(matrix(found)[1, 2, s, 0].astype(np.int8).tobytes() for s in range(2))
+
+
+def test_leaves_out_the_taps_that_a_block_does_not_have() -> None:
+    """Of three taps, block 0 has the last two, block 1 has all but the first row's, and block 2 has none."""
+    trips = {"o": 16, "i": 48, "r": 2, "s": 3}
+    values = np.random.default_rng(0).integers(1, 100, (16, 48, 2, 3))
+    values[:, :16, :, 0] = 0
+    values[:, 16:32, 0] = 0
+    values[:, 32:] = 0
+    access = Access("w", tuple(axis((loop, 1)) for loop in "oirs"))
+    found = cut_weights(values, access, trips, "o", "i", ("r", "s"), rows=16, cols=16)
+    assert found.boxes == ((range(0, 2), range(0, 2), range(0, 3)),)
+    assert found.pieces == (((range(0, 1), range(0, 2), range(1, 3)), (range(1, 2), range(1, 2), range(0, 3))),)
+    assert found.reach(1) == (2, 2 * 2 + 1 * 3)
+    whole = cut_weights(values, access, trips, "o", "i", ("r", "s"), rows=16, cols=16, is_whole=True)
+    assert whole.pieces == (whole.boxes,)
+
+
+def test_blocks_with_the_same_taps_are_one_piece() -> None:
+    trips = {"o": 16, "i": 64, "r": 1, "s": 3}
+    values = np.random.default_rng(0).integers(1, 100, (16, 64, 1, 3))
+    values[:, :32, :, 0] = 0
+    values[:, 32:, :, 2] = 0
+    access = Access("w", tuple(axis((loop, 1)) for loop in "oirs"))
+    found = cut_weights(values, access, trips, "o", "i", ("r", "s"), rows=16, cols=16)
+    first, second = found.pieces[0]
+    assert (first[0], second[0]) == (range(0, 2), range(2, 4))
+    assert (first[2], second[2]) == (range(1, 3), range(0, 2))

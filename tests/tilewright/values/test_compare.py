@@ -13,6 +13,7 @@ from programs.networks.registry import int8_network
 from tests.compiler.models import random_inputs, small_cnn
 from tests.digits import MODEL, images, reference_tensors
 from tilewright.api import Program
+from tilewright.compiler.columns.elements import with_columns_apart
 from tilewright.compiler.nest.interpreter import run_nest_buffers
 from tilewright.compiler.options import Options
 from tilewright.compiler.tiling.options import TilingOptions
@@ -71,6 +72,8 @@ def test_finds_every_tensor_on_chip_and_in_dram(isa: str, residency: str) -> Non
     inputs = random_inputs(model, rng)
     found = machine_tensors(network, [program], inputs)
     meant = run_nest_buffers(program.selection.program, inputs)
+    for name, factor in program.joined.items():
+        meant[name] = with_columns_apart(meant[name], factor)
     assert found.keys() == meant.keys() - inputs.keys()
     assert {name for name in found if not np.array_equal(found[name], meant[name])} == set()
 

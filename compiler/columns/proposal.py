@@ -1,0 +1,186 @@
+"""Which columns to join: an estimate, from the vectors that each layer streams through the array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.compiler.columns.reach import dense, joined_weights, reach_of, zeros_of
+from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Graph, Operator, TensorType
+from tilewright.compiler.vectors import vector_blocks
+from tilewright.isa.machine.machine import Machine
+
+BY_ELEMENT = ("add", "sub", "mul", "maximum", "minimum", "clamp", "rescale", "lookup")
+"""Operators whose result has the columns of their operands."""
+
+MOST_WEIGHTS = 1 << 22
+"""A convolution that had more weights with joined columns keeps its own: few channels are not its trouble."""
+
+Joined = frozenset[str]
+"""Tensors whose columns are joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Tensors of which so many columns are joined, and by how many cycles the layers around them should be faster."""
+
+    joined: Joined
+    factor: int
+    saved: int
+
+
+def proposals(graph: Graph, machine: Machine) -> list[Proposal]:
+    """What seems worth joining, the best first. Each can be taken alone; two may be about the same tensors."""
+    found, factor = list[Proposal](), 2
+    while factor <= max(machine.cols, machine.lanes):
+        found += _Search(graph, machine, factor).found()
+        factor *= 2
+    return sorted(found, key=lambda each: (-each.saved, each.factor, sorted(each.joined)))
+
+
+class _Search:
+    """Looks for the tensors of which `factor` columns are best joined."""
+
+    def __init__(self, graph: Graph, machine: Machine, factor: int) -> None:
+        self._graph = graph
+        self._factor = factor
+        self._rows, self._cols = vector_blocks(machine) * machine.lanes, machine.cols
+        self._lanes = machine.lanes
+        self._costs: dict[tuple[str, bool, bool], int] = {}
+        self._hosts = frozenset(graph.outputs.values())
+        self._readers: dict[str, list[Operator]] = {}
+        for operator in graph.operators:
+            for name in dict.fromkeys(operator.inputs):
+                self._readers.setdefault(name, []).append(operator)
+
+    def found(self) -> list[Proposal]:
+        """What each convolution with few channels asks for, as long as that saves cycles, in pieces that touch."""
+        joined: Joined = frozenset()
+        for conv in filter(self._has_few_channels, self._graph.operators):
+            for wanted in (conv.outputs, (conv.inputs[0], *conv.outputs)):
+                more = self._with_what_follows(joined, wanted)
+                if more is not None and self._cost(more) < self._cost(joined):
+                    joined = more
+        pieces = list(self._pieces(joined))
+        return [Proposal(piece, self._factor, self._cost(frozenset()) - self._cost(piece)) for piece in pieces]
+
+    def _has_few_channels(self, operator: Operator) -> bool:
+        if operator.kind != "conv" or operator.inputs[1] not in self._graph.constants:
+            return False
+        return self._factor * self._graph.constants[operator.inputs[1]].shape[0] <= max(self._cols, self._lanes)
+
+    def _pieces(self, joined: Joined) -> Iterator[Joined]:
+        """Tensors that some operators have in common."""
+        pieces: list[set[str]] = []
+        for operator in self._graph.operators:
+            touched = joined.intersection((*operator.inputs, *operator.outputs))
+            if touched:
+                others = [piece for piece in pieces if piece.isdisjoint(touched)]
+                met = set(touched).union(*(piece for piece in pieces if not piece.isdisjoint(touched)))
+                pieces = [*others, met]
+        yield from map(frozenset, pieces)
+
+    # -- what must be joined with others ---------------------------------------------------------------------------
+
+    def _with_what_follows(self, joined: Joined, wanted: Iterable[str]) -> Joined | None:
+        """These tensors and all that must be joined with them; None if one of them cannot be."""
+        found, new = set(joined), list(wanted)
+        while new:
+            name = new.pop()
+            if name in found:
+                continue
+            producer = self._graph.producers.get(name)
+            if producer is None or not self._may_be_joined(name, producer):
+                return None
+            found.add(name)
+            if producer.kind in BY_ELEMENT:
+                new += self._computed(producer)
+            for reader in self._readers.get(name, ()):
+                if reader.kind in BY_ELEMENT:
+                    new += reader.outputs
+                elif not self._is_conv(reader) or reader.inputs.count(name) > 1:
+                    return None
+                elif reader.attributes["strides"][1] % self._factor:
+                    new += reader.outputs
+        return frozenset(found)
+
+    def _computed(self, operator: Operator) -> list[str]:
+        return [name for name in operator.inputs if name and name not in self._graph.constants]
+
+    def _may_be_joined(self, name: str, producer: Operator) -> bool:
+        tensor = self._graph.tensors[name]
+        is_whole = len(tensor.shape) == 4 and tensor.shape[COLUMN] % self._factor == 0
+        if not is_whole or name in self._hosts or len(producer.outputs) != 1 or not _has_scales_of(tensor, CHANNEL):
+            return False
+        return self._is_conv(producer) or (producer.kind in BY_ELEMENT and self._is_by_element(producer, tensor))
+
+    def _is_conv(self, operator: Operator) -> bool:
+        """Whether an operator is a convolution whose weights can be other ones."""
+        if operator.kind != "conv" or not all(name in self._graph.constants for name in operator.inputs[1:] if name):
+            return False
+        weights, group = self._graph.constants[operator.inputs[1]], operator.attributes["group"]
+        constants = [self._graph.tensors[name] for name in operator.inputs[1:] if name]
+        return weights.size * group * self._factor**2 <= MOST_WEIGHTS and all(_has_scales_of(c, 0) for c in constants)
+
+    def _is_by_element(self, operator: Operator, tensor: TensorType) -> bool:
+        """Whether all operands have the result's shape, or are constants that are the same for all pixels."""
+        for name in filter(None, operator.inputs):
+            shape = self._graph.tensors[name].shape
+            if name not in self._graph.constants:
+                if shape != tensor.shape:
+                    return False
+            elif prod(shape) > 1:
+                of_channels = len(shape) == 4 and shape[BATCH] == shape[ROW] == shape[COLUMN] == 1
+                if not of_channels or not _has_scales_of(self._graph.tensors[name], CHANNEL):
+                    return False
+        return True
+
+    # -- costs -----------------------------------------------------------------------------------------------------
+
+    def _cost(self, joined: Joined) -> int:
+        """The cycles of all operators."""
+        return sum(self._cost_of(operator, joined) for operator in self._graph.operators)
+
+    def _cost_of(self, operator: Operator, joined: Joined) -> int:
+        """Cycles of an operator: vectors through the array, or words of its result, whichever are more."""
+        output, shape = operator.outputs[0], self._graph.tensors[operator.outputs[0]].shape
+        if len(shape) != 4 or not (operator.kind in BY_ELEMENT or self._is_conv(operator)):
+            return 0
+        key = output, operator.inputs[0] in joined, output in joined
+        if key not in self._costs:
+            before, after = (self._factor if is_joined else 1 for is_joined in key[1:])
+            batch, channels, height, width = shape
+            pixels = batch * height * width // after
+            words = pixels * -(-channels * after // self._lanes)
+            vectors = self._vectors(operator, before, after, pixels) if operator.kind == "conv" else 0
+            self._costs[key] = max(words, vectors)
+        return self._costs[key]
+
+    def _vectors(self, conv: Operator, before: int, after: int, pixels: int) -> int:
+        """Vectors through the array: all pixels for each weight tile in the boxes around those that are not zero."""
+        name, group = conv.inputs[1], conv.attributes["group"]
+        reach, zero = reach_of(conv, self._graph, before, after), zeros_of(name, self._graph)
+        weights, zero = joined_weights(self._graph.constants[name], zero, group, reach), np.tile(zero, after)
+        if reach.keeps_groups:
+            weights = dense(weights, zero, group * after)
+        outputs, inputs, rows, taps = weights.shape
+        units, blocks = -(-outputs // self._cols), -(-inputs // self._rows)
+        is_used = np.zeros((units * self._cols, blocks * self._rows, rows, taps), bool)
+        is_used[:outputs, :inputs] = weights != zero[:, None, None, None]
+        tiles = np.any(is_used.reshape(units, self._cols, blocks, self._rows, rows, taps), axis=(1, 3))
+        return sum(_box(taps) for unit in tiles for taps in unit) * max(pixels, self._rows)
+
+
+def _box(is_used: NDArray[np.bool_]) -> int:
+    """The size of the smallest box around all that is used."""
+    places = np.argwhere(is_used)
+    return int(np.prod(np.ptp(places, axis=0) + 1)) if len(places) else 0
+
+
+def _has_scales_of(tensor: TensorType, axis: int) -> bool:
+    """Whether a tensor has one scale, or one for each index of this dimension."""
+    return tensor.quantization is None or (tensor.quantization.axis in (None, axis) and not tensor.quantization.block)

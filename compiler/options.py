@@ -18,7 +18,7 @@ class Options:
     because they do not fit otherwise. `shapes`: sizes of inputs that the model leaves open. `effort`: how
     hard to search for a faster program, a row of `search.effort.EFFORTS`. `tuning`: the file with what searches found,
     which gets what it does not have; None: the user's cache. `fails_on_miss`: raise CompileError where a search would
-    be needed.
+    be needed. `joins_columns`: whether columns of tensors with few channels are joined where that pays.
     """
 
     tiling: TilingOptions = TilingOptions()
@@ -27,4 +27,5 @@ class Options:
     effort: int = 1
     tuning: Path | None = None
     fails_on_miss: bool = False
+    joins_columns: bool = True
     shapes: Shapes = field(default_factory=dict)

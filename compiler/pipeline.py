@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import onnx
 
 from tilewright.compiler.attempts import first_that_fits
-from tilewright.compiler.columns.decide import join_columns
+from tilewright.compiler.columns.decide import Measured, join_columns, measured
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
 from tilewright.compiler.emission.schedule import schedule
@@ -164,6 +164,11 @@ def resume(
         raise CompileError(f"no pass gives what this text says, and none can go on from it ({reason})") from fault
 
 
+def compared_columns(graph: Graph, machine: Machine) -> list[Measured]:
+    """What the pass `columns` compares for a graph, with the cycles that decide."""
+    return measured(graph, machine, partial(_cycles_of_graph, machine))
+
+
 def pass_names() -> tuple[str, ...]:
     """The passes in the order in which they run."""
     return tuple(step.name for step in PASSES)
@@ -298,7 +303,7 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options, blam
 
 
 def _join_columns(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-    return join_columns(graph, machine, partial(_cycles_of_graph, machine))
+    return join_columns(graph, machine, partial(_cycles_of_graph, machine)) if options.joins_columns else graph
 
 
 def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:

@@ -1,4 +1,7 @@
-"""`compile --explain-selection`: the covers that were compared for each layer, what they cost, and which was chosen."""
+"""`compile --explain-selection`: what was compared, what it costs, and what was chosen.
+
+These are the covers of each layer, and the columns that could be joined.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tilewright.compiler.graph.text import parse_graph
 from tilewright.compiler.nest.text import parse_nests
-from tilewright.compiler.pipeline import pass_names
+from tilewright.compiler.pipeline import COLUMNS, compared_columns, pass_names
 from tilewright.compiler.select.compared import compared_covers, compared_sums
 from tilewright.dumps import Texts
 from tilewright.errors import InputError
@@ -21,6 +25,10 @@ BEFORE_SUMS = pass_names()[pass_names().index("read-sums") - 1]
 """The pass whose nests may leave their sums to their readers."""
 
 
+BEFORE_COLUMNS = pass_names()[pass_names().index(COLUMNS) - 1]
+"""The pass whose graph may have columns to join."""
+
+
 def selection_summary(programs: Sequence[Texts], machine: Machine) -> list[dict[str, Any]]:
     """A row for each cover that was compared, from the texts of passes; raises InputError without that of BEFORE."""
     rows = []
@@ -32,6 +40,41 @@ def selection_summary(programs: Sequence[Texts], machine: Machine) -> list[dict[
         compared = (*compared_covers(parse_nests(nests), machine), *compared_sums(summed, machine))
         rows += [{**asdict(each), "cost": each.cost} for each in compared]
     return rows
+
+
+def columns_summary(programs: Sequence[Texts], machine: Machine) -> list[dict[str, Any]]:
+    """A row for each set of tensors whose columns could be joined; none of a program that begins after that pass."""
+    rows = []
+    for texts in programs:
+        if BEFORE_COLUMNS not in dict(texts):
+            continue
+        graph = parse_graph(dict(texts)[BEFORE_COLUMNS])
+        for each in compared_columns(graph, machine):
+            layers = [o.name for o in graph.operators if each.proposal.joined.intersection(o.outputs)]
+            columns = {"layers": layers, "joined": each.proposal.factor, "expected_saving": each.proposal.saved}
+            rows.append({**columns, "before": each.before, "after": each.after, "is_chosen": each.is_worth})
+    return rows
+
+
+def print_columns(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows as a table."""
+    shown = [
+        (
+            " to ".join(dict.fromkeys((row["layers"][0], row["layers"][-1]))),
+            len(row["layers"]),
+            row["joined"],
+            _cycles(row["before"]),
+            _cycles(row["after"]),
+            "chosen" if row["is_chosen"] else "",
+        )
+        for row in rows
+    ]
+    title = "Columns that could be joined; cycles are those of the layers around them, alone"
+    print_table(title, ("layers", "count", "columns", "cycles", "joined", ""), shown)
+
+
+def _cycles(count: int | None) -> str:
+    return "does not fit" if count is None else f"{count:,}"
 
 
 def print_selection(rows: Sequence[Mapping[str, Any]]) -> None:

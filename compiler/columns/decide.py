@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.compiler.columns.join import with_joined_columns
-from tilewright.compiler.columns.proposal import Joined, proposals
+from tilewright.compiler.columns.proposal import Joined, Proposal, proposals
 from tilewright.compiler.graph.graph import Graph
 from tilewright.isa.machine.machine import Machine
 
@@ -20,18 +20,40 @@ MOST_TRIED = 4
 """So many proposals are measured at the most."""
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A proposal, and the exact cycles of the layers around it as they are and with joined columns."""
+
+    proposal: Proposal
+    before: int | None
+    after: int | None
+
+    @property
+    def is_worth(self) -> bool:
+        return self.before is not None and self.after is not None and self.after < self.before * (1 - WORTH)
+
+
 def join_columns(graph: Graph, machine: Machine, measure: Measure) -> Graph:
     """The graph with columns joined where that pays; the same graph where it does not."""
-    decided: set[str] = set()
-    for each in proposals(graph, machine)[:MOST_TRIED]:
-        if not decided.isdisjoint(each.joined):
-            continue
-        region = region_of(graph, each.joined)
-        before, after = measure(region), measure(with_joined_columns(region, each.joined, each.factor))
-        if before is not None and after is not None and after < before * (1 - WORTH):
-            graph = with_joined_columns(graph, each.joined, each.factor)
-            decided |= each.joined
+    for each in measured(graph, machine, measure):
+        if each.is_worth:
+            graph = with_joined_columns(graph, each.proposal.joined, each.proposal.factor)
     return graph
+
+
+def measured(graph: Graph, machine: Machine, measure: Measure) -> list[Measured]:
+    """The best proposals with their cycles. After one that is worth it, no other about the same tensors is measured."""
+    found: list[Measured] = []
+    decided: set[str] = set()
+    for proposal in proposals(graph, machine)[:MOST_TRIED]:
+        if not decided.isdisjoint(proposal.joined):
+            continue
+        region = region_of(graph, proposal.joined)
+        joined = with_joined_columns(region, proposal.joined, proposal.factor)
+        found.append(Measured(proposal, measure(region), measure(joined)))
+        if found[-1].is_worth:
+            decided |= proposal.joined
+    return found
 
 
 def region_of(graph: Graph, joined: Joined) -> Graph:

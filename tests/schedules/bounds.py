@@ -3,10 +3,12 @@
 python -m tests.schedules.bounds                              # entries of the table that miss what is wanted
 python -m tests.schedules.bounds resnet18 vta16 --layers      # by layer
 
-No program is compiled. Channels are lanes, and a vector gives the sums of one pixel. So, for each layer:
+No program is compiled. Channels are lanes, and a vector gives the sums of one pixel, or of some columns whose channels
+lie after each other. So, for each layer:
 
 - `array`: each weight tile streams a vector for each pixel; the next tile takes as many cycles as the array has rows,
-  so a tile takes no fewer. Depthwise layers have one channel a row and column.
+  so a tile takes no fewer. Depthwise layers have one channel a row and column. Of as many columns joined as take the
+  fewest.
 - `vector`: each word of a result is requantised once; sums of two tensors and pooling windows take words of their own.
   Where
   a statement reads blocks of words, a depthwise layer may take a word for each block of its window, and not the array.
@@ -173,15 +175,32 @@ def _product(each: _Node, words: int, after: frozenset[int], machine: Machine) -
         inner, pixels = prod(weights) // channels, prod(result) // channels
         tiles = -(-inner // rows) * -(-channels // cols)
         return LayerBound(name, tiles * max(pixels, rows), pixels * -(-channels // machine.lanes), None, reads, after)
-    channels, inner, window = result[1], prod(weights[1:]), prod(weights[2:])
-    pixels, groups = prod(result) // channels, int(each.attributes.get("group", 1))  # type: ignore[call-overload]
-    if groups == 1:
-        tiles = -(-inner // rows) * -(-channels // cols)
-        return LayerBound(name, tiles * max(pixels, rows), words, None, reads, after)
-    blocks = -(-channels // min(rows, cols))
+    array = min(_vectors(each, factor, machine) for factor in _factors(result[-1]))
+    words = min(prod(result) // result[1] // f * -(-f * result[1] // machine.lanes) for f in _factors(result[-1]))
+    is_apart = each.attributes.get("group", 1) != 1
     taps = weights[2] * -(-weights[3] // _block(machine))
-    tapped = words * taps if _block(machine) > 1 else None
-    return LayerBound(name, blocks * window * max(pixels, rows), words, tapped, reads, after)
+    tapped = words * taps if is_apart and _block(machine) > 1 else None
+    return LayerBound(name, array, words, tapped, reads, after)
+
+
+def _factors(columns: int) -> list[int]:
+    """How many columns may be joined to one."""
+    return [factor for factor in range(1, columns + 1) if columns % factor == 0]
+
+
+def _vectors(each: _Node, factor: int, machine: Machine) -> int:
+    """Vectors of a convolution of which so many columns of the result, and as many or one of its input, are one."""
+    _, inner, height, width = each.sources[1]
+    channels, pixels = factor * each.result[1], prod(each.result) // each.result[1] // factor
+    stride, dilation = (each.attributes.get(key, [1, 1])[1] for key in ("strides", "dilations"))  # type: ignore[index]
+    columns = (factor - 1) * stride + width if dilation == 1 else width  # that the window of the result's columns reads
+    if each.attributes.get("group", 1) == 1:
+        tiles = -(-inner * height * columns // machine.rows) * -(-channels // machine.cols)
+    elif factor > 1 and channels > min(machine.rows, machine.cols):
+        return _vectors(each, 1, machine)
+    else:
+        tiles = -(-channels // min(machine.rows, machine.cols)) * height * -(-columns // factor)
+    return tiles * max(pixels, machine.rows)
 
 
 def _block(machine: Machine) -> int:

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from tests.accumulator_networks import FROM_ACCUMULATORS, projection
+from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import ModelBuilder, add_conv, conv_model, small_cnn
 from tests.tilewright.command_line import Command, Ended
 from tilewright.compiler.pipeline import pass_names
@@ -232,6 +233,17 @@ def test_explains_the_selection(tilewright: Command, tmp_path: Path) -> None:
         ("as it is", ["mma", "requantize"], {"mma": 324, "vec": 36}, 324, False),
         ("channel by channel", ["depthwise"], {"vec": 108}, 108, True),
     ]
+
+
+def test_explains_which_columns_are_joined(tilewright: Command, tmp_path: Path) -> None:
+    onnx.save(narrow_model(), tmp_path / "net.onnx")
+    compiled = ("compile", tmp_path / "net.onnx", "--effort", "0", "--explain-selection")
+    (row,) = json.loads(tilewright(*compiled, "--isa", "wide32", "--json", "-").out)["columns"]
+    assert (row["layers"], row["joined"], row["is_chosen"]) == (["first", "second"], 2, True)
+    assert row["after"] < 0.7 * row["before"]
+    shown = tilewright(*compiled, "--isa", "wide32").out
+    assert f"first to second      2        2  {row['before']:,}" in shown
+    assert json.loads(tilewright(*compiled, "--isa", "base16", "--json", "-").out)["columns"] == []
 
 
 def test_explains_what_keeps_sums_from_their_reader(tilewright: Command, tmp_path: Path) -> None:

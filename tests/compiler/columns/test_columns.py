@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import ModelBuilder, add_conv, random_inputs, rescaled
 from tests.compiler.pipelines import base16, compiled_distances, simplified, simulated
-from tilewright.compiler import pipeline
 from tilewright.compiler.columns.decide import join_columns, region_of
 from tilewright.compiler.columns.elements import joined_columns, with_columns_apart, with_columns_joined
 from tilewright.compiler.columns.join import with_joined_columns
@@ -139,19 +139,6 @@ def test_what_works_by_element_computes_the_same_numbers() -> None:
 # -- what is proposed --------------------------------------------------------------------------------------------------
 
 
-def narrow_model(width: int = 32, channels: int = 16, stride: int = 2, between: str = "") -> onnx.ModelProto:
-    """Two 3×3 convolutions of few channels, between two others; `between` them an operator."""
-    builder = ModelBuilder(np.random.default_rng(5))
-    x = builder.quantize(builder.input("x", [1, 3, 32, width]), 0.1, name="x.q")
-    y = add_conv(builder, x, 3, channels, 3, pads=[1, 1, 1, 1], relu=True, name="first")
-    if between == "pool":
-        pooled = builder.node("MaxPool", [y], name="pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-        y = builder.quantize(pooled, 0.1, name="pool.q")
-    y = add_conv(builder, y, channels, channels, 3, pads=[1, 1, 1, 1], relu=True, name="second")
-    builder.output(add_conv(builder, y, channels, 2 * channels, 3, stride=stride, pads=[1, 1, 1, 1], name="last"))
-    return rescaled(builder.build("narrow"))
-
-
 def test_proposes_what_fills_the_array() -> None:
     graph = simplified(narrow_model())
     best = proposals(graph, load_machine("wide32"))[0]
@@ -211,13 +198,12 @@ def test_measures_the_layers_around_them_alone() -> None:
     assert whole.inputs == graph.inputs  # with what the host quantises
 
 
-def test_a_network_takes_fewer_cycles_and_computes_what_onnx_runtime_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_takes_fewer_cycles_and_computes_what_onnx_runtime_computes() -> None:
     model, machine = narrow_model(), load_machine("wide32")
     joined = compile_model(model, machine, Options(effort=0))
     assert "2 are joined to one in 2 layers from first to second" in joined.metadata["columns"]
     assert compiled_distances(model, "wide32").max() <= 1
-    monkeypatch.setattr(pipeline, "join_columns", lambda graph, machine, measure: graph)
-    plain = compile_model(model, machine, Options(effort=0))
+    plain = compile_model(model, machine, Options(effort=0, joins_columns=False))
     inputs = random_inputs(model, np.random.default_rng(7))
     for name, values in simulated(plain, inputs).items():
         np.testing.assert_array_equal(simulated(joined, inputs)[name], values)

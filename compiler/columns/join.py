@@ -66,14 +66,10 @@ class _Joining:
         }
 
     def _by_element(self, operator: Operator) -> Operator:
-        inputs, attributes = list(operator.inputs), dict(operator.attributes)
-        for place, name in enumerate(inputs):
-            if name in self._graph.constants and self._graph.constants[name].size > 1:
-                repeated = np.tile(self._graph.constants[name], (1, self._factor, 1, 1))
-                inputs[place] = self._constant(name, repeated, self._factor)
-        if operator.kind == "lookup" and attributes["table"].ndim > 1:
-            attributes["table"] = np.tile(attributes["table"], (self._factor, 1))
-        return replace(operator, inputs=tuple(inputs), attributes=attributes)
+        if operator.kind != "lookup" or operator.attributes["table"].ndim == 1:
+            return operator
+        table = np.tile(operator.attributes["table"], (self._factor, 1))
+        return replace(operator, attributes={**operator.attributes, "table": table})
 
     def _constant(self, name: str, values: Any, times: int) -> str:
         """A constant with other values, and its scales so many times if it has several."""

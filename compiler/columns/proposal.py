@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.columns.reach import dense, joined_weights, reach_of, zeros_of
-from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW, Graph, Operator, TensorType
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, Graph, Operator, TensorType
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
 
@@ -127,17 +127,9 @@ class _Search:
         return weights.size * group * self._factor**2 <= MOST_WEIGHTS and all(_has_scales_of(c, 0) for c in constants)
 
     def _is_by_element(self, operator: Operator, tensor: TensorType) -> bool:
-        """Whether all operands have the result's shape, or are constants that are the same for all pixels."""
-        for name in filter(None, operator.inputs):
-            shape = self._graph.tensors[name].shape
-            if name not in self._graph.constants:
-                if shape != tensor.shape:
-                    return False
-            elif prod(shape) > 1:
-                of_channels = len(shape) == 4 and shape[BATCH] == shape[ROW] == shape[COLUMN] == 1
-                if not of_channels or not _has_scales_of(self._graph.tensors[name], CHANNEL):
-                    return False
-        return True
+        """Whether all operands have the result's shape, or are a single number."""
+        shapes = {self._graph.tensors[name].shape for name in filter(None, operator.inputs)}
+        return all(shape == tensor.shape or prod(shape) == 1 for shape in shapes)
 
     # -- costs -----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from tilewright.compiler.columns.elements import joined_columns, with_columns_ap
 from tilewright.compiler.columns.join import with_joined_columns
 from tilewright.compiler.columns.proposal import proposals
 from tilewright.compiler.graph.graph import JOINED, MACS, Graph
+from tilewright.compiler.graph.interpreter import run_graph
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.options import Options
@@ -104,6 +105,9 @@ def test_computes_the_same_numbers(name: str) -> None:
         for output, values in run_nests(plain, inputs).items():
             np.testing.assert_array_equal(found[output], values)
     assert [nest.macs for nest in other.nests] == [nest.macs for nest in plain.nests]
+    meant, said = run_graph(graph, inputs), run_graph(changed, inputs)
+    for output, values in meant.items():
+        np.testing.assert_allclose(said[output], values, atol=max(t.scale for t in plain.outputs) * 1.01)
 
 
 def by_element_model() -> onnx.ModelProto:

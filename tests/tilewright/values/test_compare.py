@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from programs.networks.registry import int8_network
+from tests.compiler.columns.networks import narrow_model
 from tests.compiler.models import random_inputs, small_cnn
 from tests.digits import MODEL, images, reference_tensors
 from tilewright.api import Program
@@ -95,6 +96,18 @@ def test_compares_with_the_tensors_of_onnx_runtime(digits: tuple[onnx.ModelProto
     limits = {tensor.layer: tensor.limit for tensor in found.tensors}
     assert {layer for layer, limit in limits.items() if limit > 1} == {"block.conv2"}  # it adds, too
     assert not found.host_nodes
+
+
+def test_compares_tensors_whose_columns_are_joined() -> None:
+    """Each tensor is equal to ONNX Runtime's in the model's order, whatever that of the machine is."""
+    model = narrow_model()
+    network, (program,) = compile_keeping(model.SerializeToString(), load_machine("wide32"), FAST)
+    found = compare_values(model, network, [program], random_inputs(model, np.random.default_rng(1)))
+    assert len(program.joined) == 2
+    assert found.first is None
+    assert {tensor.layer for tensor in found.tensors} == {"first", "second", "last"}
+    (x,) = (tensor for tensor in found.tensors if tensor.layer == "first")
+    assert x.isolated.unequal < 0.02 * x.values
 
 
 @pytest.mark.slow

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
-from tilewright.compiler.tiling.cost import Expected, expected_cycles, tile_counts
+from tilewright.compiler.tiling.cost import Expected, expected_cycles
 from tilewright.compiler.tiling.options import TileSizes
 from tilewright.compiler.tiling.room import Room, too_small
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents
+from tilewright.compiler.tiling.surroundings import Surroundings
+from tilewright.compiler.tiling.tile_counts import tile_counts
 from tilewright.compiler.tiling.words import shared_words, tile_words
 from tilewright.isa.machine.machine import Machine
 
@@ -56,7 +58,7 @@ class Cuts:
     pieces: tuple[Sizes, ...]  # how many along each loop over pixels, over channels and over what is summed
 
     @staticmethod
-    def of(shape: NestShape, machine: Machine, cut_from: int) -> Cuts:
+    def of(shape: NestShape, machine: Machine, cut_from: int, around: Surroundings) -> Cuts:
         """All combinations of a few sizes for each loop; a window is cut where it has so many taps in a direction."""
         sizes, points_outer = _all_sizes(shape, cut_from)
         space, extent, counts = shape.cover.space, extents(shape), tile_counts(shape, sizes)
@@ -66,7 +68,7 @@ class Cuts:
             points_outer,
             tile_words(shape, machine, sizes),
             shared_words(shape, machine, sizes),
-            expected_cycles(shape, machine, sizes, points_outer),
+            expected_cycles(shape, machine, sizes, points_outer, around),
             counts.all,
             (*pieces, counts.partial_sums),
         )
@@ -139,7 +141,12 @@ class Candidates:
 
 
 def candidates(
-    shape: NestShape, machine: Machine, room: Mapping[str, Room], fraction: float, known: dict[int, Cuts]
+    shape: NestShape,
+    machine: Machine,
+    room: Mapping[str, Room],
+    fraction: float,
+    known: dict[int, Cuts],
+    around: Surroundings,
 ) -> Candidates:
     """The tiles of a nest, of which one at a time may take all `room`, and two together about `fraction` of it each.
 
@@ -149,7 +156,7 @@ def candidates(
     share = fraction if shape.cover.dot is not None else fraction * BESIDE
     for cut_from in (WIDE_WINDOW, 2) if shape.taps else (WIDE_WINDOW,):
         if cut_from not in known:
-            known[cut_from] = Cuts.of(shape, machine, cut_from)
+            known[cut_from] = Cuts.of(shape, machine, cut_from, around)
         cuts = known[cut_from]
         words, shared = cuts.words, cuts.shared
         is_possible = _all_within(words, {m: min(2 * fraction * r.free, r.most) for m, r in room.items()})

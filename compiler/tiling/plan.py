@@ -19,6 +19,7 @@ from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
 from tilewright.compiler.tiling.room import Room, longest_buffer
 from tilewright.compiler.tiling.shape import NestShape, Within
+from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
 from tilewright.compiler.tiling.weight_tiles import WeightTiles, computed_tiles, cut_weights
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
@@ -77,7 +78,8 @@ def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
 class Planner:
     """Makes the decisions for one program."""
 
-    def __init__(self, selection: Selection, options: TilingOptions) -> None:
+    def __init__(self, selection: Selection, options: TilingOptions, around: Surroundings = IN_A_NETWORK) -> None:
+        self._around = around
         self._machine = selection.machine
         self._nests = selection.program
         self._covers = selection.covers
@@ -191,7 +193,7 @@ class Planner:
 
     def _candidates(self, shape: NestShape, room: Mapping[str, Room]) -> Candidates:
         known = self._cuts.setdefault(self.likeness(shape), {})
-        return candidates(shape, self._machine, room, self._options.budget_fraction, known)
+        return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
         nest, memory = self._nests.nests[position], self._memory

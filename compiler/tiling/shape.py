@@ -175,6 +175,22 @@ def words_of_pixels(shape: NestShape, index: int, operand: Operand, sizes: Mappi
 
 def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
     """Words of the box that one tile reads of a tensor."""
+    access, words = shape.cover.nest.reads[read], _box_blocks(shape, step, read, sizes)
+    for dimension in (BATCH, ROW, COLUMN):
+        words = words * _box_extent(access, dimension, sizes)
+    return words
+
+
+def box_runs(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Runs of consecutive words in DRAM of the box that one tile reads: a row each, unless rows are whole."""
+    access, extent = shape.cover.nest.reads[read], extents(shape)
+    planes = _box_blocks(shape, step, read, sizes) * _box_extent(access, BATCH, sizes)
+    is_whole = np.logical_and.reduce([sizes[loop] == extent[loop] for loop, _ in access.index[COLUMN].terms] or [True])
+    return np.where(is_whole, planes, planes * _box_extent(access, ROW, sizes))
+
+
+def _box_blocks(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Lane blocks of the box that one tile reads of a tensor, in whole groups."""
     access = shape.cover.nest.reads[read]
     across = shape.cover.space.across
     if step.is_dot:
@@ -183,10 +199,7 @@ def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes
         blocks = sizes[across]
     else:
         blocks = sizes[shape.cover.space.lane] * shape.unit
-    words = in_groups(np.asarray(blocks), shape.group)
-    for dimension in (BATCH, ROW, COLUMN):
-        words = words * _box_extent(access, dimension, sizes)
-    return words
+    return in_groups(np.asarray(blocks), shape.group)
 
 
 def box_pixels(access: Access, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes, Sizes]:

@@ -3,8 +3,9 @@
 python -m tests.schedules.agreement
 python -m tests.schedules.agreement "convolution 3x3" --isa tiny8 --tilings 50
 
-Each kind of layer stands alone in a program, with its tensors in DRAM. `chosen` is what the analytic model's choice
-takes, by the best of the tilings tried.
+Each kind of layer stands alone in a program, with its tensors in DRAM, and the model is told so. In a network, it
+also counts what the layers around cost and hide; `in a network` is the correlation of what it expects then, still with
+the exact cycles of the layer alone. `chosen` is what its choice for a network takes, by the best of the tilings tried.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tilewright.compiler.search.search import exact_cycles
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Planner
+from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
@@ -58,14 +60,15 @@ def main() -> None:
     parser.add_argument("--tilings", type=int, default=200, help="random tilings of each kind; default: 200")
     arguments = parser.parse_args()
     table = Table("layer", title=f"analytic and exact model on {arguments.isa}")
-    for column in ("tilings", "Spearman", "best", "worst", "chosen"):
+    for column in ("tilings", "Spearman", "in a network", "best", "worst", "chosen"):
         table.add_column(column, justify="right")
     for kind in arguments.kinds or KINDS:
-        expected, exact, chosen = measured(kind, load_machine(arguments.isa), arguments.tilings)
+        expected, around, exact, chosen = measured(kind, load_machine(arguments.isa), arguments.tilings)
         best, worst = int(exact.min()), int(exact.max())
         row = (
             len(exact),
             f"{rank_correlation(expected, exact):.3f}",
+            f"{rank_correlation(around, exact):.3f}",
             f"{best:,}",
             f"{worst:,}",
             f"{chosen / best:.3f}",
@@ -79,27 +82,33 @@ def rank_correlation(expected: np.ndarray, exact: np.ndarray) -> float:
     return float(spearmanr(expected, exact).statistic)
 
 
-def measured(kind: str, machine: Machine, tilings: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, int]:
-    """(what the analytic model expects, exact cycles) of random tilings, and the exact cycles of the one it chooses."""
+def measured(
+    kind: str, machine: Machine, tilings: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """What the analytic model expects of random tilings of a layer alone, and in a network; their exact cycles alone;
+    and the exact cycles of the tiling that it chooses.
+    """
     network = network_for(machine, seed)
     selection = select(network.program(KINDS[kind](network)), machine)
     planner = Planner(selection, TilingOptions(residency="none"))
     plan = planner.plan()
     possible = planner.candidates(0, plan.residency)
+    alone = Planner(selection, TilingOptions(residency="none"), ALONE).candidates(0, plan.residency)
     is_small = possible.tiles <= MOST_TILES
     found = np.flatnonzero(possible.is_possible & is_small)
     picked = default_rng(seed).permutation(found)[: 2 * tilings]
-    expected, exact = [], []
+    expected, around, exact = [], [], []
     finish = partial(finished, machine=machine)
     for index in picked:
         choice = possible.choice(int(index))
         cycles = _cycles_of(tile_part(selection, replace(plan, choices=(choice,)), range(1)), finish)
         if cycles is not None and len(exact) < tilings:
-            expected.append(choice.cycles)
+            expected.append(alone.choice(int(index)).cycles)
+            around.append(choice.cycles)
             exact.append(cycles)
     chosen = _cycles_of(tile_part(selection, plan, range(1)), finish)
     assert chosen is not None
-    return np.array(expected), np.array(exact), chosen
+    return np.array(expected), np.array(around), np.array(exact), chosen
 
 
 def _cycles_of(tiles, finish) -> int | None:  # type: ignore[no-untyped-def]

@@ -72,7 +72,7 @@ def test_more_effort_is_never_slower(of: str) -> None:
 
 
 def test_finds_a_faster_program_where_there_is_one() -> None:
-    assert cycles(digits("small memories", 1)) < cycles(digits("small memories", 0))
+    assert cycles(digits("base16", 1)) < cycles(digits("base16", 0))
 
 
 def test_finds_the_same_every_time() -> None:
@@ -82,7 +82,7 @@ def test_finds_the_same_every_time() -> None:
 @pytest.mark.parametrize("effort", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_bits_do_not_change_with_the_effort(effort: int) -> None:
     inputs = {"image": images()[:1]}
-    plain, searched = digits("small memories", 0), digits("small memories", effort)
+    plain, searched = digits("base16", 0), digits("base16", effort)
     assert to_bytes(plain) != to_bytes(searched)
     np.testing.assert_equal(simulated(searched, inputs), simulated(plain, inputs))
 

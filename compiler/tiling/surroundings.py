@@ -1,0 +1,29 @@
+"""What the analytic model assumes of the nests around the one whose tiles it compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a nest costs or saves besides its own work, by what is computed before, beside and after it.
+
+    `tile_cycles`: of each tile, because its instructions start one after the other. `traffic`: of a cycle of loading
+    that other engines hide. `exposed_weights`: the share of the time for loading the first weights that no nest before
+    hides. `is_beside`: whether others wait for the first tile of a nest without products. `is_uneven`: whether the
+    smaller tiles at the ends of loops are worth less: nests that run beside each other get along better with even ones.
+    """
+
+    tile_cycles: float
+    traffic: float
+    exposed_weights: float
+    is_beside: bool
+    is_uneven: bool
+
+
+IN_A_NETWORK = Surroundings(tile_cycles=7.5, traffic=0.05, exposed_weights=0.5, is_beside=True, is_uneven=False)
+"""Tiles are chosen with these: others use the bus as well, and of two equal tilings the one that loads less wins."""
+
+ALONE = Surroundings(tile_cycles=0, traffic=0, exposed_weights=1, is_beside=False, is_uneven=True)
+"""Nothing is before, beside or after: what the model expects can be compared with the exact one."""

@@ -23,7 +23,7 @@ ROOMS = {
     ),
     "compiler": (
         *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy"),
-        *("text", "graph", "nest", "importers", "simplify", "lower", "select", "tile", "tiling", "emission"),
+        *("text", "graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
         *("options", "attempts", "search", "levels", "pipeline", "partition"),
     ),
 }

@@ -27,13 +27,13 @@ def test_tables(tilewright: Command) -> None:
     ended = tilewright(*WORDS)
     assert ended.code == 0 and ended.err == ""
     assert ended.out.startswith("What gains, on tiny8: best first\nchange")
-    assert "dram.bus_bytes 8 → 16" in ended.out and "Instructions in no program: load_acc" in ended.out
+    assert "array.rows 8 → 16" in ended.out and "Instructions in no program: load_acc" in ended.out
     assert "mm²" not in ended.out
 
 
 def test_json(tilewright: Command) -> None:
     value = json.loads(tilewright(*WORDS, "--json", "-").out)
-    assert value["machine"] == "tiny8" and value["gains"][0]["name"] == "dram.bus_bytes 8 → 16"
+    assert value["machine"] == "tiny8" and value["gains"][0]["name"] == "array.rows 8 → 16"
 
 
 def test_what_an_instruction_buys(tilewright: Command) -> None:

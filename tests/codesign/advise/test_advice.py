@@ -130,7 +130,7 @@ def test_a_network_that_does_not_run_as_it_is() -> None:
 
 def few(machine: object) -> list[Change]:
     return [
-        Change("dram.bus_bytes 8 → 16", Way.UP, {"dram": {"bus_bytes": 16}}),
+        Change("array.rows 8 → 16", Way.UP, {"array": {"rows": 16}}),
         Change("array.rows 8 → 4", Way.DOWN, {"array": {"rows": 4}}, "array.rows"),
         Change("no product", Way.WITHOUT, {"instructions": {"mma": None, "mma_transposed": None}}),
     ]
@@ -155,7 +155,7 @@ def test_processes_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
 
     one, two = found(1), found(2)
     assert [of.as_json() for of in one.gains] == [of.as_json() for of in two.gains]
-    assert [of.name for of in one.gains] == ["dram.bus_bytes 8 → 16"]
+    assert [of.name for of in one.gains] == ["array.rows 8 → 16"]
     assert one.refused == two.refused and [name for name, _ in one.refused][0] == "array.rows 8 → 4"
     assert counts[-1][0] == counts[-1][1] == len(one.trials) - 1
     assert one.unused and set(one.unused) < set(TINY.formats)

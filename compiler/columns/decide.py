@@ -45,12 +45,15 @@ def measured(graph: Graph, machine: Machine, measure: Measure) -> list[Measured]
     """The best proposals with their cycles. After one that is worth it, no other about the same tensors is measured."""
     found: list[Measured] = []
     decided: set[str] = set()
+    single: dict[Joined, int | None] = {}  # other numbers of columns may be proposed for the same tensors
     for proposal in proposals(graph, machine)[:MOST_TRIED]:
         if not decided.isdisjoint(proposal.joined):
             continue
         region = region_of(graph, proposal.joined)
         joined = with_joined_columns(region, proposal.joined, proposal.factor)
-        found.append(Measured(proposal, measure(region), measure(joined)))
+        if proposal.joined not in single:
+            single[proposal.joined] = measure(region)
+        found.append(Measured(proposal, single[proposal.joined], measure(joined)))
         if found[-1].is_worth:
             decided |= proposal.joined
     return found

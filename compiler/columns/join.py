@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.compiler.columns.proposal import Joined
-from tilewright.compiler.columns.reach import Reach, joined_weights, reach_of, zeros_of
+from tilewright.compiler.columns.reach import Reach, joined_weights, reach_of
 from tilewright.compiler.fresh_names import fresh_name
+from tilewright.compiler.graph.convolutions import model_macs, zeros_of
 from tilewright.compiler.graph.graph import COLUMN, JOINED, MACS, Graph, Operator, Quantization, TensorType
 
 
@@ -52,16 +53,15 @@ class _Joining:
     def _window(self, conv: Operator, reach: Reach) -> Mapping[str, Any]:
         """The attributes of a convolution that differ with joined columns."""
         attributes, width = conv.attributes, self._graph.tensors[conv.inputs[0]].shape[COLUMN] // reach.before
-        batch, _, height, columns = self._graph.tensors[conv.outputs[0]].shape
+        columns = self._graph.tensors[conv.outputs[0]].shape[COLUMN]
         last = (columns // reach.after - 1) * reach.step + reach.taps + reach.first
         top, _, bottom, _ = attributes["pads"]
-        macs = self._graph.constants[conv.inputs[1]].size * batch * height * columns
         return {
             "strides": (attributes["strides"][0], reach.step),
             "pads": (top, -reach.first, bottom, max(0, last - width)),
             "dilations": (attributes["dilations"][0], 1),
             "group": attributes["group"] * reach.after if reach.keeps_groups else 1,
-            MACS: attributes.get(MACS, macs),
+            MACS: model_macs(conv, self._graph),
             JOINED: attributes.get(JOINED, 1) * reach.after,
         }
 

@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.columns.reach import dense, joined_weights, reach_of, zeros_of
+from tilewright.compiler.columns.reach import joined_weights, reach_of
+from tilewright.compiler.graph.convolutions import block_diagonal, zeros_of
 from tilewright.compiler.graph.graph import CHANNEL, COLUMN, Graph, Operator, TensorType
 from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.machine.machine import Machine
@@ -52,10 +53,6 @@ class _Search:
         self._lanes = machine.lanes
         self._costs: dict[tuple[str, bool, bool], int] = {}
         self._hosts = frozenset(graph.outputs.values())
-        self._readers: dict[str, list[Operator]] = {}
-        for operator in graph.operators:
-            for name in dict.fromkeys(operator.inputs):
-                self._readers.setdefault(name, []).append(operator)
 
     def found(self) -> list[Proposal]:
         """What each convolution with few channels asks for, as long as that saves cycles, in pieces that touch."""
@@ -99,7 +96,7 @@ class _Search:
             found.add(name)
             if producer.kind in BY_ELEMENT:
                 new += self._computed(producer)
-            for reader in self._readers.get(name, ()):
+            for reader in self._graph.readers.get(name, ()):
                 if reader.kind in BY_ELEMENT:
                     new += reader.outputs
                 elif not self._is_conv(reader) or reader.inputs.count(name) > 1:
@@ -158,7 +155,7 @@ class _Search:
         reach, zero = reach_of(conv, self._graph, before, after), zeros_of(name, self._graph)
         weights, zero = joined_weights(self._graph.constants[name], zero, group, reach), np.tile(zero, after)
         if reach.keeps_groups:
-            weights = dense(weights, zero, group * after)
+            weights = block_diagonal(weights, group * after, zero)
         outputs, inputs, rows, taps = weights.shape
         units, blocks = -(-outputs // self._cols), -(-inputs // self._rows)
         is_used = np.zeros((units * self._cols, blocks * self._rows, rows, taps), bool)

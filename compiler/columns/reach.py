@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.graph.convolutions import block_diagonal
 from tilewright.compiler.graph.graph import COLUMN, Graph, Operator
 
 
@@ -62,7 +63,7 @@ def joined_weights(weights: NDArray[Any], zero: NDArray[Any], group: int, reach:
     """
     if reach.keeps_groups:
         return np.tile(weights, (reach.after, 1, 1, 1))
-    weights = dense(weights, zero, group)
+    weights = block_diagonal(weights, group, zero)
     outputs, inputs, rows, _ = weights.shape
     joined = np.empty((reach.after, outputs, reach.before, inputs, rows, reach.taps), weights.dtype)
     joined[:] = zero[:, None, None, None, None]
@@ -71,22 +72,3 @@ def joined_weights(weights: NDArray[Any], zero: NDArray[Any], group: int, reach:
             word, within = divmod(int(column), reach.before)
             joined[place, :, within, :, :, word - reach.first] = weights[..., tap]
     return joined.reshape(reach.after * outputs, reach.before * inputs, rows, reach.taps)
-
-
-def dense(weights: NDArray[Any], zero: NDArray[Any], group: int) -> NDArray[Any]:
-    """[O, I, R, S] of [O, I / group, R, S], real zeros between the groups."""
-    if group == 1:
-        return weights
-    outputs, own, rows, taps = weights.shape
-    full = np.empty((group, outputs // group, group, own, rows, taps), weights.dtype)
-    full[:] = zero.reshape(group, -1, 1, 1, 1, 1)
-    each = np.arange(group)
-    full[each, :, each] = weights.reshape(group, outputs // group, own, rows, taps)
-    return full.reshape(outputs, group * own, rows, taps)
-
-
-def zeros_of(constant: str, graph: Graph) -> NDArray[Any]:
-    """[O]: the integer that means 0 for each index of a constant's first dimension."""
-    values, quantization = graph.constants[constant], graph.tensors[constant].quantization
-    points = (0,) if quantization is None else quantization.zero_points
-    return np.broadcast_to(np.array(points, values.dtype), values.shape[:1])

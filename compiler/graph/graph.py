@@ -185,6 +185,15 @@ class Graph:
         return {output: operator for operator in self.operators for output in operator.outputs}
 
     @cached_property
+    def readers(self) -> Mapping[str, Sequence[Operator]]:
+        """The operators that read each tensor, in order and each once; unread tensors are left out."""
+        found: dict[str, list[Operator]] = {}
+        for operator in self.operators:
+            for name in dict.fromkeys(operator.inputs):
+                found.setdefault(name, []).append(operator)
+        return found
+
+    @cached_property
     def uses(self) -> Mapping[str, int]:
         """How often each tensor is read, graph outputs included; unread tensors are left out."""
         counts: dict[str, int] = {}

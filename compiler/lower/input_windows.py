@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.graph.convolutions import model_macs, zeros_of
 from tilewright.compiler.graph.graph import COLUMN, MACS, ROW, Graph, Operator, TensorType, stored_shape
 from tilewright.compiler.simplify.kinds import REORDERING
 from tilewright.compiler.vectors import vector_blocks
@@ -43,7 +44,7 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
             continue
         found[name] = WindowedInput(windows, graph.tensors[name])
         x, w = operator.inputs[:2]
-        values = _reordered(graph.constants[w], graph.tensors[w], windows.fold)
+        values = _reordered(graph.constants[w], zeros_of(w, graph), windows.fold)
         batch, _, height, width = stored_shape(graph.tensors[operator.outputs[0]].shape)
         _, channels, taps, _ = values.shape
         step = operator.attributes["strides"][0] // windows.down
@@ -51,7 +52,7 @@ def window_inputs(graph: Graph, machine: Machine) -> tuple[Graph, Mapping[str, W
         fresh = f"{w}.{operator.name}.windows"
         constants[fresh], tensors[fresh] = values, replace(tensors[w], shape=values.shape)
         attributes: dict[str, Any] = {"strides": (step, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
-        attributes |= {MACS: operator.attributes.get(MACS, graph.constants[w].size * batch * height * width)}
+        attributes |= {MACS: model_macs(operator, graph)}
         attributes = {**operator.attributes, **attributes}
         operators.append(replace(operator, inputs=(x, fresh, *operator.inputs[2:]), attributes=attributes))
     return replace(graph, operators=tuple(operators), tensors=tensors, constants=constants), found
@@ -100,13 +101,12 @@ def _divisors(number: int) -> Iterator[int]:
     return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
-def _reordered(weights: NDArray[Any], weight_type: TensorType, fold: int) -> NDArray[Any]:
-    """[O, C, R, S] as [O, S · fold · C, ceil(R / fold), 1], real zeros for rows beyond R."""
+def _reordered(weights: NDArray[Any], zero: NDArray[Any], fold: int) -> NDArray[Any]:
+    """[O, C, R, S] as [O, S · fold · C, ceil(R / fold), 1], `zero` [O] for rows beyond R."""
     outputs, channels, height, width = weights.shape
     rows = -(-height // fold)
-    zeros = np.array(weight_type.quantization.zero_points if weight_type.quantization is not None else 0, weights.dtype)
     full = np.empty((outputs, channels, rows * fold, width), weights.dtype)
-    full[:] = zeros.reshape(-1, 1, 1, 1)
+    full[:] = zero[:, None, None, None]
     full[:, :, :height] = weights
     folded = full.reshape(outputs, channels, rows, fold, width).transpose(0, 4, 3, 1, 2)
     return np.ascontiguousarray(folded.reshape(outputs, width * fold * channels, rows, 1))

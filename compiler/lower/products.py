@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import CHANNEL, COLUMN, MACS, ROW, Operator
+from tilewright.compiler.graph.convolutions import block_diagonal, model_macs
+from tilewright.compiler.graph.graph import CHANNEL, COLUMN, ROW, Operator
 from tilewright.compiler.lower.integers import integer_sum, is_sum
 from tilewright.compiler.lower.network import (
     SPACE,
@@ -48,7 +49,7 @@ def lower_conv(operator: Operator, network: Network) -> list[Nest]:
     y_scales = result_scales(network.graph.tensors[operator.outputs[0]])
     weights, w_scales = symmetric_weights(operator, network)
     batches, _, height, width = result
-    macs = operator.attributes.get(MACS, weights.size * batches * height * width)
+    macs = model_macs(operator, network.graph)
     units = x_scale * w_scales
     bias = integer_bias(operator, units, network) - x_zero * weights.sum(axis=(1, 2, 3))
     trips, vector, written = _window_walk(operator, whole(result), network)
@@ -184,7 +185,7 @@ def weight_access(name: str, weights: NDArray[np.int64], group: int, network: Ne
     taps: tuple[Affine, ...] = (affine(("r", 1)), affine(("s", 1)))
     outputs, inputs, _, _ = weights.shape
     is_band = group > 1 and outputs == group
-    terms = int8_terms(weights if is_band else _block_diagonal(weights, group))
+    terms = int8_terms(weights if is_band else block_diagonal(weights, group, np.zeros(outputs, np.int64)))
     if len(terms) > 1:
         taps = (affine(("t", 1)), *taps)
     values = terms[0] if len(terms) == 1 else np.stack(terms, TERM)
@@ -203,17 +204,6 @@ def int8_terms(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         terms.append(np.clip(weights, WEIGHT.interval.low, WEIGHT.interval.high))
         weights = weights - terms[-1]
     return terms
-
-
-def _block_diagonal(weights: NDArray[np.int64], group: int) -> NDArray[np.int64]:
-    """Weights of a grouped convolution with all input channels: [O, I / group, R, S] → [O, I, R, S], zeros between."""
-    if group == 1:
-        return weights
-    outputs, inputs, height, width = weights.shape
-    dense = np.zeros((group, outputs // group, group, inputs, height, width), np.int64)
-    for index, block in enumerate(weights.reshape(group, outputs // group, inputs, height, width)):
-        dense[index, :, index] = block
-    return dense.reshape(outputs, group * inputs, height, width)
 
 
 def sum_bounds(weights: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -62,10 +62,6 @@ class _Arranged:
         self._graph = graph
         self._view = View(graph)
         self._producers: dict[str, Operator] = {}
-        self._readers: dict[str, list[Operator]] = {}
-        for operator in graph.operators:
-            for name in dict.fromkeys(operator.inputs):
-                self._readers.setdefault(name, []).append(operator)
 
     def add(self, operator: Operator) -> None:
         self.operators.append(operator)
@@ -206,7 +202,7 @@ class _Arranged:
     def _efforts_of_readers(self, name: str, order: ElementOrder | None, stored: tuple[int, ...]) -> Iterator[int]:
         """The efforts to move a result, stored in a shape with its elements in an order, to each of its readers."""
         shape = self.tensors[name].shape
-        for reader in self._readers.get(name, []):
+        for reader in self._graph.readers.get(name, ()):
             following = order
             if reader.kind == "transpose":
                 if order is not None and order.is_same and is_at_an_end(reader, self._graph):

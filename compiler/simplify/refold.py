@@ -18,18 +18,13 @@ FREE = (*QUANTIZING, "reshape")
 
 def refold(graph: Graph) -> Graph:
     """The graph with `refold` in place of the reshapes that move rows; other reshapes stay."""
-    readers: dict[str, list[Operator]] = {}
-    for operator in graph.operators:
-        for name in operator.inputs:
-            readers.setdefault(name, []).append(operator)
     operators = tuple(
-        replace(operator, kind="refold") if _moves_rows(operator, graph, readers) else operator
-        for operator in graph.operators
+        replace(operator, kind="refold") if _moves_rows(operator, graph) else operator for operator in graph.operators
     )
     return replace(graph, operators=operators)
 
 
-def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
+def _moves_rows(operator: Operator, graph: Graph) -> bool:
     shapes = [graph.tensors[name].shape for name in (*operator.inputs[:1], *operator.outputs)]
     if operator.kind != "reshape" or max(map(len, shapes)) > 4:
         return False
@@ -38,23 +33,23 @@ def _moves_rows(operator: Operator, graph: Graph, readers: dict[str, list[Operat
     is_refold = keeps_pixels and 1 in (before[ROW], after[ROW])
     if before == after or not is_refold or graph.tensors[operator.outputs[0]].quantization is None:
         return False
-    return _is_computed(operator.inputs[0], operator, graph, readers) and _is_read(operator.outputs[0], readers)
+    return _is_computed(operator.inputs[0], operator, graph) and _is_read(operator.outputs[0], graph)
 
 
-def _is_computed(name: str, but: Operator, graph: Graph, readers: dict[str, list[Operator]]) -> bool:
+def _is_computed(name: str, but: Operator, graph: Graph) -> bool:
     """Whether an operator computes with a tensor in this shape: makes it, or reads it, other than `but`."""
-    if any(reader is not but and reader.kind not in FREE for reader in readers.get(name, [])):
+    if any(reader is not but and reader.kind not in FREE for reader in graph.readers.get(name, ())):
         return True
     producer = graph.producers.get(name)
     if producer is None or producer.kind == "transpose":
         return False
-    return producer.kind not in FREE or _is_computed(producer.inputs[0], producer, graph, readers)
+    return producer.kind not in FREE or _is_computed(producer.inputs[0], producer, graph)
 
 
-def _is_read(name: str, readers: dict[str, list[Operator]]) -> bool:
+def _is_read(name: str, graph: Graph) -> bool:
     """Whether an operator reads a tensor, or a reshape of it."""
-    for reader in readers.get(name, []):
-        if reader.kind == "reshape" and _is_read(reader.outputs[0], readers):
+    for reader in graph.readers.get(name, ()):
+        if reader.kind == "reshape" and _is_read(reader.outputs[0], graph):
             return True
         if reader.kind not in (*FREE, "transpose"):
             return True

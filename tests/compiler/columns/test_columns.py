@@ -192,6 +192,20 @@ def test_joins_only_what_the_cycle_model_finds_faster() -> None:
     assert join_columns(graph, machine, lambda each: None) is graph
 
 
+def test_measures_single_columns_once_for_each_set_of_tensors() -> None:
+    """Two or four columns of the same tensors might be joined."""
+    graph, machine = simplified(narrow_model(channels=8, stride=4)), load_machine("wide32")
+    assert len({each.joined for each in proposals(graph, machine)}) == 1 < len(proposals(graph, machine))
+    measured: list[int] = []
+
+    def slower(each: Graph) -> int:
+        measured.append(max(operator.attributes.get(JOINED, 1) for operator in each.operators))
+        return 50 + measured[-1]
+
+    assert join_columns(graph, machine, slower) is graph
+    assert measured.count(1) == 1 < len(measured)
+
+
 def test_measures_the_layers_around_them_alone() -> None:
     graph = simplified(narrow_model())
     region = region_of(graph, frozenset({tensor_after("second", graph)}))

@@ -1,9 +1,10 @@
 """Products of vectors with one number: once for each pixel of the input, not for each tap and each channel.
 
-Asymmetric weights are `w + number`, and a sum of products with them is `sum(x * w) + sum(x * number)`. The second sum
-is the same for all channels of the result, but in the array it takes as long as the first. Apart from it, the array
-sums the channels of each pixel, with one weight tile and no taps. An instruction `y = wrap(a + b, int32)` then adds up
-the pixels of a window, first along its rows and then down its columns, and adds that to the product's sums.
+Asymmetric weights are `w + number`, and a sum of products with them is `sum(x * w) + sum(x * number)`. So it is with a
+matrix that is a tensor, whose zero point is such a number. The second sum is the same for all channels of the result,
+but in the array it takes as long as the first. Apart from it, the array sums the channels of each pixel, with one
+weight tile and no taps. An instruction `y = wrap(a + b, int32)` then adds up the pixels of a window, first along its
+rows and then down its columns, and adds that to the product's sums.
 
 Example, 3×3 from 32 to 32 channels on a 16×16 array: a pixel of the result takes 9 · 2 · 2 = 36 vectors. In the array
 the second sum takes 36 more. Apart, it takes 2; the vector engine adds 2 + 2 words for the window, 2 for the result.
@@ -18,9 +19,9 @@ from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
 from tilewright.compiler.nest.element_types import ACCUMULATOR
 from tilewright.compiler.nest.nest import Access, Affine
 from tilewright.compiler.nest.space import NO_LOOP, NestSpace, coefficient
-from tilewright.compiler.select.bindings import ConstantMatrix, TensorRead
+from tilewright.compiler.select.bindings import TensorRead
 from tilewright.compiler.select.cover import Cover, Step
-from tilewright.isa.engines.templates import systolic_activations, systolic_weights
+from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import InstructionFormat
@@ -41,8 +42,6 @@ def with_window_sums(cover: Cover, machine: Machine) -> Cover:
     adding = adding_instruction(machine, dot.format)
     read = dot.inputs[systolic_activations(dot.format).name]
     if adding is None or not isinstance(read, TensorRead):
-        return cover
-    if not isinstance(dot.inputs[systolic_weights(dot.format).name], ConstantMatrix):
         return cover
     access = cover.nest.reads[read.read]
     if not _is_window(access, cover.space) or not _pays(cover, dot, adding, access, machine):

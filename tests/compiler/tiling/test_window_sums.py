@@ -10,13 +10,16 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from tests.compiler.lower.test_matmul import product
 from tests.compiler.models import ModelBuilder, random_inputs
 from tests.compiler.pipelines import simplified, simulated
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
+from tilewright.compiler.nest.text import print_nests
 from tilewright.compiler.options import Options
-from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.pipeline import compile_model, resume
+from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.text import parse_selection, print_selection
 from tilewright.isa.files.loader import load_machine
@@ -93,6 +96,41 @@ def require_the_bits_of_the_nests(model: onnx.ModelProto, machine: Machine) -> N
     (expected,) = run_nests(lower(simplified(model), machine), inputs).values()
     (result,) = simulated(program, inputs).values()
     assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("machine", [BASE16, SHORT], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "zeros"),
+    [
+        ((1, 128, 196, 196), ("int8", 2, 13)),  # scores of an attention; column sums are apart, too
+        ((2, 70, 45, 90), ("int8", 0, 7)),
+        ((1, 64, 50, 64), ("uint8", 0, 255)),  # 255 is two numbers of int8
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_transposed", [False, True], ids=["straight", "transposed"])
+def test_zero_points_of_computed_matrices_are_apart_with_the_same_bits(
+    machine: tuple[str, ...], sizes: tuple[int, int, int, int], zeros: tuple[str, int, int], is_transposed: bool
+) -> None:
+    target = machine_of(*machine)
+    graph, inputs = product(sizes, zeros, is_transposed)
+    nests = sum_columns(lower(graph, target), target)
+    of_product = select(nests, target).covers[-1].dot
+    assert of_product is not None
+    assert of_product.adding is not None
+    result = simulated(resume("lower", print_nests(lower(graph, target)), target), inputs)["y"]
+    assert np.array_equal(result, run_nests(nests, inputs)["y"])
+
+
+def test_a_zero_point_of_a_computed_matrix_takes_few_more_cycles_than_none() -> None:
+    """In the product, it would take as many vectors again."""
+    machine = machine_of("base16")
+
+    def cycles_with(zero: int) -> int:
+        graph, _ = product((1, 512, 196, 196), ("int8", 0, zero), True)
+        return cycles(resume("lower", print_nests(lower(graph, machine)), machine))
+
+    assert cycles_with(13) <= 1.25 * cycles_with(0)
 
 
 def test_taps_that_are_the_number_itself_count() -> None:

@@ -1,7 +1,8 @@
 """Addresses on chip as in a ring: a new buffer goes to the bank whose port others use least at that time.
 
 So what an operation reads comes in one cycle, and the next tile's load does not wait for this tile's compute. In the
-bank, it goes where the words have been free for longest.
+bank, it goes where the words have been free for longest, and not across the end of the bank: a buffer in two banks
+leaves only the others to what is used at the same time later.
 """
 
 from __future__ import annotations
@@ -138,10 +139,11 @@ class _Ring:
             return candidates[0] if candidates else None
         contending = [] if position in self._crowded else self._contending(item)
         contention, size = _contention(memory, contending), item.buffer.size
+        banks = {address: _banks(memory, address, size) for address in candidates}
         costs = {
             address: (
-                sum([contention[bank] for bank in _banks(memory, address, size)]),
-                _reuse(item, freed_at),
+                sum([contention[bank] for bank in banks[address]]),
+                _reuse(item, freed_at) + len(banks[address]),
                 (address - self._pointer) % memory.words,
             )
             for address, freed_at in zip(candidates, self._freed(candidates, size), strict=True)

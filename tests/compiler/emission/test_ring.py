@@ -55,6 +55,14 @@ def test_the_ring_leaves_a_gap_for_a_large_buffer_to_come() -> None:
     assert placed(BankedMemory("act", 10, 1), items) == {"a": 0, "b": 2, "c": 0, "d": 4}
 
 
+def test_a_buffer_lies_in_one_bank_where_it_can() -> None:
+    # Behind `a`, words 6 to 9 would be in both banks; `c` is larger than a bank.
+    items = [life("a", 6, 0, 3), life("b", 4, 1, 3), life("c", 9, 4, 5)]
+    addresses = placed(BankedMemory("act", 8, 2), items)
+    assert (addresses["a"], addresses["b"]) == (0, 8)
+    assert addresses["c"] + 9 <= 16
+
+
 def test_only_the_buffers_in_the_way_are_placed_again() -> None:
     # From operation 4 on, `b` and `e` leave two gaps of two words on both sides of `c`, and `d` needs four.
     items = [life("a", 2, 0, 9), life("b", 2, 0, 3), life("c", 2, 1, 9), life("e", 2, 1, 3), life("d", 4, 4, 9)]

@@ -44,7 +44,10 @@ WORTH = 0.002
 NEAR = 0.01
 """Layers that take at most so much more than their busiest engine are left as they are: nearly all is hidden."""
 
-AHEAD = (EVERYTHING_AHEAD, Ahead(eighths=6), Ahead(5), Ahead(3), Ahead(2), Ahead(eighths=7), Ahead(6), Ahead(1))
+AHEAD = (
+    EVERYTHING_AHEAD, Ahead(eighths=6), Ahead(5), Ahead(3), Ahead(2), Ahead(eighths=5), Ahead(eighths=7), Ahead(6),
+    Ahead(1),
+)  # fmt: skip
 """How far operations may move ahead: in the order in which it is tried."""
 
 

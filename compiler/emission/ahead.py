@@ -13,10 +13,12 @@ class Ahead:
     """`loads`: so many loads at most may pass an operation; None: as many as there is room for.
 
     `eighths`: what operations ahead of their turn may fill of each memory, besides what is there at their turn anyway.
+    `by_rows`: layers beside each other go on together, row by row; if not, the one in front goes first.
     """
 
     loads: int | None = None
     eighths: int = EIGHTHS
+    by_rows: bool = False
 
 
 EVERYTHING_AHEAD = Ahead()

@@ -46,7 +46,9 @@ def schedule(
     order = found.order()
     layers = [operation.layer for operation in program.operations]
     starts = found.plan.starts
-    beside = overlapped(layers, work.engines, work.durations, work.before, work.residents, starts, work.kept)
+    beside = overlapped(
+        layers, work.engines, work.durations, work.before, work.residents, starts, work.kept, ahead.by_rows
+    )
     if beside is not None:
         other = _Scheduler(work.in_order(beside.order))
         by_other = other.order()

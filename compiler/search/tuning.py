@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.file_hash import folder_of, hash_of_files
 
-FORMAT = 2
+FORMAT = 3
 """Changes with the form of an entry."""
 
 
@@ -144,7 +144,7 @@ def _print(tuning: Tuning) -> dict[str, Any]:
         "tiles": {
             nest: {"sizes": dict(tile.sizes), "points_outer": tile.points_outer} for nest, tile in tiling.tiles.items()
         },
-        "ahead": {"loads": tuning.ahead.loads, "eighths": tuning.ahead.eighths},
+        "ahead": asdict(tuning.ahead),
     }
 
 
@@ -157,12 +157,12 @@ def _parse(entry: Any) -> Tuning:
             "limits": dict(limits),
             "off_chip": list(off_chip),
             "tiles": dict(tiles),
-            "ahead": {"loads": int() | None as loads, "eighths": int(eighths)},
+            "ahead": {"loads": int() | None as loads, "eighths": int(eighths), "by_rows": bool(by_rows)},
         }:
             words = {name: _natural(number) for name, number in limits.items()}
             cuts = {nest: _parse_tile(tile) for nest, tile in tiles.items()}
             tiling = TilingOptions(budget, residency, words, frozenset(map(str, off_chip)), cuts)
-            return Tuning(tiling, Ahead(loads, _natural(eighths)))
+            return Tuning(tiling, Ahead(loads, _natural(eighths), by_rows))
     raise ValueError("an entry lacks a key, or has a value of another type")
 
 

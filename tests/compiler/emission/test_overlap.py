@@ -12,10 +12,11 @@ import pytest
 from tests.compiler.tile_programs import WORDS, TileBuilder, random_tiles
 from tilewright.compiler.emission import overlap
 from tilewright.compiler.emission import schedule as scheduling
-from tilewright.compiler.emission.ahead import NOTHING_AHEAD
+from tilewright.compiler.emission.ahead import NOTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import dependences
 from tilewright.compiler.emission.durations import durations
 from tilewright.compiler.emission.load_plan import starts_in_order
+from tilewright.compiler.emission.merge import Section, front_first, one_by_one, row_by_row
 from tilewright.compiler.emission.overlap import Overlap, overlapped
 from tilewright.compiler.emission.room import Residents
 from tilewright.compiler.emission.schedule import schedule
@@ -78,12 +79,31 @@ def products_and_rescales(build: TileBuilder) -> TileProgram:
     return in_layers(build, lambda _: product(build), partial(rescale, build))
 
 
+def products_and_short_products(build: TileBuilder) -> TileProgram:
+    """Layers that both want the array: the first all the time, the second little beside its work on vectors."""
+
+    def short(source: str) -> str:
+        return rescale(build, requantize(build, multiply(build, source, VECTORS // 5)))
+
+    return in_layers(build, lambda _: product(build), short)
+
+
 def order_of(program: TileProgram) -> list[int] | None:
     engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
     layers = [operation.layer for operation in program.operations]
     times, before = durations(program), dependences(program)
     found = overlapped(layers, engines, times, before, Residents(program), starts_in_order(engines, times, before))
     return None if found is None else found.order
+
+
+def section_of(program: TileProgram, *fronts: bool) -> Section:
+    """All layers of a program; others may be begun beside each of them, unless `fronts` says so."""
+    engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+    layers = [operation.layer for operation in program.operations]
+    times, before = durations(program), dependences(program)
+    in_order = starts_in_order(engines, times, before)
+    beside = fronts or (True,) * len(set(layers))
+    return Section(layers, engines, times, before, Residents(program), in_order, range(len(layers)), beside)
 
 
 def layers_of(program: TileProgram, engine: str) -> list[int]:
@@ -100,6 +120,36 @@ def test_the_vector_engine_takes_tiles_of_the_next_layer_between_those_of_the_fi
     # The array goes on meanwhile, so that all but the last rescale are hidden behind products.
     by_layers, beside = (cycles(program, each.operations) for each in (program, scheduled))
     assert beside < by_layers - (TILES - 2) * LENGTH * WORDS
+
+
+def test_layers_that_want_the_same_engine_go_on_row_by_row() -> None:
+    """One layer after the other, the vector engine stands still during the first. The array never waits here."""
+    program = products_and_short_products(builder())
+    front, rows = (schedule(program, Ahead(by_rows=by_rows)) for by_rows in (False, True))
+    assert layers_of(front, "mma") == [*[0] * TILES, *[1] * TILES]
+    assert layers_of(rows, "mma")[:6] == [0, 0, 1, 1, 0, 0]
+    saved = cycles(program, front.operations) - cycles(program, rows.operations)
+    assert saved > (TILES - 3) * (LENGTH - VECTORS // 5) * WORDS
+
+
+def test_nothing_is_begun_beside_a_layer_that_is_no_front() -> None:
+    program = products_and_short_products(builder())
+    for merge in (row_by_row, front_first):
+        mixed, apart = (merge(section_of(program, is_front, False)).order for is_front in (True, False))
+        layers = [[program.operations[index].layer for index in order] for order in (mixed, apart)]
+        assert sorted(layers[0]) == layers[1] != layers[0]
+
+
+def test_a_mixed_order_is_compared_with_one_that_waits_for_words_as_well() -> None:
+    """Two tiles of the second layer do not fit beside each other."""
+    build = builder("memories.act.kib=4")
+    program = in_layers(build, lambda _: product(build), partial(rescale, build, size=140))
+    section = section_of(program)
+    starts = one_by_one(section).starts
+    assert starts.keys() == set(section.span)
+    assert max(starts.values()) > max(section.in_order)
+    stretches = overlap._stretches(section, front_first)
+    assert sum(stretch.one_by_one for stretch in stretches) == max(starts.values())
 
 
 def test_layers_are_mixed_that_save_much_of_their_own_cycles_but_little_of_the_program() -> None:
@@ -179,12 +229,16 @@ def test_a_layer_that_needs_all_of_the_one_before_waits_for_it() -> None:
     assert order_of(build.program()) is None
 
 
-def test_takes_no_words_that_the_layer_in_front_needs() -> None:
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_takes_no_words_that_the_layer_in_front_needs(by_rows: bool) -> None:
     """What all products read fills half of the memory, and so does each rescale."""
     build = builder("memories.act.kib=4")
     whole = build.load("act", 128)
     program = in_layers(build, lambda _: product(build, whole), partial(rescale, build, size=140))
-    assert layers_of(schedule(program), "vec") == [*[0] * TILES, *[1] * TILES]
+    section = section_of(program)
+    merged = (row_by_row if by_rows else front_first)(section)
+    assert [program.operations[index].layer for index in merged.order] == [one.layer for one in program.operations]
+    assert layers_of(schedule(program, Ahead(by_rows=by_rows)), "vec") == [*[0] * TILES, *[1] * TILES]
     finished(program, Options(), program.machine)  # raises DoesNotFit if they do not fit
 
 

@@ -23,7 +23,8 @@ from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.machine.machine import Machine
 
 FOUND = Tuning(
-    TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}), Ahead(3, 6)
+    TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}),
+    Ahead(3, 6, by_rows=True),
 )
 
 
@@ -71,7 +72,7 @@ def test_a_damaged_file_of_the_users_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as refused:
         recall("a", path)
     assert str(refused.value) == (
-        f'{path}: is not a tuning file: expected an object with "tilewright tuning": 2 and "entries"; '
+        f'{path}: is not a tuning file: expected an object with "tilewright tuning": 3 and "entries"; '
         "give the name of a new file, or delete this one"
     )
 

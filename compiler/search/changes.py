@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,13 +134,13 @@ def _tiles(plan: Plan, position: int) -> int:
     return int(tile_counts(plan.shapes[position], sizes).all[0])
 
 
-def other_cuts(planner: Planner, plan: Plan, kinds: int) -> Iterator[tuple[int, Cut]]:
-    """(position, change) for the best tiles of each kind, nests that are expected to take longest first.
+def other_cuts(planner: Planner, plan: Plan, kinds: int, cycles: Sequence[int]) -> Iterator[tuple[int, Cut]]:
+    """(position, change) for the best tiles of each kind, those of nests with the most `cycles` first.
 
     Nests that are alike are changed together: the position is that of their first.
     """
-    longest = sorted(_alike(planner, plan), key=lambda found: (-sum(plan.choices[p].cycles for p in found), found[0]))
-    for positions in longest:
+    most = sorted(_alike(planner, plan), key=lambda found: (-sum(cycles[position] for position in found), found[0]))
+    for positions in most:
         first = positions[0]
         names = tuple(plan.shapes[position].cover.nest.name for position in positions)
         for choice in planner.ranked(first, plan.residency, kinds + 1):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tilewright.compiler.attempts import first_order_that_fits, frugal
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
@@ -12,6 +14,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
     Change,
+    Limit,
     finer_cuts,
     finer_cuts_apart,
     inputs_off_chip,
@@ -30,7 +33,10 @@ from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program, place_regions
+from tilewright.isa.program.state import RunCounters
+from tilewright.simulator.cycle_owners import IN_FLIGHT_ORDER, cycle_owners
 from tilewright.simulator.cycles import simulate_cycles
+from tilewright.simulator.profile import instructions_of_layers
 
 Finish = Callable[[TileProgram, Options], Program]
 """Makes the program of tiles; raises CompileError when they do not fit."""
@@ -40,6 +46,9 @@ WHOLE_SHARE = 3
 
 WORTH = 0.002
 """The least share of their cycles that layers must save for a change that is judged by them alone."""
+
+FAR = 0.01
+"""A memory of which half costs this share of the program's cycles is not halved again."""
 
 NEAR = 0.01
 """Layers that take at most so much more than their busiest engine are left as they are: nearly all is hidden."""
@@ -54,13 +63,20 @@ AHEAD = (
 def search_tiling(selection: Selection, options: Options, finish: Finish) -> TilingOptions:
     """The tiling, of those that the effort allows to try, with which the program takes the fewest cycles.
 
-    Deterministic. The options' own if nothing better is found, or if the program fits in none of the first plans.
+    More effort goes on from what less effort finds, with operations as far ahead as is best for that. Deterministic.
+    The options' own if nothing better is found, or if the program fits in none of the first plans.
     """
-    try:
-        search = _Search(selection, options, finish)
-    except CompileError:
-        return options.tiling
-    return search.best()
+    found = options
+    for effort in range(1, options.effort + 1):
+        found = replace(found, effort=effort)
+        try:
+            search = _Search(selection, found, finish)
+            found = replace(found, tiling=search.best())
+            if effort < options.effort:
+                found = replace(found, ahead=search_ahead(search.tiles(), found, finish))
+        except CompileError:
+            break
+    return found.tiling
 
 
 def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
@@ -70,20 +86,31 @@ def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
     """
     expected = len(tiles.operations) * CYCLES_PER_INSTRUCTION
     work = order_budget(EFFORTS[options.effort], expected)
-    if options.ahead != EVERYTHING_AHEAD or not work.allows(2 * expected):
+    if options.ahead != EVERYTHING_AHEAD or not work.allows(3 * expected):
         return options.ahead
     found: dict[Ahead, int] = {}
-    for ahead in AHEAD:
-        if not work.allows(expected):
-            break
-        cycles = _cycles(tiles, replace(options, ahead=ahead), work, finish)
-        if cycles is not None:
-            found[ahead] = cycles
-    return min(found, key=found.__getitem__, default=options.ahead)
+
+    def best_of(tried: Iterable[Ahead]) -> Ahead:
+        for ahead in tried:
+            if not work.allows(expected):
+                break
+            cycles = _cycles(tiles, replace(options, ahead=ahead), work, finish)
+            if cycles is not None:
+                found[ahead] = cycles
+        return min(found, key=found.__getitem__, default=options.ahead)
+
+    by_rows = best_of(replace(EVERYTHING_AHEAD, by_rows=by_rows) for by_rows in (False, True)).by_rows
+    return best_of(replace(ahead, by_rows=way) for way in (by_rows, not by_rows) for ahead in AHEAD[1:])
 
 
 def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> int | None:
     """The exact cycles of tiles; None if they do not fit in any order."""
+    measured = _measured(tiles, options, work, finish)
+    return None if measured is None else measured[1].cycles
+
+
+def _measured(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> tuple[Program, RunCounters] | None:
+    """The program of tiles and its run; None if they do not fit in any order."""
 
     def place(attempt: Options) -> Program:
         try:
@@ -96,9 +123,9 @@ def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) 
         program = first_order_that_fits(place, options)
     except CompileError:
         return None
-    cycles = exact_cycles(program)
-    work.spend(len(program.instructions), cycles)
-    return cycles
+    counters = _run(program)
+    work.spend(len(program.instructions), counters.cycles)
+    return program, counters
 
 
 def _least_cycles(tiles: TileProgram) -> int:
@@ -109,9 +136,24 @@ def _least_cycles(tiles: TileProgram) -> int:
     return max(busy.values())
 
 
+def _is_far_from(best: int, cycles: int | None) -> bool:
+    return cycles is None or cycles > best * (1 + FAR)
+
+
 def exact_cycles(program: Program) -> int:
     """The cycles of a program, or of a part of one that begins on an idle machine."""
-    return simulate_cycles(program, place_regions(program.limits)).cycles
+    return _run(program).cycles
+
+
+def _run(program: Program) -> RunCounters:
+    return simulate_cycles(program, place_regions(program.limits))
+
+
+def _without_array(program: Program, counters: RunCounters) -> list[int]:
+    """For each layer, its own cycles in which the array has nothing in flight."""
+    of_layer = instructions_of_layers(program, program.layers)
+    cycles = cycle_owners(program, of_layer, counters).cycles(len(program.layers))
+    return [int(own) for own in np.delete(cycles, IN_FLIGHT_ORDER.index("mma"), axis=1).sum(axis=1)]
 
 
 @dataclass(frozen=True)
@@ -137,6 +179,7 @@ class _Search:
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         self._work = tiles_budget(self._effort, self._expected)
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
+        self._lost: Sequence[int] = ()
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
 
     def best(self) -> TilingOptions:
@@ -151,17 +194,28 @@ class _Search:
                 break
         return self._tiling
 
+    def tiles(self) -> TileProgram:
+        """The program with the best plan so far."""
+        return tile_part(self._selection, self._plan, range(len(self._plan.choices)))
+
     # -- judged by the whole program -----------------------------------------------------------------------------------
 
     def _by_program(self) -> None:
         everything = range(len(self._plan.choices))
         best = self._first_that_fits()
+        enough: set[str] = set()  # memories that are small enough
         for change in self._changes():
             if not self._work.allows(best or self._expected):
                 break
+            if isinstance(change, Limit) and change.memory in enough:
+                continue
             tried = self._try(change, everything)
-            if tried is not None and tried.cycles is not None and (best is None or tried.cycles < best):
+            if tried is None:
+                continue
+            if tried.cycles is not None and (best is None or tried.cycles < best):
                 best, self._tiling, self._plan = tried.cycles, tried.tiling, tried.plan
+            elif isinstance(change, Limit) and best is not None and _is_far_from(best, tried.cycles):
+                enough.add(change.memory)
 
     def _first_that_fits(self) -> int | None:
         """The cycles of the best plan so far. If it does not fit, the first that needs less memory becomes the best."""
@@ -170,10 +224,11 @@ class _Search:
                 plan = self._planner.under(tiling).plan()
             except CompileError:
                 continue
-            cycles = self._measure(plan, range(len(plan.choices)))
-            if cycles is not None:
-                self._tiling, self._plan = tiling, plan
-                return cycles
+            tiles = tile_part(self._selection, plan, range(len(plan.choices)))
+            measured = _measured(tiles, self._options, self._work, self._finish)
+            if measured is not None:
+                self._tiling, self._plan, self._lost = tiling, plan, _without_array(*measured)
+                return measured[1].cycles
         return None
 
     def _changes(self) -> Iterator[Change]:
@@ -181,7 +236,7 @@ class _Search:
         yield from inputs_off_chip(nests, plan)
         yield from finer_cuts(self._planner, plan)
         yield from smaller_memories(self._selection.machine, plan)
-        yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds))
+        yield from (cut for _, cut in other_cuts(self._planner, plan, self._effort.kinds, self._lost))
         yield from others_off_chip(nests, plan)
         yield from (cut for _, cut in finer_cuts_apart(self._planner, plan))
 
@@ -214,7 +269,8 @@ class _Search:
         nests, plan = self._selection.program, self._plan
         for change in inputs_off_chip(nests, plan):
             yield change, self._live[change.tensor]
-        for position, cut in other_cuts(self._planner, plan, self._effort.kinds):
+        expected = [choice.cycles for choice in plan.choices]
+        for position, cut in other_cuts(self._planner, plan, self._effort.kinds, expected):
             yield cut, range(position, position + 1)
         for change in others_off_chip(nests, plan):
             yield change, self._live[change.tensor]

@@ -99,10 +99,12 @@ class Candidates:
     def ranked(self, most: int) -> list[TileChoice]:
         """The cheapest tile of each kind, cheapest first, at most so many.
 
-        Tiles are of a kind if they have the same loop order and, to a factor of two, as many tiles over pixels, over
-        channels and over partial sums.
+        Tiles are of a kind if they have the same loop order, where there is one, and, to a factor of two, as many tiles
+        over pixels, over channels and over partial sums.
         """
-        of_order = self.cuts.points_outer, self.is_double
+        *over_pixels, over_channels, _ = self.cuts.pieces
+        has_order = (np.maximum.reduce(over_pixels) > 1) & (over_channels > 1)
+        of_order = self.cuts.points_outer & has_order, self.is_double
         kinds = np.stack([*np.log2(self.cuts.pieces).round(), *of_order], axis=1).astype(np.int64)
         ranked: dict[tuple[int, ...], int] = {}
         for index in np.argsort(self._costs, kind="stable")[: int(self.is_possible.sum())]:

@@ -14,13 +14,14 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.compiler.pipelines import simulated
 from tests.digits import MODEL, images
-from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import DECIDED, compile_model, finished
 from tilewright.compiler.search import search
 from tilewright.compiler.search.changes import (
     FINER,
+    HALVINGS,
     Cut,
     Limit,
     OffChip,
@@ -97,10 +98,39 @@ def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
     compile_partitioned(model, of, keep=kept.__setitem__)
     decided: Options = kept[DECIDED]
     orders = {
-        ahead: cycles(compile_model(model, of, Options(tiling=decided.tiling, ahead=ahead, effort=0)))
-        for ahead in search.AHEAD
+        way: cycles(compile_model(model, of, Options(tiling=decided.tiling, ahead=way, effort=0)))
+        for way in (replace(ahead, by_rows=by_rows) for ahead in search.AHEAD for by_rows in (False, True))
     }
     assert orders[decided.ahead] == min(orders.values()) < orders[EVERYTHING_AHEAD]
+
+
+def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = tile(two_convolutions(), TilingOptions())
+    finish = partial(finished, machine=tiles.machine)
+    for is_slower in (True, False):
+
+        def measured(_: object, options: Options, *__: object, is_slower: bool = is_slower) -> int:
+            return 100 + options.ahead.by_rows * (1 if is_slower else -1)
+
+        monkeypatch.setattr(search, "_cycles", measured)
+        assert search.search_ahead(tiles, Options(effort=1), finish) == Ahead(by_rows=not is_slower)
+
+
+def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, Ahead]] = []
+
+    class Search(search._Search):
+        def __init__(self, selection: Selection, options: Options, finish: search.Finish) -> None:
+            seen.append((options.effort, options.ahead))
+            super().__init__(selection, options, finish)
+
+    nothing = replace(EFFORTS[2], tiles=0, order=0, least=0, finer=0, large=0)
+    monkeypatch.setattr(search, "EFFORTS", (nothing, nothing, nothing))
+    monkeypatch.setattr(search, "search_ahead", lambda *_: Ahead(3))
+    monkeypatch.setattr(search, "_Search", Search)
+    selection = two_convolutions()
+    search_tiling(selection, Options(effort=2), partial(finished, machine=selection.machine))
+    assert seen == [(1, EVERYTHING_AHEAD), (2, Ahead(3))]
 
 
 # -- the work ----------------------------------------------------------------------------------------------------------
@@ -195,6 +225,51 @@ def count(program: TileProgram, layer: int) -> int:
     return sum(engine not in ("load", "store") for engine in engines)
 
 
+def test_more_effort_goes_on_from_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    selection = pools_and_products()
+    finish = partial(finished, machine=selection.machine)
+    nothing = replace(EFFORTS[2], tiles=0, order=0, least=0, finer=0, large=0)
+    monkeypatch.setattr(search, "EFFORTS", (*EFFORTS[:2], nothing))
+    less, more = (search_tiling(selection, Options(effort=effort), finish) for effort in (1, 2))
+    assert less == more != TilingOptions()
+
+
+def test_a_memory_of_which_half_costs_much_is_not_halved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    selection = two_convolutions()
+    monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], replace(EFFORTS[2], kinds=0, rounds=1)))
+    tried: list[Limit] = []
+
+    def result(self: search._Search, change: object, _: range) -> search._Tried | None:
+        if not isinstance(change, Limit):
+            return None
+        tried.append(change)
+        slower = {"wgt": 1.011, "acc": 1.009}.get(change.memory, 1)
+        return search._Tried(self._tiling, self._plan, int(slower * best))
+
+    finish = partial(finished, machine=selection.machine)
+    best = cycles(finish(tile(selection), Options()))
+    monkeypatch.setattr(search._Search, "_try", result)
+    search_tiling(selection, Options(effort=1), finish)
+    halved = [change.memory for change in tried]
+    assert (halved.count("wgt"), halved.count("acc")) == (1, HALVINGS)
+
+
+def test_the_array_has_nothing_in_flight_while_a_pooling_runs_alone() -> None:
+    selection = pools_and_products()
+    program = finished(tile(selection), Options(ahead=NOTHING_AHEAD), selection.machine)
+    counters = simulate_cycles(program, place_regions(program.limits))
+    first, *poolings, last = search._without_array(program, counters)
+    assert sum(poolings) > 0.8 * sum((first, *poolings, last))
+    assert sum((first, *poolings, last)) < counters.cycles
+
+
+def test_tiles_of_the_layers_that_lose_most_are_changed_first() -> None:
+    planner = Planner(two_convolutions(), TilingOptions())
+    plan = planner.plan()
+    positions = [position for position, _ in other_cuts(planner, plan, 1, [1, 1, 3])]
+    assert positions == [2, 0]  # the first two are alike
+
+
 def test_memories_are_halved_in_powers_of_two() -> None:
     selection = two_convolutions()
     plan = Planner(selection, TilingOptions()).plan()
@@ -224,7 +299,7 @@ def test_a_nest_gets_the_tiles_that_are_wanted() -> None:
     selection = two_convolutions()
     planner = Planner(selection, TilingOptions())
     plan = planner.plan()
-    for position, cut in other_cuts(planner, plan, 4):
+    for position, cut in other_cuts(planner, plan, 4, [1] * len(plan.choices)):
         choices = planner.under(cut.apply(TilingOptions())).plan().choices
         name = selection.covers[position].nest.name
         assert choices[position].as_wanted == cut.tiles[name] != plan.choices[position].as_wanted

@@ -56,6 +56,19 @@ def test_what_reads_no_weights_goes_over_pixels_first() -> None:
     assert blocks[:4] == [0, 1, 2, 3] and len(blocks) > 4
 
 
+def test_of_tiles_that_are_the_same_in_either_loop_order_one_is_ranked() -> None:
+    """A tile with all channels, or all pixels, comes once; with parts of both, the orders differ."""
+    of = machine("base16")
+    network = network_for(of, 0)
+    selection = select(network.program(network.conv(network.input(1, 32, 12, 12), 64, (1, 1))), of)
+    planner = Planner(selection, TilingOptions())
+    ranked = planner.ranked(0, planner.plan().residency, 99)
+    pieces = [(choice.sizes["o"] < 4, choice.sizes["x"] * choice.sizes["y"] < 144) for choice in ranked]
+    orders = Counter((all(cut), choice.points_outer) for cut, choice in zip(pieces, ranked, strict=True))
+    assert orders[True, False] > 0 and orders[True, True] > 0 and orders[False, False] > 0
+    assert orders[False, True] == 0
+
+
 def test_what_reads_no_weights_leaves_half_of_the_room_to_a_layer_beside_it() -> None:
     of = load_machine("base16", ["memories.act.kib=4"])
     network = network_for(of, 0)

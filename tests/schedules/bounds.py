@@ -10,9 +10,9 @@ lie after each other. So, for each layer:
   so a tile takes no fewer. Depthwise layers have one channel a row and column. Of as many columns joined as take the
   fewest.
 - `vector`: each word of a result is requantised once; sums of two tensors and pooling windows take words of their own.
-  Where
-  a statement reads blocks of words, a depthwise layer may take a word for each block of its window, and not the array.
-- `DRAM`: weights are read once.
+  Where a statement reads blocks of words, a depthwise layer may take a word for each block of its window, and not the
+  array.
+- `DRAM`: weights are read once, and for each lane block of a product's result a word of what it is requantised with.
 
 `all` adds up each of the three, and takes the largest; depthwise layers are divided between array and vector engine
 so that this is the least. `prefetch`: when a layer begins, all that it follows from is done, and no more weights of
@@ -51,8 +51,9 @@ class LayerBound:
     array: int
     vector: int
     tapped: int | None
-    reads: int  # bytes
+    reads: int  # bytes of weights
     after: frozenset[int]  # the layers that it follows from, by position
+    parameters: int = 0  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,14 @@ def bound_of(layers: Sequence[LayerBound], machine: Machine) -> Bound:
     """The largest of what each resource takes."""
     fill = dma_round_trip(machine) + mma_write(machine)
     array, vector = _balanced(layers)
-    dram = -(-sum(layer.reads for layer in layers) // machine.dram.bus_bytes)
+    dram = _dram(layers, machine)
     found = {"array": array, "vector engine": vector, "DRAM": dram, "prefetch": _prefetch(layers, machine)}
     by = max(found, key=found.__getitem__)
     return Bound(int(found[by]) + fill, by)
+
+
+def _dram(layers: Sequence[LayerBound], machine: Machine) -> int:
+    return -(-sum(layer.reads + layer.parameters for layer in layers) // machine.dram.bus_bytes)
 
 
 def _balanced(layers: Sequence[LayerBound]) -> tuple[float, float]:
@@ -173,14 +178,21 @@ def _product(each: _Node, words: int, after: frozenset[int], machine: Machine) -
     if each.node.op_type != "Conv":
         channels = result[-1]
         inner, pixels = prod(weights) // channels, prod(result) // channels
-        tiles = -(-inner // rows) * -(-channels // cols)
-        return LayerBound(name, tiles * max(pixels, rows), pixels * -(-channels // machine.lanes), None, reads, after)
+        tiles, blocks = -(-inner // rows) * -(-channels // cols), -(-channels // machine.lanes)
+        parameters = blocks * _parameter_bytes(machine)
+        return LayerBound(name, tiles * max(pixels, rows), pixels * blocks, None, reads, after, parameters)
     array = min(_vectors(each, factor, machine) for factor in _factors(result[-1]))
     words = min(prod(result) // result[1] // f * -(-f * result[1] // machine.lanes) for f in _factors(result[-1]))
     is_apart = each.attributes.get("group", 1) != 1
     taps = weights[2] * -(-weights[3] // _block(machine))
     tapped = words * taps if is_apart and _block(machine) > 1 else None
-    return LayerBound(name, array, words, tapped, reads, after)
+    parameters = -(-result[1] // machine.lanes) * _parameter_bytes(machine)
+    return LayerBound(name, array, words, tapped, reads, after, parameters)
+
+
+def _parameter_bytes(machine: Machine) -> int:
+    """A word of the memory whose elements are records: what the channels of a lane block are requantised with."""
+    return min((memory.word_bytes for memory in machine.memories.values() if memory.element.type is None), default=0)
 
 
 def _factors(columns: int) -> list[int]:
@@ -231,7 +243,7 @@ def main() -> None:
 def missed() -> list[tuple[str, str]]:
     """The entries of the committed table that take more cycles than wanted."""
     committed = read_table()
-    return [key for key in ENTRIES if key in WANTED and committed[key].cycles > WANTED[key]]
+    return [key for key in ENTRIES if key in WANTED and committed[key].fewest > WANTED[key]]
 
 
 def markdown(entries: Sequence[tuple[str, str]]) -> str:
@@ -253,11 +265,10 @@ def _print_layers(title: str, layers: Sequence[LayerBound], machine: Machine) ->
         table.add_column(column, justify="right")
     for layer in layers:
         tapped = "" if layer.tapped is None else f"{layer.tapped:,}"
-        dram = -(-layer.reads // machine.dram.bus_bytes)
+        dram = _dram([layer], machine)
         table.add_row(layer.name, f"{layer.array:,}", f"{layer.vector:,}", tapped, f"{dram:,}")
     array, vector = _balanced(layers)
-    reads = -(-sum(layer.reads for layer in layers) // machine.dram.bus_bytes)
-    table.add_row("all", f"{int(array):,}", f"{int(vector):,}", "", f"{reads:,}")
+    table.add_row("all", f"{int(array):,}", f"{int(vector):,}", "", f"{_dram(layers, machine):,}")
     Console(width=150).print(table)
 
 

@@ -86,9 +86,13 @@ def row_by_row(section: Section) -> Merged:
     state = _State(section)
     by_layer = [_by_engine(steps, section) for steps in state.layers]
 
+    front = 0  # the first layer that is not done
+
     def queues(engine: str) -> Iterable[Steps]:
-        front = next((number for number, own in enumerate(by_layer) if any(own.values())), len(by_layer))
-        beside = LAYERS_BESIDE if front < len(by_layer) and section.fronts[front] else 0
+        nonlocal front
+        while not any(by_layer[front].values()):
+            front += 1
+        beside = LAYERS_BESIDE if section.fronts[front] else 0
         return [own[engine] for own in by_layer[front : front + beside + 1] if engine in own]
 
     state.run(queues)

@@ -34,7 +34,7 @@ WORTH_TRYING = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Another order of the operations, by index; `cycles` is the least that it must save to be worth it."""
+    """Another order of the operations, by index; `worth` is the least that it must save."""
 
     order: list[int]
     worth: int

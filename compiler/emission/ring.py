@@ -7,8 +7,8 @@ leaves only the others to what is used at the same time later.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, nlargest
 
@@ -137,21 +137,43 @@ class _Ring:
         candidates = _candidates(memory, item.buffer, spans, self._bank_pointers)
         if len(candidates) < 2:
             return candidates[0] if candidates else None
-        contending = [] if position in self._crowded else self._contending(item)
-        contention, size = _contention(memory, contending), item.buffer.size
-        banks = {address: _banks(memory, address, size) for address in candidates}
-        costs = {
-            address: (
-                sum([contention[bank] for bank in banks[address]]),
-                _reuse(item, freed_at) + len(banks[address]),
-                (address - self._pointer) % memory.words,
-            )
-            for address, freed_at in zip(candidates, self._freed(candidates, size), strict=True)
-        }
         coming = self._largest_to_come(position)
-        ranked = sorted(candidates, key=costs.__getitem__)
-        roomy = (address for address in ranked if _leaves_room(memory, sorted([*spans, _span(address, item)]), coming))
-        return next(roomy, ranked[0])
+        first = NOWHERE
+        for address in self._ranked(position, candidates):
+            if _leaves_room(memory, spans, _span(address, item), coming):
+                return address
+            first = address if first == NOWHERE else first
+        return first
+
+    def _ranked(self, position: int, addresses: Sequence[int]) -> Iterator[int]:
+        """Addresses from the best on: where the fewest others use the port, then where words have long been free and in
+        few banks, then as they come in the ring. What comes next in this is asked for only of addresses that are equal
+        so far.
+        """
+        memory, item = self._memory, self._items[position]
+        size, words = item.buffer.size, memory.words
+        for equal in self._by_contention(position, addresses):
+            if len(equal) > 1:
+                freed = self._freed(equal, size)
+                costs = [
+                    (_reuse(item, at) + len(_banks(memory, address, size)), (address - self._pointer) % words, address)
+                    for address, at in zip(equal, freed, strict=True)
+                ]
+                equal = [address for _, _, address in sorted(costs)]
+            yield from equal
+
+    def _by_contention(self, position: int, addresses: Sequence[int]) -> Iterable[Sequence[int]]:
+        """Addresses of equal contention together, of the least first."""
+        memory, item = self._memory, self._items[position]
+        contending = [] if position in self._crowded else self._contending(item)
+        if not contending:
+            return [addresses]
+        contention = _contention(memory, contending)
+        found: dict[int, list[int]] = {}
+        for address in addresses:
+            banks = _banks(memory, address, item.buffer.size)
+            found.setdefault(sum(contention[banks.start : banks.stop]), []).append(address)
+        return [found[cycles] for cycles in sorted(found)]
 
     def make_room(self, position: int) -> list[int] | None:
         """Place a buffer where the smallest buffers are in the way, and take those away.
@@ -197,10 +219,11 @@ class _Ring:
         found: list[int] = np.maximum.reduceat(self._freed_at, bounds)[::2].tolist()
         return found
 
-    def _largest_to_come(self, position: int) -> list[Lifetime]:
+    def _largest_to_come(self, position: int) -> Sequence[Lifetime]:
         """The largest of the buffers that come into use while the one at a position is in use."""
         stop = bisect_right(self._firsts, self._items[position].last, lo=position + 1)
-        return nlargest(LOOKAHEAD, self._items[position + 1 : stop], key=lambda life: life.buffer.size)
+        coming = self._items[position + 1 : stop]
+        return coming if len(coming) <= LOOKAHEAD else nlargest(LOOKAHEAD, coming, key=lambda life: life.buffer.size)
 
     def _positions_between(self, first: int, last: int) -> list[int]:
         """The buffers that have a place and are in use at any of these operations."""
@@ -222,27 +245,35 @@ def _candidates(
 ) -> list[int]:
     """Legal addresses worth comparing: in each gap its start, the starts of banks and the banks' pointers."""
     found = set()
-    gap_start = 0
-    wanted = sorted({*bank_pointers, *range(0, memory.words, memory.bank_words)})
+    gap_start, size, bank_words = 0, buffer.size, memory.bank_words
+    wanted = sorted({*bank_pointers, *range(0, memory.words, bank_words)})
     for start, stop, _ in [*taken, _end(memory)]:
-        if gap_start + buffer.size <= start:
+        if gap_start + size <= start:
             for address in (gap_start, *wanted[bisect_right(wanted, gap_start) : bisect_left(wanted, start)]):
-                legal = legal_address(buffer, address, memory.bank_words)
-                if legal is not None and legal + buffer.size <= start:
+                legal = legal_address(buffer, address, bank_words)
+                if legal is not None and legal + size <= start:
                     found.add(legal)
-        gap_start = max(gap_start, stop)
+        if stop > gap_start:
+            gap_start = stop
     return sorted(found)
 
 
-def _leaves_room(memory: BankedMemory, taken: Sequence[Span], coming: Sequence[Lifetime]) -> bool:
-    """True if each of the coming buffers, taken alone, has a gap between the buffers that are still in use then."""
-    return all(_has_gap(memory, other, taken) for other in coming)
+def _leaves_room(memory: BankedMemory, taken: Sequence[Span], own: Span, coming: Sequence[Lifetime]) -> bool:
+    """True if each of the coming buffers, taken alone, has a gap between the buffers that are still in use then.
+
+    `taken`: what others have, in the order of addresses; `own`: what one more takes.
+    """
+    if not coming:
+        return True
+    spans = [*taken, _end(memory)]
+    insort(spans, own)
+    return all([_has_gap(memory, other, spans) for other in coming])
 
 
 def _has_gap(memory: BankedMemory, item: Lifetime, taken: Sequence[Span]) -> bool:
     """Whether a buffer fits between those of `taken`, in the order of addresses, that are in use when it comes."""
     gap_start, size, first = 0, item.buffer.size, item.first
-    for start, stop, last in [*taken, _end(memory)]:
+    for start, stop, last in taken:
         if last < first:
             continue
         if gap_start + size <= start:

@@ -15,7 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from tilewright.compiler.tile.footprint import dma_word_bytes
-from tilewright.compiler.tile.program import TileOperation, TileProgram
+from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa import timing
 from tilewright.isa.engines.templates import tile_loops
 from tilewright.isa.machine.encoding import InstructionFormat, Operand
@@ -33,16 +33,17 @@ class Duration:
 
 def durations(program: TileProgram) -> list[Duration]:
     """The duration of every operation, in program order."""
-    known: dict[tuple[str, int, tuple[tuple[str, int], ...]], Duration] = {}
+    known: dict[tuple[int, int], Duration] = {}  # by form and place
     outsides = {mnemonic: _outside(format) for mnemonic, format in program.machine.formats.items()}
+    period = lcm(program.machine.dram.bus_bytes, timing.BURST_BOUNDARY_BYTES)
     found = []
-    for operation in program.operations:
+    for operation, form in zip(program.operations, program.of_each(forms), strict=True):
         outside = outsides[operation.mnemonic]
-        place = 0 if outside is None else _place(program, operation, outside)
-        key = operation.mnemonic, place, tuple(operation.fields.items())
-        if key not in known:
-            known[key] = _duration(program.machine, operation, outside, place)
-        found.append(known[key])
+        place = 0 if outside is None else _place(program, operation, outside, period)
+        duration = known.get((form, place))
+        if duration is None:
+            duration = known[form, place] = _duration(program.machine, operation, outside, place)
+        found.append(duration)
     return found
 
 
@@ -51,11 +52,11 @@ def _outside(format: InstructionFormat) -> Operand | None:
     return next((operand for operand in format.operands if operand.memory == DRAM), None)
 
 
-def _place(program: TileProgram, operation: TileOperation, outside: Operand) -> int:
-    """Where an operation begins in DRAM, as far as beats and bursts can tell."""
+def _place(program: TileProgram, operation: TileOperation, outside: Operand, period: int) -> int:
+    """Where an operation begins in DRAM, as far as beats and bursts can tell: to them, all is the same a period on."""
     base = operation.bases[outside.name]
     offset = base.offset + (program.buffers[base.buffer].offset or 0)
-    return offset % lcm(program.machine.dram.bus_bytes, timing.BURST_BOUNDARY_BYTES)
+    return offset % period
 
 
 def _duration(machine: Machine, operation: TileOperation, outside: Operand | None, place: int) -> Duration:

@@ -10,9 +10,9 @@ from tilewright.compiler.emission.load_plan import LOAD
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.length import require_countable
-from tilewright.compiler.tile.program import TileOperation, TileProgram
+from tilewright.compiler.tile.program import TileProgram, forms
 from tilewright.isa.errors import IsaError
-from tilewright.isa.machine.encoding import Instruction, make_instruction
+from tilewright.isa.machine.encoding import Instruction, InstructionFormat, make_instruction
 from tilewright.isa.machine.memory import DRAM, REGIONS
 from tilewright.isa.program.program import Layer, Program
 
@@ -20,13 +20,9 @@ from tilewright.isa.program.program import Layer, Program
 def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mapping[str, str] | None = None) -> Program:
     """The program; deterministic. Raises CompileError for a value that its field cannot hold."""
     require_countable(tiles)
-    instructions = tuple(
-        _instruction(tiles, placement, operation, wait, index)
-        for index, (operation, wait) in enumerate(zip(tiles.operations, waits, strict=True))
-    )
     return Program(
         machine=tiles.machine,
-        instructions=instructions,
+        instructions=_instructions(tiles, placement, waits),
         weights=tiles.weights,
         workspace_bytes=placement.workspace_bytes,
         inputs=tiles.inputs,
@@ -39,21 +35,35 @@ def emit(tiles: TileProgram, placement: Placement, waits: Waits, metadata: Mappi
     )
 
 
-def _instruction(
-    tiles: TileProgram, placement: Placement, operation: TileOperation, waits: Mapping[str, int], index: int
-) -> Instruction:
-    format = tiles.machine.format(operation.mnemonic)
-    values = dict(operation.fields)
-    for operand in format.operands:
-        base = operation.bases[operand.name]
-        values[f"{operand.name}.base"] = placement.addresses[base.buffer] + base.offset
-        if operand.memory == DRAM:
-            values[f"{operand.name}.region"] = REGIONS.index(tiles.buffers[base.buffer].place)
-    values.update({f"wait.{engine}": count for engine, count in waits.items()})
-    try:
-        return make_instruction(format, values)
-    except IsaError as error:
-        raise CompileError(tiles.layers[operation.layer].name, f"operation {index}: {error}") from error
+def _instructions(tiles: TileProgram, placement: Placement, waits: Waits) -> tuple[Instruction, ...]:
+    """One for each operation. Of those that differ only in bases, regions and waits all else is checked once."""
+    places = {mnemonic: _places(format) for mnemonic, format in tiles.machine.formats.items()}
+    known: dict[int, Instruction] = {}  # by form
+    found = []
+    steps = zip(tiles.operations, tiles.of_each(forms), waits, strict=True)
+    for index, (operation, form, wait) in enumerate(steps):
+        values = {f"wait.{engine}": count for engine, count in wait.items()} if wait else {}
+        for operand, base, region in places[operation.mnemonic]:
+            buffer, offset = operation.bases[operand]
+            values[base] = placement.addresses[buffer] + offset
+            if region:
+                values[region] = REGIONS.index(tiles.buffers[buffer].place)
+        try:
+            alike = known.get(form)
+            if alike is None:
+                alike = known[form] = make_instruction(tiles.machine.format(operation.mnemonic), operation.fields)
+            found.append(alike.replace(values))
+        except IsaError as error:
+            raise CompileError(tiles.layers[operation.layer].name, f"operation {index}: {error}") from error
+    return tuple(found)
+
+
+def _places(format: InstructionFormat) -> list[tuple[str, str, str]]:
+    """The name of each operand and of the fields that say where it begins: the base, and the region of one in DRAM."""
+    return [
+        (operand.name, f"{operand.name}.base", f"{operand.name}.region" if operand.memory == DRAM else "")
+        for operand in format.operands
+    ]
 
 
 def _layers(tiles: TileProgram) -> tuple[Layer, ...]:

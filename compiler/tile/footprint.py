@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram
+from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, forms
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
@@ -54,20 +54,23 @@ def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Fo
 
 def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...]:
     """The footprints of every operation, in program order; those that differ only in their bases are found once."""
-    known: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Footprint, ...]] = {}
+    known: dict[int, tuple[Footprint, ...]] = {}  # by form
     found = []
-    for operation in program.operations:
-        key = operation.mnemonic, tuple(operation.fields.items())
-        if key not in known:
+    for operation, form in zip(program.operations, program.of_each(forms), strict=True):
+        alike = known.get(form)
+        if alike is None:
             elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
-            known[key] = operation_footprints(program.machine, operation._replace(bases=elsewhere))
-        found.append(tuple([_moved(footprint, operation.bases[footprint.operand]) for footprint in known[key]]))
+            alike = known[form] = operation_footprints(program.machine, operation._replace(bases=elsewhere))
+        bases = operation.bases
+        found.append(tuple([_moved(footprint, bases[footprint.operand]) for footprint in alike]))
     return tuple(found)
 
 
 def _moved(of: Footprint, base: BufferAddress) -> Footprint:
     """The footprint of an operand at another base, of one at word 0."""
-    return Footprint(of.operand, base.buffer, of.is_read, of.is_write, base.offset + of.first, of.mask, of.is_whole)
+    operand, _, is_read, is_write, first, mask, is_whole = of
+    buffer, offset = base
+    return Footprint(operand, buffer, is_read, is_write, offset + first, mask, is_whole)
 
 
 def reads_destination(format: InstructionFormat, operation: TileOperation) -> bool:

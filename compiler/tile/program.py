@@ -91,3 +91,17 @@ class TileProgram:
         moved = replace(self, operations=tuple([self.operations[index] for index in order]))
         moved._of_each.update({fact: [known[index] for index in order] for fact, known in self._of_each.items()})
         return moved
+
+
+def forms(program: TileProgram) -> list[int]:
+    """A number for each operation; those with the same number have the same mnemonic and fields."""
+    numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
+    known: dict[tuple[str, int], int] = {}  # by identity: the fields of operations that are alike are mostly one object
+    found = []
+    for mnemonic, fields, _, _ in program.operations:
+        number = known.get((mnemonic, id(fields)))
+        if number is None:
+            number = numbers.setdefault((mnemonic, tuple(fields.items())), len(numbers))
+            known[mnemonic, id(fields)] = number
+        found.append(number)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -12,7 +12,7 @@ from tilewright.compiler.select.transfer import Transfers
 from tilewright.compiler.tile.length import too_long
 from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation
 from tilewright.compiler.tiling.layout import DramLayout, Layout, PixelRuns
-from tilewright.compiler.tiling.pack_loops import LoopPacker, WordLoop, affine_runs
+from tilewright.compiler.tiling.pack_loops import LoopPacker, Packed, WordLoop, affine_runs
 from tilewright.compiler.tiling.place import InDram
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat
 from tilewright.isa.machine.machine import Machine
@@ -40,6 +40,7 @@ class TileBuilder:
     _offsets: dict[bytes, int] = field(default_factory=dict)  # of a constant, by the hash of its content
     _copies: dict[str, int] = field(default_factory=dict)  # how often a buffer's name was taken
     _counts: Counter[str] = field(default_factory=Counter)  # instructions of the layer, by engine
+    _fields: dict[Hashable, Mapping[str, int]] = field(default_factory=dict)  # of instructions so far
 
     def __post_init__(self) -> None:
         self.packer = LoopPacker(self.machine)
@@ -87,18 +88,26 @@ class TileBuilder:
         Raises TooLong for a layer of far too many instructions, before all of them are made.
         """
         for packed in self.packer.pack(format, loops):
-            fields = {**packed.fields, **(immediates or {})}
             adds = accumulates or packed.accumulates
-            if format.has_accumulate:
-                fields[ACCUMULATE] = int(adds)
-            else:
-                assert not adds, f"{format.mnemonic} would replace the sums that it should add to"
-            moved = {
-                operand.name: BufferAddress(bases[operand.name].buffer, bases[operand.name].offset + offset)
-                for operand, offset in zip(format.operands, packed.offsets, strict=True)
-            }
+            assert format.has_accumulate or not adds, f"{format.mnemonic} would replace the sums that it should add to"
+            moved = {}
+            for operand, by in zip(format.operands, packed.offsets, strict=True):
+                base = bases[operand.name]
+                moved[operand.name] = BufferAddress(base.buffer, base.offset + by) if by else base
+            fields = self._fields_of(format, packed, immediates or {}, adds)
             self.sink.append(TileOperation(format.mnemonic, fields, moved, self.layer))
             self._count(format.engine)
+
+    def _fields_of(
+        self, format: InstructionFormat, packed: Packed, immediates: Mapping[str, int], adds: bool
+    ) -> Mapping[str, int]:
+        """The fields of an instruction; of those that are alike it is one object, which takes less time and memory."""
+        key = id(packed), adds, *immediates.items()  # the packer keeps what it packed, so its identity stays its own
+        known = self._fields.get(key)
+        if known is None:
+            flag = {ACCUMULATE: int(adds)} if format.has_accumulate else {}
+            known = self._fields[key] = {**packed.fields, **immediates, **flag}
+        return known
 
     def _count(self, engine: str) -> None:
         self._counts[engine] += 1

@@ -268,9 +268,17 @@ class Instruction:
 
     def replace(self, changes: Mapping[str, int]) -> Instruction:
         """The same instruction with some fields changed; raises IsaError like `make_instruction`."""
+        positions, held, full = self.format.positions, self.format.held, list(self.values)
+        for name, value in changes.items():
+            place = positions.get(name, 0)
+            if not place or not held[place][1] <= value <= held[place][2]:
+                break
+            full[place] = int(value)
+        else:
+            return Instruction(self.format, tuple(full))
         named = {field.name: value for field, value in zip(self.format.fields, self.values, strict=True)}
         named.pop(OPCODE)
-        return make_instruction(self.format, {**named, **changes})
+        return make_instruction(self.format, {**named, **changes})  # which says what is wrong
 
 
 def make_instruction(format: InstructionFormat, values: Mapping[str, int]) -> Instruction:

@@ -12,7 +12,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
 from tilewright.compiler.partition.programs import Programs
-from tilewright.compiler.partition.source import Source, reads
+from tilewright.compiler.partition.source import Source
 from tilewright.compiler.partition.worth import ONLY_MOVES, why_not_worth
 from tilewright.compiler.pipeline import Dump, Keep, Model, keeping
 from tilewright.isa.machine.machine import Machine
@@ -217,7 +217,7 @@ def _host_segment(source: Source, part: Part, passed: _Passed, reasons: Mapping[
 def _transfers(source: Source, name: str, passed: _Passed) -> int:
     """Bytes that pass between a node and the machine. A tensor passes in its quantised form."""
     node = source.nodes[name]
-    read = {_dequantized(source, tensor) for tensor in reads(node)} & passed.from_machine
+    read = {_dequantized(source, tensor) for tensor in source.read[name]} & passed.from_machine
     made = {form for tensor in node.output for form in (tensor, *_quantized(source, tensor))} & passed.to_machine
     return sum(map(source.bytes, read | made))
 

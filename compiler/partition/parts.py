@@ -12,7 +12,7 @@ from tilewright.compiler.errors import CompileError, NodeName
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.importers.input_shapes import require_fixed_shape
 from tilewright.compiler.importers.onnx_import import tensor_type
-from tilewright.compiler.partition.source import Source, reads
+from tilewright.compiler.partition.source import Source
 
 FREE_INITIALIZERS = 4
 """ONNX's first IR version in which an initialiser need not be an input of its graph as well; a part's never is."""
@@ -120,7 +120,7 @@ def _require_type(source: Source, name: str) -> None:
 def part_model(source: Source, part: Part) -> onnx.ModelProto:
     """A part of the host as a model of its own, with copies of the free nodes that it reads."""
     nodes = part_nodes(source, part)
-    read = dict.fromkeys(tensor for node in nodes for tensor in reads(node))
+    read = dict.fromkeys(tensor for node in nodes for tensor in source.read[node.name])
     wanted = [*read, *part.outputs]
     initializers = [source.initializers[name] for name in dict.fromkeys(wanted) if name in source.initializers]
     made = {output for node in nodes for output in node.output}
@@ -190,7 +190,7 @@ def _readers(source: Source, host: Container[str], tensors: Iterable[str]) -> It
 
 
 def _walk(source: Source, sides: dict[str, bool], on_machine: bool) -> list[Group]:
-    before = {name: _makers(source, sides, reads(source.nodes[name])) for name in sides}
+    before = {name: _makers(source, sides, source.read[name]) for name in sides}
     groups: list[Group] = []
     done: set[str] = set()
     left = list(sides)
@@ -221,7 +221,7 @@ def _makers(source: Source, sides: Container[str], tensors: Iterable[str]) -> se
         if maker in sides:
             found.add(maker)
         else:
-            left += reads(source.nodes[maker])
+            left += source.read[maker]
     return found
 
 
@@ -234,7 +234,7 @@ def _with_tensors(source: Source, groups: Sequence[Group]) -> tuple[Part, ...]:
     roots = {name: _roots(source, sided, [name]) for name in source.outputs}
     finished = [_finished(roots, mine) for mine in made]
     read = [
-        _roots(source, sided, [*outputs, *(tensor for name in nodes for tensor in reads(source.nodes[name]))]) - mine
+        _roots(source, sided, [*outputs, *(tensor for name in nodes for tensor in source.read[name])]) - mine
         for (_, nodes), mine, outputs in zip(groups, made, finished, strict=True)
     ]
     wanted = set().union(*read)
@@ -271,7 +271,7 @@ def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set
         tensor = left.pop()
         maker = source.producers.get(tensor)
         if maker is not None and maker not in sided:
-            left += reads(source.nodes[maker])
+            left += source.read[maker]
         elif tensor not in source.initializers:
             found.add(tensor)
     return found
@@ -280,11 +280,11 @@ def _roots(source: Source, sided: Container[str], tensors: Iterable[str]) -> set
 def _with_free_nodes(source: Source, part: Part) -> set[str]:
     """A part's nodes and the free ones that they read, and that its outputs come from."""
     included, given = set(part.nodes), set(part.inputs)
-    left = [*part.outputs, *(tensor for name in part.nodes for tensor in reads(source.nodes[name]))]
+    left = [*part.outputs, *(tensor for name in part.nodes for tensor in source.read[name])]
     while left:
         tensor = left.pop()
         maker = source.producers.get(tensor)
         if maker is not None and maker not in included and tensor not in given:
             included.add(maker)
-            left += reads(source.nodes[maker])
+            left += source.read[maker]
     return included

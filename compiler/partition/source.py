@@ -46,6 +46,7 @@ class Source:
     model: onnx.ModelProto  # every node named, constants as initialisers
     nodes: Mapping[str, onnx.NodeProto]  # by name
     producers: Mapping[str, str]  # tensor → node
+    read: Mapping[str, tuple[str, ...]]  # node → the tensors that it reads, each once
     readers: Mapping[str, tuple[str, ...]]  # tensor → nodes
     types: Mapping[str, onnx.ValueInfoProto]  # of tensors whose type is known
     initializers: Mapping[str, onnx.TensorProto]
@@ -129,14 +130,15 @@ def index_model(model: onnx.ModelProto) -> Source:
     types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
     producers = {output: node.name for node in graph.node for output in node.output if output}
     reading: dict[str, list[str]] = {}
-    for node in graph.node:
-        for tensor in dict.fromkeys(reads(node)):
-            reading.setdefault(tensor, []).append(node.name)
+    read = {node.name: tuple(dict.fromkeys(reads(node))) for node in graph.node}
+    for name, tensors in read.items():
+        for tensor in tensors:
+            reading.setdefault(tensor, []).append(name)
     readers = {tensor: tuple(names) for tensor, names in reading.items()}
     opset = opset_of(model)
     refused = _refused(graph.node, opset, types)
     free = _free_nodes(model, initializers, refused)
-    return Source(model, nodes, producers, readers, types, initializers, free, refused)
+    return Source(model, nodes, producers, read, readers, types, initializers, free, refused)
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:

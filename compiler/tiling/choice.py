@@ -68,7 +68,7 @@ class Cuts:
             points_outer,
             tile_words(shape, machine, sizes),
             shared_words(shape, machine, sizes),
-            expected_cycles(shape, machine, sizes, points_outer, around),
+            expected_cycles(shape, machine, sizes, points_outer, counts, around),
             counts.all,
             (*pieces, counts.partial_sums),
         )

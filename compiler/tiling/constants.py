@@ -12,6 +12,9 @@ from tilewright.compiler.tiling.layout import DramLayout
 from tilewright.isa.machine.memory import Element, Memory
 from tilewright.isa.program.blocks import in_blocks
 
+WIDEST = 64
+"""Bits of the widest integer of numpy."""
+
 
 def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[str, NDArray[Any]]) -> bytes:
     """Words of a structured element, one for each lane block; `values` holds each field's value by channel.
@@ -19,6 +22,18 @@ def pack_parameters(element: Element, width: int, blocks: int, values: Mapping[s
     Lanes beyond the channels hold zeros.
     """
     count = blocks * width
+    if element.bits > WIDEST:
+        return _pack_wide(element, count, values)
+    word = np.dtype(f"<u{element.bytes}")
+    packed = np.zeros(count, word)
+    for field in element.fields:
+        own = values[field.name][:count].astype(word)
+        packed[: len(own)] |= (own & word.type((1 << field.type.bits) - 1)) << word.type(field.low_bit)
+    return packed.tobytes()
+
+
+def _pack_wide(element: Element, count: int, values: Mapping[str, NDArray[Any]]) -> bytes:
+    """The same for elements that no integer of numpy holds."""
     packed = [0] * count
     for field in element.fields:
         mask = (1 << field.type.bits) - 1

@@ -39,10 +39,11 @@ class Expected:
 
 
 def expected_cycles(
-    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, around: Surroundings
-) -> Expected:
-    """Expected cycles of the whole nest for each candidate."""
-    count, space = tile_counts(shape, sizes), shape.cover.space
+    shape: NestShape, machine: Machine, sizes: Mapping[str, Sizes], points_outer: Flags, count: TileCounts,
+    around: Surroundings,
+) -> Expected:  # fmt: skip
+    """Expected cycles of the whole nest for each candidate, of which there are so many tiles."""
+    space = shape.cover.space
     load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
     first = np.zeros(count.all.shape, float)  # what must be there before the first product
     instructions = count.all * (len(shape.cover.steps) + 1)

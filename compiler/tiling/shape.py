@@ -96,8 +96,7 @@ def reach(shape: NestShape, sizes: Mapping[str, Sizes]) -> tuple[Sizes, Sizes]:
     """How many vectors of summed channels, and how many weight tiles, one partial sum of a tile reads."""
     assert shape.weights is not None
     units = sizes[shape.cover.space.lane]
-    counts, positions = np.unique(units, return_inverse=True)
-    across, tiles = np.array([shape.weights.reach(int(count)) for count in counts])[positions].T
+    across, tiles = shape.weights.reaches(units)
     across = np.minimum(sizes[shape.summed], across) if shape.summed != NO_LOOP else across
     every = units * across
     for tap in shape.taps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -26,11 +27,11 @@ class TileCounts:
     lanes: Sizes
     partial_sums: Sizes
 
-    @property
+    @cached_property
     def results(self) -> Sizes:
         return self.points * self.lanes
 
-    @property
+    @cached_property
     def all(self) -> Sizes:
         return self.points * self.lanes * self.partial_sums
 

@@ -230,7 +230,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) ->
     """Run the passes up to addresses, with the first options that need little enough memory."""
     tiled, machine = covered.next, covered.machine
     scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
-    finish = partial(finished, machine=machine)
+    finish, options = partial(finished, machine=machine), replace(options, cuts=alike.cuts)
     decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finish, alike)
     fitting: list[Options] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
@@ -350,7 +350,9 @@ _ROWS = (  # a tuple of its own, so that the type checker compares each row with
     Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
     Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
     Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
-    Pass("tile", COVERS, TILES, lambda selection, machine, options, blame: tile(selection, options.tiling)),
+    Pass(
+        "tile", COVERS, TILES, lambda selection, machine, options, blame: tile(selection, options.tiling, options.cuts)
+    ),
     Pass("schedule", TILES, TILES, _schedule),
     Pass("allocate", TILES, PLACED_TILES, _allocate),
     Pass("waits", PLACED_TILES, ORDERED_TILES, _order),

@@ -19,6 +19,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.tuning import Tuning
 from tilewright.compiler.select.bindings import Binding, Parameters
 from tilewright.compiler.select.cover import Selection, Step
+from tilewright.compiler.tiling.choice import KnownCuts
 from tilewright.isa.program.program import Tensor
 
 
@@ -32,9 +33,13 @@ class Look:
 
 
 class Alike:
-    """What searches found for selections of one network, for others that look alike."""
+    """What searches found for selections of one network, for others that look alike.
+
+    `cuts`: what tilings found of their nests, for others that are alike; `Options` take it.
+    """
 
     def __init__(self) -> None:
+        self.cuts: KnownCuts = {}
         self._found: dict[str, tuple[Look, Tuning]] = {}
 
     def recall(self, look: Look) -> Tuning | None:

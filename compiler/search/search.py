@@ -173,7 +173,7 @@ class _Search:
         self._options = options
         self._finish = finish
         self._effort = EFFORTS[options.effort]
-        self._planner = Planner(selection, options.tiling)
+        self._planner = Planner(selection, options.tiling, cuts=options.cuts)
         self._live = lives(selection.program, nests_within(selection))
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,6 +72,10 @@ class Cuts:
             counts.all,
             (*pieces, counts.partial_sums),
         )
+
+
+KnownCuts = dict[Hashable, dict[int, Cuts]]
+"""By what nests are alike in, and by the taps from which windows are cut. All of one machine."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, 
 from tilewright.compiler.select.cover import Cover, Selection
 from tilewright.compiler.select.transfer import find_transfers, home_of
 from tilewright.compiler.select.within import nests_within
-from tilewright.compiler.tiling.choice import Candidates, Cuts, TileChoice, candidates
+from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice, candidates
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
 from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
@@ -44,12 +44,12 @@ class Plan:
     within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
 
 
-def plan_tiles(selection: Selection, options: TilingOptions) -> Plan:
+def plan_tiles(selection: Selection, options: TilingOptions, cuts: KnownCuts | None = None) -> Plan:
     """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
 
-    Raises CompileError when a nest finds none with nothing on chip.
+    `cuts`: as `Planner` takes. Raises CompileError when a nest finds none with nothing on chip.
     """
-    return Planner(selection, options).plan()
+    return Planner(selection, options, cuts=cuts).plan()
 
 
 def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
@@ -78,7 +78,14 @@ def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
 class Planner:
     """Makes the decisions for one program."""
 
-    def __init__(self, selection: Selection, options: TilingOptions, around: Surroundings = IN_A_NETWORK) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        options: TilingOptions,
+        around: Surroundings = IN_A_NETWORK,
+        cuts: KnownCuts | None = None,
+    ) -> None:
+        """`cuts`: those of other programs for the same machine, whose nests may be alike; it gets those of this one."""
         self._around = around
         self._machine = selection.machine
         self._nests = selection.program
@@ -94,7 +101,7 @@ class Planner:
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
-        self._cuts: dict[str, dict[int, Cuts]] = {}  # of nests that are alike
+        self._cuts: KnownCuts = {} if cuts is None else cuts
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -192,7 +199,7 @@ class Planner:
         return self._candidates(*self._shape_and_room(position, residency))
 
     def _candidates(self, shape: NestShape, room: Mapping[str, Room]) -> Candidates:
-        known = self._cuts.setdefault(self.likeness(shape), {})
+        known = self._cuts.setdefault((self._around, self.likeness(shape)), {})
         return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:

@@ -18,7 +18,7 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
-from tilewright.compiler.tiling.choice import TileChoice
+from tilewright.compiler.tiling.choice import KnownCuts, TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.job import NestJob, Whole
 from tilewright.compiler.tiling.nest_stages import NestLowering
@@ -32,9 +32,13 @@ from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
 from tilewright.isa.program.program import Layer
 
 
-def tile(selection: Selection, options: TilingOptions | None = None) -> TileProgram:
-    """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do."""
-    return _Lowering(selection, plan_tiles(selection, options or TilingOptions())).program(range(len(selection.covers)))
+def tile(selection: Selection, options: TilingOptions | None = None, cuts: KnownCuts | None = None) -> TileProgram:
+    """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do.
+
+    `cuts`: as `Planner` takes.
+    """
+    plan = plan_tiles(selection, options or TilingOptions(), cuts)
+    return _Lowering(selection, plan).program(range(len(selection.covers)))
 
 
 def tile_part(selection: Selection, plan: Plan, positions: range) -> TileProgram:

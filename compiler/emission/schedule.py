@@ -79,7 +79,9 @@ class _Work:
         engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
         kept = frozenset(number for number, layer in enumerate(program.layers) if layer.name in in_order)
         residents = Residents(program, ahead.eighths)
-        return _Work(program, ahead, engines, program.of_each(durations), dependences(program), residents, kept)
+        return _Work(
+            program, ahead, engines, program.of_each(durations), program.of_order(dependences), residents, kept
+        )
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""

@@ -14,6 +14,7 @@ from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer, Tensor
 
 Fact = TypeVar("Fact")
+Known = TypeVar("Known")
 
 WORKSPACE = "workspace"
 """The DRAM region for all tensors but constants, inputs and outputs. The compiler chooses their addresses."""
@@ -72,6 +73,7 @@ class TileProgram:
     layers: tuple[Layer, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)  # what a user should know, by what it is about
     _of_each: dict[Any, Sequence[Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _of_order: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_each(self, fact: Callable[[TileProgram], Sequence[Fact]]) -> Sequence[Fact]:
         """What a function says of each operation, asked once. It must not depend on the order of the operations."""
@@ -80,10 +82,21 @@ class TileProgram:
             found = self._of_each[fact] = fact(self)
         return found
 
+    def of_order(self, fact: Callable[[TileProgram], Known]) -> Known:
+        """What a function says of the operations in their order, asked once: a search orders the same ones many times.
+
+        It must not depend on the remarks.
+        """
+        found: Known | None = self._of_order.get(fact)
+        if found is None:
+            found = self._of_order[fact] = fact(self)
+        return found
+
     def with_remarks(self, remarks: Mapping[str, str]) -> TileProgram:
         """The same with further remarks, and with what is known of its operations."""
         remarked = replace(self, remarks={**self.remarks, **remarks})
         remarked._of_each.update(self._of_each)
+        remarked._of_order.update(self._of_order)
         return remarked
 
     def in_order(self, order: Sequence[int]) -> TileProgram:

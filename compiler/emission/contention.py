@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.compiler.emission.durations import durations
-from tilewright.compiler.tile.program import TileOperation, TileProgram
+from tilewright.compiler.tile.program import TileOperation, TileProgram, engines
 from tilewright.isa.machine.encoding import InstructionFormat
 from tilewright.isa.machine.machine import Machine
 
@@ -26,8 +26,8 @@ def contention(program: TileProgram) -> Contention:
     running: dict[str, tuple[Uses, int]] = {}  # by engine, its last operation and when that ends
     ports = {name: _ports(format, program.machine) for name, format in program.machine.formats.items()}
     start = 0
-    for operation, duration in zip(program.operations, program.of_each(durations), strict=True):
-        engine = program.machine.format(operation.mnemonic).engine
+    steps = zip(program.operations, program.of_each(engines), program.of_each(durations), strict=True)
+    for operation, engine, duration in steps:
         start = max(start, running[engine][1] if engine in running else 0)
         uses, end = _uses(operation, ports[operation.mnemonic]), start + duration.busy
         _add(found, uses, uses, duration.busy)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.mask_rows import MaskRows
 from tilewright.compiler.emission.mask_steps import MaskSteps
 from tilewright.compiler.tile.footprint import Footprint, dense_region, program_footprints
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.program import TileProgram, engines
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Dependences:
 
 def dependences(program: TileProgram) -> Dependences:
     """The dependences of all operations, from the words that they touch."""
-    engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
+    of_engine = program.of_each(engines)
     footprints = program.of_each(program_footprints)
     regions = {name: dense_region(buffer) for name, buffer in program.buffers.items()}
     masks = _Masks()
@@ -53,21 +53,25 @@ def dependences(program: TileProgram) -> Dependences:
     spaces = {regions[f.buffer][0]: _Space(masks) for each in footprints for f in each if f.is_write}
     completed: list[tuple[int, ...]] = []
     started: list[tuple[int, ...]] = []
-    for index, each in enumerate(footprints):
-        found = [(*regions[footprint.buffer], footprint) for footprint in each]
-        accesses = [(spaces[name], masks.access(at, footprint)) for name, at, footprint in found if name in spaces]
+    for index, (engine, each) in enumerate(zip(of_engine, footprints, strict=True)):
+        accesses = []
+        for footprint in each:
+            name, at = regions[footprint.buffer]
+            space = spaces.get(name)
+            if space is not None:
+                accesses.append((space, masks.access(at, footprint)))
         to_complete: set[int] = set()
         to_start: set[int] = set()
         for space, access in accesses:
+            is_write = access.is_write
             for earlier in space.writes.meeting(access):
-                is_kept = access.is_write and engines[earlier] == engines[index]
-                (to_start if is_kept else to_complete).add(earlier)
-            for earlier in space.reads.meeting(access) if access.is_write else ():
-                (to_start if engines[earlier] == engines[index] else to_complete).add(earlier)
+                (to_start if is_write and of_engine[earlier] == engine else to_complete).add(earlier)
+            for earlier in space.reads.meeting(access) if is_write else ():
+                (to_start if of_engine[earlier] == engine else to_complete).add(earlier)
         for space, access in accesses:
             space.record(index, access)
         completed.append(tuple(sorted(to_complete)))
-        started.append(tuple(sorted(to_start - to_complete)))
+        started.append(tuple(sorted(to_start - to_complete)) if to_start else ())
     return Dependences(tuple(completed), tuple(started))
 
 
@@ -103,9 +107,9 @@ class _Masks:
 
     def access(self, offset: int, footprint: Footprint) -> _Access:
         """A footprint in a buffer at an offset of its space."""
-        mask = None if footprint.is_whole else footprint.mask
-        first, length = offset + footprint.first, len(footprint.mask)
-        return _Access(first, first + length, mask, footprint.is_write, self.rows.form(length, mask))
+        _, _, _, is_write, at, mask, is_whole = footprint
+        first, length, some = offset + at, len(mask), None if is_whole else mask
+        return _Access(first, first + length, some, is_write, self.rows.form(length, some))
 
     def have_common(self, one: _Access, other: _Access) -> bool:
         """Whether two accesses whose bounds overlap have a word in common."""
@@ -147,11 +151,14 @@ class _Accesses:
     def meeting(self, access: _Access) -> list[int]:
         """The operations that touch a word of a new access; among few, numpy would take longer to begin than to end."""
         found, have_common = self._found, self._masks.have_common
+        if not found:
+            return []
         if self._facts is None:
+            begin, end = access.first, access.stop
             return [
                 operation
                 for operation, other in found
-                if other.first < access.stop and other.stop > access.first and have_common(other, access)
+                if other.first < end and other.stop > begin and have_common(other, access)
             ]
         first, stop, form = self._facts[:, : len(found)]
         places = np.flatnonzero((first < access.stop) & (stop > access.first))

@@ -10,7 +10,7 @@ from tilewright.compiler.emission.load_plan import LOAD
 from tilewright.compiler.emission.waits import Waits
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.tile.length import require_countable
-from tilewright.compiler.tile.program import TileProgram, forms
+from tilewright.compiler.tile.program import TileProgram, engines, forms
 from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.encoding import Instruction, InstructionFormat, make_instruction
 from tilewright.isa.machine.memory import DRAM, REGIONS
@@ -72,8 +72,8 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
     Loads may run ahead of their layer, so they do not mark where it begins.
     """
     ends = [0] * len(tiles.layers)
-    for index, operation in enumerate(tiles.operations):
-        if tiles.machine.format(operation.mnemonic).engine != LOAD:
+    for index, (operation, engine) in enumerate(zip(tiles.operations, tiles.of_each(engines), strict=True)):
+        if engine != LOAD:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):

@@ -19,7 +19,7 @@ from tilewright.compiler.emission.durations import Duration, durations
 from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
-from tilewright.compiler.tile.program import TileBuffer, TileProgram
+from tilewright.compiler.tile.program import TileBuffer, TileProgram, engines
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.timing import dma_round_trip
 
@@ -76,12 +76,10 @@ class _Work:
 
     @staticmethod
     def of(program: TileProgram, ahead: Ahead, in_order: Collection[str]) -> _Work:
-        engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
         kept = frozenset(number for number, layer in enumerate(program.layers) if layer.name in in_order)
         residents = Residents(program, ahead.eighths)
-        return _Work(
-            program, ahead, engines, program.of_each(durations), program.of_order(dependences), residents, kept
-        )
+        of_engine, before = program.of_each(engines), program.of_order(dependences)
+        return _Work(program, ahead, of_engine, program.of_each(durations), before, residents, kept)
 
     def in_order(self, order: Sequence[int]) -> _Work:
         """The same in another order that keeps what must come before what."""
@@ -94,7 +92,7 @@ class _Work:
         return _Work(
             program,
             self.ahead,
-            [self.engines[index] for index in order],
+            program.of_each(engines),
             program.of_each(durations),
             Dependences(moved(self.before.completed), moved(self.before.started)),
             Residents(program, self.ahead.eighths),

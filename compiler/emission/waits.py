@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.mask_steps import MaskSteps
 from tilewright.compiler.tile.footprint import Footprint, program_footprints
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.machine import ENGINES
 
 Waits = tuple[Mapping[str, int], ...]
@@ -32,19 +32,17 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     A wait is left out when what the instruction sees anyway implies it: its own engine's earlier instructions have
     started, so what they waited for has completed; and what a completed instruction waited for has completed too.
     """
-    engines = [program.machine.format(operation.mnemonic).engine for operation in program.operations]
-    accesses = _accesses(program, placement)
-    trackers = _trackers(engines, accesses)
+    of_engine, accesses = program.of_each(engines), _accesses(program, placement)
+    trackers = _trackers(of_engine, accesses)
     counts = dict.fromkeys(ENGINES, 0)
     seen = _Seen()
     waits: list[Mapping[str, int]] = []
-    for engine, own in zip(engines, accesses, strict=True):
+    for engine, own in zip(of_engine, accesses, strict=True):
         needed = _needed(trackers, engine, own)
         counts[engine] += 1
         waits.append(seen.start(engine, needed))
         for access in own:
-            if access.place in trackers:
-                trackers[access.place].record(engine, counts[engine], access)
+            trackers[access.place].record(engine, counts[engine], access)
     return tuple(waits)
 
 
@@ -63,16 +61,23 @@ class _Access(NamedTuple):
 
 
 def _accesses(program: TileProgram, placement: Placement) -> list[list[_Access]]:
-    """The accesses of every operation. A unit is as many words, or bytes, as all accesses to a place keep together."""
-    found = [
-        [(program.buffers[f.buffer].place, placement.addresses[f.buffer] + f.first, f) for f in footprints]
-        for footprints in program.of_each(program_footprints)
-    ]
-    units, steps = dict[str, int](), MaskSteps()
-    for own in found:
+    """The accesses of every operation to places where some operation writes: others need no waits.
+
+    A unit is as many words, or bytes, as all accesses to a place keep together.
+    """
+    footprints, addresses = program.of_each(program_footprints), placement.addresses
+    place_of = {name: buffer.place for name, buffer in program.buffers.items()}
+    written = {place_of[f.buffer] for each in footprints for f in each if f.is_write}
+    units, steps = dict.fromkeys(written, 0), MaskSteps()
+    found = []
+    for each in footprints:
+        own = [(place, addresses[f.buffer] + f.first, f) for f in each if (place := place_of[f.buffer]) in written]
         for place, first, footprint in own:
-            step = len(footprint.mask) if footprint.is_whole else steps.of(footprint.mask)
-            units[place] = gcd(units.get(place, 0), first, step)
+            unit = units[place]
+            if unit != 1:
+                step = len(footprint.mask) if footprint.is_whole else steps.of(footprint.mask)
+                units[place] = gcd(unit, first, step)
+        found.append(own)
     known: dict[tuple[int, int], NDArray[np.intp]] = {}
     return [[_access(place, first, f, units[place], known) for place, first, f in own] for own in found]
 
@@ -81,13 +86,14 @@ def _access(
     place: str, first: int, footprint: Footprint, unit: int, known: dict[tuple[int, int], NDArray[np.intp]]
 ) -> _Access:
     """A footprint from the word `first` of a place on; `known`: units of masks by identity and size of a unit."""
-    start, stop, some = first // unit, (first + len(footprint.mask)) // unit, None
-    if not footprint.is_whole:
-        key = id(footprint.mask), unit
+    _, _, is_read, is_write, _, mask, is_whole = footprint
+    start, stop, some = first // unit, (first + len(mask)) // unit, None
+    if not is_whole:
+        key = id(mask), unit
         some = known.get(key)
         if some is None:
-            some = known[key] = np.flatnonzero(footprint.mask[::unit])
-    return _Access(place, start, stop, some, footprint.is_read, footprint.is_write)
+            some = known[key] = np.flatnonzero(mask[::unit])
+    return _Access(place, start, stop, some, is_read, is_write)
 
 
 # -- who touched a word last -------------------------------------------------------------------------------------------
@@ -123,27 +129,30 @@ class _Tracker:
         return zip(engines, np.maximum.reduce(own, axis=1).tolist(), strict=True)
 
 
-def _trackers(engines: Sequence[str], accesses: Sequence[Sequence[_Access]]) -> dict[str, _Tracker]:
-    ends: dict[str, int] = {}
-    readers: dict[str, set[str]] = defaultdict(set)
-    writers: dict[str, set[str]] = defaultdict(set)
-    for engine, own in zip(engines, accesses, strict=True):
-        for access in own:
-            ends[access.place] = max(ends.get(access.place, 0), access.stop)
-            if access.is_write:
-                writers[access.place].add(engine)
-            if access.is_read:
-                readers[access.place].add(engine)
-    return {place: _Tracker(end, readers[place], writers[place]) for place, end in ends.items() if writers[place]}
+def _trackers(of_engine: Sequence[str], accesses: Sequence[Sequence[_Access]]) -> dict[str, _Tracker]:
+    ends: dict[str, int] = defaultdict(int)
+    users: set[tuple[str, str, bool, bool]] = set()
+    for engine, own in zip(of_engine, accesses, strict=True):
+        for place, _, stop, _, is_read, is_write in own:
+            if stop > ends[place]:
+                ends[place] = stop
+            users.add((place, engine, is_read, is_write))
+    readers, writers = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for place, engine, is_read, is_write in users:
+        if is_read:
+            readers[place].add(engine)
+        if is_write:
+            writers[place].add(engine)
+    return {place: _Tracker(end, readers[place], writers[place]) for place, end in ends.items()}
 
 
 def _needed(trackers: Mapping[str, _Tracker], engine: str, accesses: Sequence[_Access]) -> dict[str, int]:
     """The last instruction of each engine that the accesses conflict with."""
     needed: dict[str, int] = {}
     for access in accesses:
-        tracker = trackers.get(access.place)  # none where nobody writes
-        for other, count in () if tracker is None else tracker.last(access):
-            if count > needed.get(other, 0) and (other != engine or reads_own_writes(access.is_write)):
+        of_own = reads_own_writes(access.is_write)
+        for other, count in trackers[access.place].last(access):
+            if count and count > needed.get(other, 0) and (of_own or other != engine):
                 needed[other] = count
     return needed
 

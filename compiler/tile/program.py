@@ -106,6 +106,12 @@ class TileProgram:
         return moved
 
 
+def engines(program: TileProgram) -> list[str]:
+    """The engine of each operation."""
+    of_format = {mnemonic: format.engine for mnemonic, format in program.machine.formats.items()}
+    return [of_format[operation.mnemonic] for operation in program.operations]
+
+
 def forms(program: TileProgram) -> list[int]:
     """A number for each operation; those with the same number have the same mnemonic and fields."""
     numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}

@@ -8,7 +8,7 @@ accesses to the same word; what is read was written before or was there from the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.isa.check.effort import require_checkable
 from tilewright.isa.check.feedback import fed_back_word, repeated_sum
 from tilewright.isa.check.finding import Finding, FindingCode, instruction_finding, program_finding
-from tilewright.isa.check.footprint import Access, Reach, Reaches, affine_ranges, operand_steps, place_of
+from tilewright.isa.check.footprint import Access, Reach, Reaches, accesses, affine_ranges, operand_steps, place_of
 from tilewright.isa.check.hazards import BadWait, Hazard, HazardKind, find_hazards, wait_clocks
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.errors import IsaError
@@ -49,22 +49,24 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
     """
     require_checkable(program, budgets)
     findings = [*_check_counts(program), *_check_layers(program), *_check_tensors(program)]
-    accesses: list[tuple[Access, ...]] = []
-    reaches = Reaches(program.machine)
+    touched_by: list[tuple[Access, ...]] = []
+    known = Reaches(program.machine)
     for index, instruction in enumerate(program.instructions):
         touched: tuple[Access, ...] = ()
         try:
-            faults = _check_instruction(program, index, instruction, reaches.of(instruction))
+            reaches = known.of(instruction)
+            faults = _check_instruction(program, index, instruction, reaches)
             findings += faults
-            if not any(fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults):
-                touched = reaches.footprint(instruction)
+            if not any([fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults]):
+                touched = accesses(instruction, reaches)
         except IsaError as error:
             message = f"{instruction.mnemonic}: {error}"
             findings.append(instruction_finding(program, FindingCode.ADDRESS, index, message))
-        accesses.append(touched)
+        touched_by.append(touched)
     clocks, bad_waits = wait_clocks(program.instructions)
     findings += [_wait_finding(program, wait) for wait in bad_waits]
-    hazards, unwritten = find_hazards(program, accesses, clocks, _initialised(program), _output_bytes(program), budgets)
+    expected = _output_bytes(program)
+    hazards, unwritten = find_hazards(program, touched_by, clocks, _initialised(program), expected, budgets)
     findings += [_hazard_finding(program, hazard) for hazard in hazards]
     findings += [
         program_finding(
@@ -193,28 +195,22 @@ def _check_feedback(program: Program, index: int, instruction: Instruction, reac
     ]
 
 
-def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> Iterator[tuple[FindingCode, str]]:
+def _check_operand(program: Program, instruction: Instruction, reach: Reach) -> Iterable[tuple[FindingCode, str]]:
     operand, base = reach.operand, instruction.values[reach.base]
     low, high = base + reach.low, base + reach.high
     if operand.memory == DRAM:
-        yield from _check_region(program, instruction, reach, low, high)
-        return
+        return _check_region(program, instruction, reach, low, high)
     memory = program.machine.memories[operand.memory]
     if low < 0 or high > memory.depth:
-        yield (
-            FindingCode.ADDRESS,
-            f"{operand.name} touches words {low:#x} to {high:#x} of {memory.name}, which holds {memory.depth:#x}",
-        )
-        return
+        fact = f"touches words {low:#x} to {high:#x} of {memory.name}, which holds {memory.depth:#x}"
+        return [(FindingCode.ADDRESS, f"{operand.name} {fact}")]
     if operand.block == 1:
-        return
+        return ()
     straddling = _straddling_word(instruction, operand, memory.bank_depth)
-    if straddling is not None:
-        yield (
-            FindingCode.ADDRESS,
-            f"{operand.name}: the block of {operand.block} words from {straddling:#x} lies across two banks of "
-            f"{memory.name} ({memory.bank_depth:#x} words each); move its base",
-        )
+    if straddling is None:
+        return ()
+    fact = f"the block of {operand.block} words from {straddling:#x} lies across two banks of {memory.name}"
+    return [(FindingCode.ADDRESS, f"{operand.name}: {fact} ({memory.bank_depth:#x} words each); move its base")]
 
 
 def _check_region(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -103,13 +103,17 @@ class Reaches:
 
     def footprint(self, instruction: Instruction) -> tuple[Access, ...]:
         """As the function of this name."""
-        format = instruction.format
-        *sources, destination = self.of(instruction)
-        accesses = [_access(instruction, source, False) for source in sources]
-        if format.has_accumulate and instruction[ACCUMULATE]:
-            accesses.append(_access(instruction, destination, False))
-        accesses.append(_access(instruction, destination, True))
-        return tuple(accesses)
+        return accesses(instruction, self.of(instruction))
+
+
+def accesses(instruction: Instruction, reaches: Sequence[Reach]) -> tuple[Access, ...]:
+    """What `footprint` says of an instruction with these reaches."""
+    *sources, destination = reaches
+    found = [_access(instruction, source, False) for source in sources]
+    if instruction.format.has_accumulate and instruction[ACCUMULATE]:
+        found.append(_access(instruction, destination, False))
+    found.append(_access(instruction, destination, True))
+    return tuple(found)
 
 
 def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reach:

@@ -81,7 +81,11 @@ def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32],
     for index, instruction in enumerate(instructions):
         mine = by_engine[NUMBERS[instruction.engine]]
         clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
-        for number, (engine, count) in enumerate(instruction.waits.items()):
+        for engine, place in instruction.format.wait_places:
+            count = instruction.values[place]
+            if not count:
+                continue
+            number = NUMBERS[engine]
             if count > len(by_engine[number]):
                 bad.append(BadWait(index, engine, count, len(by_engine[number])))
                 count = len(by_engine[number])

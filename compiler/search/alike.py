@@ -7,7 +7,7 @@ changes what a plan takes. Tiles of weights that hold only zeros are left out, s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,14 +41,25 @@ class Alike:
     def __init__(self) -> None:
         self.cuts: KnownCuts = {}
         self._found: dict[str, tuple[Look, Tuning]] = {}
+        self._new: list[tuple[Callable[[], Look], Tuning]] = []
 
-    def recall(self, look: Look) -> Tuning | None:
-        """What was found for a selection of the same look, with the names of this one; None if there was none."""
-        if look.key not in self._found:
+    def recall(self, look: Callable[[], Look]) -> Tuning | None:
+        """What was found for a selection of the same look, with the names of this one; None if there was none.
+
+        A network in one part asks before anything was found, so looks are worked out only when there is another part.
+        """
+        if not self._found and not self._new:
             return None
-        other, tuning = self._found[look.key]
-        tensors = dict(zip(other.tensors, look.tensors, strict=True))
-        nests = dict(zip(other.nests, look.nests, strict=True))
+        for find, tuning in self._new:
+            known = find()
+            self._found.setdefault(known.key, (known, tuning))
+        self._new.clear()
+        own = look()
+        if own.key not in self._found:
+            return None
+        other, tuning = self._found[own.key]
+        tensors = dict(zip(other.tensors, own.tensors, strict=True))
+        nests = dict(zip(other.nests, own.nests, strict=True))
         tiling = replace(
             tuning.tiling,
             off_chip=frozenset(tensors[name] for name in tuning.tiling.off_chip),
@@ -56,9 +67,9 @@ class Alike:
         )
         return Tuning(tiling, tuning.ahead)
 
-    def remember(self, look: Look, tuning: Tuning) -> None:
+    def remember(self, look: Callable[[], Look], tuning: Tuning) -> None:
         """Keep what was found for a selection, unless something is known of one like it."""
-        self._found.setdefault(look.key, (look, tuning))
+        self._new.append((look, tuning))
 
 
 def look_of(selection: Selection, options: Options) -> Look:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tilewright.compiler.emission.ahead import Ahead
@@ -54,7 +54,7 @@ def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish, ali
         return Decision(options, "", is_final=True)
     if not isinstance(value, Selection):
         return Decision(options, "", is_final=False)
-    look = look_of(value, options)
+    look = cache(partial(look_of, value, options))
     note = partial(alike.remember, look)
     known, key = alike.recall(look), ""
     if known is None:

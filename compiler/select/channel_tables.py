@@ -15,6 +15,7 @@ are few pixels, that takes longer than it saves.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -37,24 +38,32 @@ from tilewright.isa.language.operations import Op
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 
+KnownTables = dict[Hashable, NDArray[Any]]
+"""Tables by what the nests mean that they stand for."""
+
 VALUES, ENTRY = "values", "entry"
 """The tensor with all values, and the loop over them, in the nest that computes a table."""
 
 
 def look_up(program: NestProgram, machine: Machine) -> NestProgram:
     """The same program with each function of one value as a table, where that streams less."""
+    known: KnownTables = {}
     for nest in program.nests:
-        table = as_tables(nest, program, machine)
+        table = as_tables(nest, program, machine, known)
         if table is not None and is_worth_it(table, Form("", nest, program), machine):
             program = table.program
     return program
 
 
-def as_tables(nest: Nest, program: NestProgram, machine: Machine) -> Form | None:
-    """A nest as a lookup; None if it is one already, or no function of one value with constants of channels."""
+def as_tables(nest: Nest, program: NestProgram, machine: Machine, known: KnownTables | None = None) -> Form | None:
+    """A nest as a lookup; None if it is one already, or no function of one value with constants of channels.
+
+    `known` are tables of other nests; it gets that of this one.
+    """
     if nest.expr.op is Op.LUT and nest.expr.args[0].op is Op.SOURCE:
         return None
-    found = (_as_lookup(form) for form in forms(nest, program, machine))
+    tables: KnownTables = {} if known is None else known
+    found = (_as_lookup(form, tables) for form in forms(nest, program, machine))
     return next((form for form in found if form is not None), None)
 
 
@@ -92,14 +101,14 @@ def _constant_words(cover: Cover, step: Step, operand: Operand, lanes: int) -> i
 # -- the nest as a lookup ----------------------------------------------------------------------------------------------
 
 
-def _as_lookup(form: Form) -> Form | None:
+def _as_lookup(form: Form, known: KnownTables) -> Form | None:
     """The same values from a table; None unless they follow from one activation, with constants of channels."""
     nest, program = form.nest, form.program
     lane = next((loop for loop, _ in nest.result.index[CHANNEL].terms), NO_LOOP)
     read = _only_read(nest, program, lane)
     if read is None:
         return None
-    entries = _table(nest, read, lane, program)
+    entries = _table(nest, read, lane, program, known)
     is_common = bool((entries == entries[0]).all())
     name = fresh_name(f"{nest.name}.table", program.buffers, program.constants)
     single = frozenset(loop.name for loop in nest.loops if loop.is_reduce)
@@ -129,8 +138,11 @@ def _only_read(nest: Nest, program: NestProgram, lane: str) -> str | None:
     return read if moving <= {lane} else None
 
 
-def _table(nest: Nest, read: str, lane: str, program: NestProgram) -> NDArray[Any]:
-    """[C, values] or [1, values]: what the nest makes of each value in each channel, by its own meaning."""
+def _table(nest: Nest, read: str, lane: str, program: NestProgram, known: KnownTables) -> NDArray[Any]:
+    """[C, values] or [1, values]: what the nest makes of each value in each channel, by its own meaning.
+
+    Steps of a recurrent network have the same tables: it is computed once for all nests that mean the same.
+    """
     values = np.arange(ACTIVATION.interval.low, ACTIVATION.interval.high + 1)
     kept = [loop for loop in nest.loops if loop.name == lane or loop.is_reduce]
     others = frozenset(loop.name for loop in nest.loops) - {loop.name for loop in kept}
@@ -139,10 +151,19 @@ def _table(nest: Nest, read: str, lane: str, program: NestProgram) -> NDArray[An
     channels = next((loop.trip for loop in kept if loop.name == lane), 1)
     result = Access("", (Affine(((lane, 1),) if channels > 1 else ()), Affine(((ENTRY, 1),))))
     of_values = replace(nest, loops=(*kept, NestLoop(ENTRY, values.size)), reads=reads, result=result)
-    entries = np.zeros((channels, values.size), np.int64)
-    run_nest(of_values, {**program.constants, VALUES: values}, entries)
-    # A value that never comes may have an entry that would not fit.
-    return entries.clip(ACTIVATION.interval.low, ACTIVATION.interval.high).astype(stored_dtype(ACTIVATION))
+    constants = [program.constants[access.tensor] for name, access in reads.items() if name != read]
+    means = (
+        (of_values.loops, of_values.expr, channels),
+        tuple((name, access.index) for name, access in reads.items()),
+        tuple((values.shape, values.dtype.str, values.tobytes()) for values in constants),
+    )
+    if means not in known:
+        entries = np.zeros((channels, values.size), np.int64)
+        run_nest(of_values, {**program.constants, VALUES: values}, entries)
+        # A value that never comes may have an entry that would not fit.
+        entries = entries.clip(ACTIVATION.interval.low, ACTIVATION.interval.high)
+        known[means] = entries.astype(stored_dtype(ACTIVATION))
+    return known[means]
 
 
 def _standing(access: Access, loops: frozenset[str]) -> Access:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 import onnx
 
 from tilewright.compiler.errors import CompileError, NodeName
@@ -31,19 +34,26 @@ def check_schema(name: str, node: onnx.NodeProto, opset: int) -> None:
         fact = f"unknown operator {node.op_type} of the domain {node.domain!r}"
         raise CompileError(NodeName(name), fact, expected=f"operators of ONNX{others}")
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset)
+        attributes = _attributes(node.op_type, opset)
     except onnx.defs.SchemaError:
         raise CompileError(
             NodeName(name), f"unknown operator {node.op_type}; opset {opset} has none of that name"
         ) from None
-    for attribute in node.attribute:
-        if attribute.name not in schema.attributes:
-            known = ", ".join(sorted(schema.attributes)) or "none"
+    given = [attribute.name for attribute in node.attribute]
+    for attribute in given:
+        if attribute not in attributes:
+            known = ", ".join(sorted(attributes)) or "none"
             raise CompileError(
-                NodeName(name, node.op_type), f"unknown attribute {attribute.name!r}", remedy=f"it has: {known}"
+                NodeName(name, node.op_type), f"unknown attribute {attribute!r}", remedy=f"it has: {known}"
             )
-    required = [each.name for each in schema.attributes.values() if each.required]
-    missing = set(required) - {attribute.name for attribute in node.attribute}
+    required = [attribute for attribute, is_required in attributes.items() if is_required]
+    missing = set(required).difference(given)
     if missing:
         expected = " and ".join(sorted(required))
         raise CompileError(NodeName(name, node.op_type), f"has no attribute {min(missing)!r}", expected=expected)
+
+
+@cache
+def _attributes(operator: str, opset: int) -> Mapping[str, bool]:
+    """The attributes of an operator's schema, and whether each must be there; raises SchemaError if there is none."""
+    return {name: each.required for name, each in onnx.defs.get_schema(operator, opset).attributes.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -189,8 +190,9 @@ class Program:
         size = self.machine.instruction_bytes
         return b"".join(encode(instruction, size) for instruction in self.instructions)
 
-    @property
-    def limits(self) -> dict[str, int]:
+    @cached_property
+    def limits(self) -> Mapping[str, int]:
+        """The bytes of each region."""
         return {
             "program": len(self.instructions) * self.machine.instruction_bytes,
             "weights": len(self.weights),

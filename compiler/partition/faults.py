@@ -5,7 +5,7 @@ The passes are those that compile. They go on after each error that is of a node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -38,8 +38,7 @@ class Answer(Generic[Made]):
 def simplify_part(source: Source, part: Part) -> Answer[Graph]:
     """A part as a simplified graph, which is the same for every machine. Raises DamagedModel."""
     nodes = part_nodes(source, part)
-    names = [node.name for node in nodes]
-    answer = _answer(names, lambda blame: simplify(part_graph(source, part), blame))
+    answer = _answer(source, part, lambda blame: simplify(part_graph(source, part), blame))
     if any(f"onnx.{node.op_type}" in QUANTIZERS for node in nodes):
         return answer
     return Answer(None, answer.error, {node.name: _float_fault(node) for node in nodes})
@@ -49,8 +48,7 @@ def cover_part(
     source: Source, part: Part, graph: Graph, machine: Machine, options: Options, keep: Keep | None = None
 ) -> Answer[Covered]:
     """A part, simplified to `graph`, with the machine's instructions for it. Raises DamagedModel."""
-    names = [node.name for node in part_nodes(source, part)]
-    return _answer(names, lambda blame: cover_graph(graph, machine, options, blame, keep))
+    return _answer(source, part, lambda blame: cover_graph(graph, machine, options, blame, keep))
 
 
 def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, CompileError]:
@@ -69,8 +67,8 @@ def find_faults(model: onnx.ModelProto, machine: Machine) -> Mapping[str, Compil
     return cover_part(source, whole, simplified.made, machine, Options()).faults
 
 
-def _answer(nodes: Sequence[str], run: Callable[[Blame], Made | None]) -> Answer[Made]:
-    """What passes make, or all errors; one that is of no node in particular is of all these nodes."""
+def _answer(source: Source, part: Part, run: Callable[[Blame], Made | None]) -> Answer[Made]:
+    """What passes make of a part, or all errors; one that is of no node in particular is of all of its nodes."""
     blame = Blame(collects=True)
     try:
         made = run(blame)
@@ -78,7 +76,8 @@ def _answer(nodes: Sequence[str], run: Callable[[Blame], Made | None]) -> Answer
         raise
     except CompileError as error:
         first = next(iter(blame.faults.values()), error)
-        return Answer(None, first, blame.faults | dict.fromkeys(error.nodes or nodes, error))
+        nodes = error.nodes or [node.name for node in part_nodes(source, part)]
+        return Answer(None, first, blame.faults | dict.fromkeys(nodes, error))
     if blame.faults:
         return Answer(None, next(iter(blame.faults.values())), blame.faults)
     return Answer(made)

@@ -64,9 +64,9 @@ def simplify(graph: Graph, blame: Blame = RAISING) -> Graph:
     graph = drop_dead_code(graph)
     require_quantized(graph)
     graph = merge_equal_operators(rewrite(merge_equal_operators(graph), FORMS, blame))
-    graph = rewrite(graph, merged(RULES), blame)
+    graph = rewrite(graph, BY_KIND, blame)
     if any(operator.kind in LONE_AFFINE_RULES for operator in graph.operators):
-        graph = rewrite(graph, merged((*RULES, LONE_AFFINE_RULES)), blame)
+        graph = rewrite(graph, BY_KIND_WITH_LONE_AFFINE, blame)
     graph = separate_ends(arrange_products(refold(merge_equal_operators(graph))))
     graph = permute_moves(join_dimensions(graph), blame)
     require_integer(graph, blame)
@@ -81,3 +81,6 @@ def merged(tables: Sequence[Rules]) -> Rules:
 
 FORMS: Rules = merged((NORMALIZATION_FORMS, GROUP_FORMS, MASK_FORMS, CHOICE_FORMS, REPETITION_FORMS))
 """What exporters write as many nodes becomes one operator again, before all other rules."""
+
+BY_KIND: Rules = merged(RULES)
+BY_KIND_WITH_LONE_AFFINE: Rules = merged((*RULES, LONE_AFFINE_RULES))

@@ -18,15 +18,16 @@ from tilewright.isa.language.numeric import MAX_INTEGER_BITS, IntegerType, Inter
 from tilewright.isa.language.operations import Op
 
 
-class _KeepsHash:
-    """Where a node keeps its hash: every table of expressions asks for it, and it is made of all nodes below."""
+class _Keeps:
+    """Where a node keeps what is made of all nodes below: its hash, and the nodes themselves if they were asked for."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "_nodes")
     _hash: int
+    _nodes: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Expr(_KeepsHash):
+class Expr(_Keeps):
     """A node of a statement: an operation on its arguments, and the interval that holds its every value."""
 
     op: Op
@@ -81,9 +82,13 @@ class Scope:
 
 def walk(expr: Expr) -> tuple[Expr, ...]:
     """Every node of a tree, arguments before the nodes that use them."""
-    found: list[Expr] = []
-    _append_nodes(expr, found)
-    return tuple(found)
+    try:
+        return expr._nodes
+    except AttributeError:  # the first time: passes look at the same expressions one after the other
+        found: list[Expr] = []
+        _append_nodes(expr, found)
+        object.__setattr__(expr, "_nodes", tuple(found))
+        return expr._nodes
 
 
 def _append_nodes(expr: Expr, found: list[Expr]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -179,7 +179,7 @@ class _Search:
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         self._work = tiles_budget(self._effort, self._expected)
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
-        self._lost: Sequence[int] = ()
+        self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
 
     def best(self) -> TilingOptions:

@@ -6,57 +6,112 @@ operation reads, should be in different banks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
 
-from tilewright.compiler.emission.durations import durations
-from tilewright.compiler.tile.program import TileOperation, TileProgram, engines
-from tilewright.isa.machine.encoding import InstructionFormat
-from tilewright.isa.machine.machine import Machine
+from tilewright.compiler.emission.durations import Duration, durations
+from tilewright.compiler.tile.footprint import reads_destination
+from tilewright.compiler.tile.program import TileOperation, TileProgram, engines, forms
+from tilewright.isa.machine.machine import Machine, Template
+from tilewright.isa.timing import mma_read
 
 Contention = Mapping[str, Mapping[str, int]]
 """By buffer, the others and the cycles; buffers of different memories never contend."""
 
-Uses = list[tuple[str, str, bool]]
-"""(buffer or operand, memory, whether it is written) of each operand."""
+
+class _Access(NamedTuple):
+    """So many words, read from a buffer or written to it from one cycle to another.
+
+    `is_first`: where another engine wants the port in the same cycle, that engine waits.
+    """
+
+    buffer: str
+    memory: str
+    is_write: bool
+    is_first: bool
+    begin: int
+    end: int
+    words: int
 
 
 def contention(program: TileProgram) -> Contention:
-    """The contention of all buffers on chip, for operations that start in program order."""
+    """The contention of all buffers on chip.
+
+    Operations start in program order, when their engine is free and what they read on chip is there.
+    """
     found: dict[str, dict[str, int]] = {}
-    running: dict[str, tuple[Uses, int]] = {}  # by engine, its last operation and when that ends
-    ports = {name: _ports(format, program.machine) for name, format in program.machine.formats.items()}
+    of_form: dict[int, list[_Access]] = {}  # of an operation that starts in cycle 0; for the buffer, the operand's name
+    running: dict[str, deque[list[_Access]]] = {}  # by engine, the operations that operations to come may meet
+    free: dict[str, int] = {}  # by engine, when it can start the next operation
+    there: dict[str, int] = {}  # by buffer, when the last word written to it is there
     start = 0
-    steps = zip(program.operations, program.of_each(engines), program.of_each(durations), strict=True)
-    for operation, engine, duration in steps:
-        start = max(start, running[engine][1] if engine in running else 0)
-        uses, end = _uses(operation, ports[operation.mnemonic]), start + duration.busy
-        _add(found, uses, uses, duration.busy)
-        for other, (others, others_end) in running.items():
+    steps = zip(
+        program.operations, program.of_each(forms), program.of_each(engines), program.of_each(durations), strict=True
+    )
+    for operation, form, engine, duration in steps:
+        if form not in of_form:
+            of_form[form] = _accesses(program.machine, operation, duration)
+        alike = [access._replace(buffer=operation.bases[access.buffer].buffer) for access in of_form[form]]
+        # The array adds to its own sums without a wait.
+        read = [there.get(access.buffer, 0) for access in alike if not access.is_write and not access.is_first]
+        start = max(start, free.get(engine, 0), *read)
+        free[engine] = start + duration.busy
+        accesses = [access._replace(begin=start + access.begin, end=start + access.end) for access in alike]
+        there.update((access.buffer, access.end) for access in accesses if access.is_write)
+        _add(found, accesses, accesses)
+        for other, earlier in running.items():
+            while earlier and all(access.end <= start for access in earlier[0]):
+                earlier.popleft()
             if other != engine:
-                _add(found, uses, others, min(end, others_end) - start)
-        running[engine] = uses, end
+                for others in earlier:
+                    _add(found, accesses, others)
+        running.setdefault(engine, deque()).append(accesses)
     return found
 
 
-def _ports(format: InstructionFormat, machine: Machine) -> Uses:
-    """What an instruction uses on chip, by operand."""
-    sources = [(operand.name, operand.memory, False) for operand in format.streams]
-    destination = format.destination.name, format.destination.memory, True
-    sums = [(*destination[:2], False)] if format.has_accumulate else []
-    return [use for use in (*sources, destination, *sums) if use[1] in machine.memories]
+def _accesses(machine: Machine, operation: TileOperation, duration: Duration) -> list[_Access]:
+    """What an operation that starts in cycle 0 reads and writes on chip, by operand."""
+    format = machine.format(operation.mnemonic)
+    to, busy, complete = format.destination, duration.busy, duration.complete
+    trips = {loop.name: operation.fields.get(f"trip.{loop.name}", 1) for loop in format.loops}
+    words = prod(trips.values())
+    results = prod(trip for loop, trip in trips.items() if loop not in format.reduce_loops)
+    found = [_Access(operand.name, operand.memory, False, False, 0, busy, words) for operand in format.streams]
+    if machine.engines[format.engine].template is Template.SYSTOLIC:
+        # Every product is written to its sum, and all but the first of a sum are added to what it was.
+        added = words if reads_destination(format, operation) else words - results
+        read = mma_read(machine)
+        found.append(_Access(to.name, to.memory, False, True, read, read + busy, added))
+        found.append(_Access(to.name, to.memory, True, True, complete - busy, complete, words))
+    else:
+        # A result is there when the last word that it depends on was read.
+        first = words // results - 1
+        found.append(_Access(to.name, to.memory, True, False, complete - busy + first, complete, results))
+    return [access for access in found if access.memory in machine.memories and access.words]
 
 
-def _uses(operation: TileOperation, ports: Uses) -> Uses:
-    """The same by buffer, for one operation."""
-    return [(operation.bases[operand].buffer, memory, is_write) for operand, memory, is_write in ports]
+def _add(found: dict[str, dict[str, int]], accesses: Sequence[_Access], others: Sequence[_Access]) -> None:
+    """The cycles in which words of two buffers are wanted through one port."""
+    for one in accesses:
+        for other in others:
+            if one.buffer == other.buffer or one.memory != other.memory or one.is_write != other.is_write:
+                continue
+            cycles = min(one.end, other.end) - max(one.begin, other.begin)
+            if cycles > 0:
+                met = _met(one, other, cycles)
+                for buffer, beside in ((one.buffer, other.buffer), (other.buffer, one.buffer)):
+                    of_buffer = found.setdefault(buffer, {})
+                    of_buffer[beside] = of_buffer.get(beside, 0) + met
 
 
-def _add(found: dict[str, dict[str, int]], uses: Uses, others: Uses, cycles: int) -> None:
-    if cycles <= 0:
-        return
-    for buffer, memory, is_write in uses:
-        for other, there, other_writes in others:
-            if other != buffer and memory == there and is_write == other_writes:
-                for one, two in ((buffer, other), (other, buffer)):
-                    of_one = found.setdefault(one, {})
-                    of_one[two] = of_one.get(two, 0) + cycles
+def _met(one: _Access, other: _Access, cycles: int) -> int:
+    """In how many of the `cycles` that two accesses have in common both take a word, if chance spreads the words.
+
+    An access that always waits for another goes on after these cycles: until the other ends, its words are in the way.
+    """
+    if one.is_first or other.is_first:
+        first = one if one.is_first else other
+        return (first.end - max(one.begin, other.begin)) * first.words // (first.end - first.begin)
+    return cycles * one.words * other.words // ((one.end - one.begin) * (other.end - other.begin))

@@ -18,9 +18,18 @@ from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.window_sums import READS, window_loop
 from tilewright.compiler.tiling.flow import Stage, even_shares, pipelined, shares_of
 from tilewright.compiler.tiling.loads import Load, operand_load
-from tilewright.compiler.tiling.shape import NestShape, Sizes, all_weight_tiles, box_pixels, reach, vector_access
+from tilewright.compiler.tiling.shape import (
+    Cycles,
+    Flags,
+    NestShape,
+    Sizes,
+    all_weight_tiles,
+    box_pixels,
+    reach,
+    vector_access,
+)
 from tilewright.compiler.tiling.surroundings import Surroundings
-from tilewright.compiler.tiling.tile_counts import Cycles, Flags, TileCounts, tile_counts, tiles_of_points
+from tilewright.compiler.tiling.tile_counts import TileCounts, tile_counts, tiles_of_points
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import MMA_UPDATE, VEC_OPERANDS, mma_write, vec_stages
 
@@ -44,9 +53,8 @@ def expected_cycles(
 ) -> Expected:  # fmt: skip
     """Expected cycles of the whole nest for each candidate, of which there are so many tiles."""
     space = shape.cover.space
-    load, vec, mma = (np.zeros(count.all.shape, float) for _ in range(3))
-    first = np.zeros(count.all.shape, float)  # what must be there before the first product
-    instructions = count.all * (len(shape.cover.steps) + 1)
+    vec, mma = (np.zeros(count.all.shape, float) for _ in range(2))
+    loaded = Load(instructions=count.all * (len(shape.cover.steps) + 1))
     for index, step in enumerate(shape.cover.steps):
         if step.is_dot:
             mma = mma + _product_cycles(shape, machine, step, count, sizes)
@@ -56,18 +64,16 @@ def expected_cycles(
         else:
             vec = vec + step.words
         for operand in step.format.sources:
-            loaded = operand_load(shape, machine, sizes, points_outer, count, index, operand, around)
-            load, first = load + loaded.cycles, first + loaded.first
-            instructions = instructions + loaded.instructions
+            loaded += operand_load(shape, machine, sizes, points_outer, count, index, operand, around)
     for within in shape.within:
         own = within.sizes(shape, sizes)
-        products, loaded = _cost_within(within.shape, machine, own, points_outer, around)
-        mma, load, first = mma + products, load + loaded.cycles, first + loaded.first
-        instructions = instructions + tile_counts(within.shape, own).all + loaded.instructions
+        products, inner = _cost_within(within.shape, machine, own, points_outer, around)
+        mma, loaded = mma + products, loaded + inner
     after_others = sum(not step.is_dot for step in shape.cover.steps) - 1
     vec = vec + count.results * max(0, after_others) * (VEC_OPERANDS + vec_stages(machine))
     store = _store_cycles(shape, machine, count)
-    load = load + instructions * machine.instruction_bytes / machine.dram.bus_bytes
+    fetch = loaded.instructions * machine.instruction_bytes / machine.dram.bus_bytes
+    load = loaded.cycles + np.maximum(0, fetch - loaded.waits)
     serial = machine.dram.latency_cycles + mma_write(machine) + VEC_OPERANDS + vec_stages(machine)
     latency = count.all * around.tile_cycles + serial + around.traffic * load
     if around.is_beside and shape.cover.dot is None and not space.reduce:
@@ -75,7 +81,7 @@ def expected_cycles(
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
     ends = [Stage(mma, count.partial_sums), Stage(vec), Stage(store)]
     uneven = _uneven_cycles(shape, sizes, count, mma)
-    loads = [Stage(load + waiting, count.partial_sums, first) for waiting in (uneven, 0)]
+    loads = [Stage(load + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
     double, triple = (pipelined([each, *ends], shares) + latency for each in loads)
     return Expected(load + vec + mma + store + count.all * serial + latency, double, triple)
 
@@ -85,10 +91,9 @@ def _cost_within(
 ) -> tuple[Sizes, Load]:
     """Vectors through the array and loads of a product within its reader, whose own tiles have these sizes."""
     count, (step,) = tile_counts(shape, sizes), shape.cover.steps
-    total = Load()
+    total = Load(instructions=count.all)
     for operand in step.format.sources:
-        loaded = operand_load(shape, machine, sizes, points_outer, count, 0, operand, around)
-        total = Load(total.cycles + loaded.cycles, total.first + loaded.first, total.instructions + loaded.instructions)
+        total += operand_load(shape, machine, sizes, points_outer, count, 0, operand, around)
     return _product_cycles(shape, machine, step, count, sizes), total
 
 

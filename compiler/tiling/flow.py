@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.compiler.tiling.shape import NestShape, Sizes
-from tilewright.compiler.tiling.tile_counts import Cycles, Flags, TileCounts
+from tilewright.compiler.tiling.shape import Cycles, Flags, NestShape, Sizes
+from tilewright.compiler.tiling.tile_counts import TileCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Stage:
 
     all: Cycles
     parts: Sizes | int = 1
-    first: Cycles | None = None
+    first: Cycles | float | None = None
 
     def of(self, share: Cycles) -> Cycles:
         return self.all * share / self.parts

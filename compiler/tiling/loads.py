@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, assert_never
 
 import numpy as np
 
+from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.select.bindings import (
     ComputedMatrix,
     ConstantMatrix,
@@ -22,18 +23,20 @@ from tilewright.compiler.select.cover import Step
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tile.footprint import dma_word_bytes
 from tilewright.compiler.tiling.shape import (
+    Box,
+    Cycles,
+    Flags,
     NestShape,
     Sizes,
     all_weight_tiles,
-    box_runs,
-    box_words,
+    box_read,
     is_brought_already,
     reach,
     tables,
     words_of_pixels,
 )
 from tilewright.compiler.tiling.surroundings import Surroundings
-from tilewright.compiler.tiling.tile_counts import Cycles, Flags, TileCounts
+from tilewright.compiler.tiling.tile_counts import TileCounts
 from tilewright.isa.machine.encoding import Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.timing import BURST_BEATS, dma_round_trip
@@ -41,11 +44,19 @@ from tilewright.isa.timing import BURST_BEATS, dma_round_trip
 
 @dataclass(frozen=True)
 class Load:
-    """The cost of an operand's loads: all cycles of the bus, the cycles before the first product, and instructions."""
+    """The cost of an operand's loads: all cycles, those before the first product, and instructions.
+
+    `waits`: of all cycles, those in which no beat comes, because as many bursts as may be are under way.
+    """
 
     cycles: Cycles | float = 0.0
     first: Cycles | float = 0.0
     instructions: Sizes | int = 0
+    waits: Cycles | float = 0.0
+
+    def __add__(self, other: Load) -> Load:
+        cycles, first = self.cycles + other.cycles, self.first + other.first
+        return Load(cycles, first, self.instructions + other.instructions, self.waits + other.waits)
 
 
 def operand_load(
@@ -76,45 +87,53 @@ def operand_load(
             blocks = count.extent[space.across if operand.name in step.across else space.lane]
             return Load(np.where(points_outer, count.points, 1) * blocks * word_bytes / bus)
         case TensorRead(read) if read in shape.off_chip:
-            first = _box_cycles(shape, machine, step, operand, read, sizes)
-            box = _mean_box_cycles(shape, machine, step, operand, read, count, sizes) if around.is_uneven else first
+            whole = _box_load(machine, operand, box_read(shape, step, read, sizes))
+            box = _mean_box_load(shape, machine, step, operand, read, count, sizes) if around.is_uneven else whole
+            times: Any = _box_loads(shape, step, count, points_outer)
             if not step.is_dot:
-                box = box * (count.extent[space.lane] / (count.lanes * sizes[space.lane]))
-            return Load(_box_loads(shape, step, count, points_outer) * box, first, count.all)
+                times = times * (count.extent[space.lane] / (count.lanes * sizes[space.lane]))
+            return Load(times * box.cycles, whole.cycles, count.all, times * box.waits)
         case TensorRead() | Intermediate() | Idle():
             return Load()
         case other:
             assert_never(other)
 
 
-def _mean_box_cycles(
+def _mean_box_load(
     shape: NestShape, machine: Machine, step: Step, operand: Operand, read: str, count: TileCounts,
     sizes: Mapping[str, Sizes],
-) -> Cycles:  # fmt: skip
-    """The cycles of a box, on average over all tiles: the last ones along a loop are smaller if they are not even."""
+) -> Load:  # fmt: skip
+    """The cost of a box, on average over all tiles: the last ones along a loop are smaller if they are not even.
+
+    What is beyond the tensor's bounds is not loaded.
+    """
     batch, row, column = shape.cover.space.points
     mean: dict[str, Any] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
     whole, left = np.divmod(count.extent[column], sizes[column])
     at_end = np.minimum(left, 1)  # tiles
-    cycles = _box_cycles(shape, machine, step, operand, read, {**sizes, **mean}) * whole
-    smaller = {**sizes, **mean, column: np.maximum(left, 1)}
-    cycles = cycles + _box_cycles(shape, machine, step, operand, read, smaller) * at_end
-    return cycles / (whole + at_end)
+    total: Cycles = np.zeros(whole.shape)
+    least: Cycles = np.full(whole.shape, np.inf)
+    for tiles, size in ((whole, sizes[column]), (at_end, np.maximum(left, 1))):
+        box = box_read(shape, step, read, {**sizes, **mean, column: size})
+        rows = np.maximum(box.rows - shape.outside[read][ROW] / count.along[row], 1)
+        columns = np.maximum(box.columns - shape.outside[read][COLUMN] / count.along[column], 1)
+        each = _box_load(machine, operand, replace(box, rows=rows, columns=columns))
+        total = total + tiles * each.cycles
+        least = np.minimum(least, np.where(tiles > 0, each.waits, np.inf))
+    return Load(total / (whole + at_end), waits=least)
 
 
-def _box_cycles(
-    shape: NestShape, machine: Machine, step: Step, operand: Operand, read: str, sizes: Mapping[str, Sizes]
-) -> Cycles:
-    """Cycles to load the box that a tile reads of a tensor: its beats, or what its bursts take.
+def _box_load(machine: Machine, operand: Operand, box: Box) -> Load:
+    """The cost of a box: its beats, or what its bursts take.
 
     Rows of pixels that are not as long as the tensor's are runs by themselves, each a burst or more. Of bursts, only so
     many are under way at a time.
     """
     format = find_transfers(machine).load(operand.memory)
-    words, runs = box_words(shape, step, read, sizes), box_runs(shape, step, read, sizes)
-    beats: Cycles = words * dma_word_bytes(machine, format) / machine.dram.bus_bytes
-    bursts = runs * np.ceil(beats / runs / BURST_BEATS)
-    return np.maximum(beats, bursts * dma_round_trip(machine) / machine.flights[format.engine].bursts)
+    beats = box.words * dma_word_bytes(machine, format) / machine.dram.bus_bytes
+    bursts = box.runs * np.ceil(beats / box.runs / BURST_BEATS)
+    cycles = np.maximum(beats, bursts * dma_round_trip(machine) / machine.flights[format.engine].bursts)
+    return Load(cycles, waits=cycles - beats)
 
 
 def _box_loads(shape: NestShape, step: Step, count: TileCounts, points_outer: Flags) -> Sizes:

@@ -7,6 +7,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.graph.graph import COLUMN, ROW
+from tilewright.compiler.nest.nest import Access, Nest, index_range
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
 from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
@@ -134,11 +136,11 @@ class Planner:
         accesses = []
         for name, access in (*nest.reads.items(), ("", nest.result)):
             constant = self._nests.constants.get(access.tensor)
-            size = self._nests.buffers[access.tensor].shape if constant is None else constant.shape
+            size = self._size(access.tensor)
             parts = self._nests.buffers[access.tensor].parts if constant is None else ()
             inputs = [(part.first, self._nests.buffers[part.tensor].shape) for part in parts]
             number = numbers.setdefault(access.tensor, len(numbers))
-            accesses.append((name, number, tuple(size), access.index, access.outside is None, constant is None, inputs))
+            accesses.append((name, number, size, access.index, access.outside is None, constant is None, inputs))
         steps = [
             (step.format.mnemonic, sorted(step.inputs.items()), step.words, step.word_loop, len(step.corrections))
             for step in shape.cover.steps
@@ -147,6 +149,10 @@ class Planner:
         places = (sorted(shape.off_chip), shape.stores_result, shape.result_on_chip)
         within = [(each.read, self.likeness(each.shape)) for each in shape.within]
         return repr((nest.loops, accesses, steps, boxes, places, sorted(shape.pixel_blocks.items()), *within))
+
+    def _size(self, tensor: str) -> tuple[int, ...]:
+        constant = self._nests.constants.get(tensor)
+        return tuple(self._nests.buffers[tensor].shape if constant is None else constant.shape)
 
     # -- what stays on chip --------------------------------------------------------------------------------------------
 
@@ -258,8 +264,17 @@ class Planner:
             stores_result=not is_on_chip or result in self._outputs,
             result_on_chip=is_on_chip,
             pixel_blocks=self._pixel_blocks[position],
+            outside={read: self._outside(nest, nest.reads[read]) for read in reads},
             within=within,
         )
+
+    def _outside(self, nest: Nest, access: Access) -> dict[int, int]:
+        """How many rows and columns a nest reads beyond the bounds of a tensor, by dimension."""
+        size, found = self._size(access.tensor), {}
+        for dimension in (ROW, COLUMN):
+            indices = index_range(nest, access, dimension)
+            found[dimension] = max(0, -indices.start) + max(0, indices.stop - size[dimension])
+        return found
 
     def _nests_within(self, position: int) -> list[int]:
         """The nests that are computed in the tiles of another one."""

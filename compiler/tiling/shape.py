@@ -23,6 +23,8 @@ from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.encoding import Operand
 
 Sizes = NDArray[np.int64]
+Cycles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 """One entry for each candidate."""
 
 
@@ -43,6 +45,7 @@ class NestShape:
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
     pixel_blocks: Mapping[tuple[int, str], int]  # lane blocks that differ, of parameters of pixels, by step and operand
+    outside: Mapping[str, Mapping[int, int]]  # by read: rows and columns beyond the tensor's bounds, by dimension
     within: tuple[Within, ...] = ()  # nests whose results this one takes from accumulators
 
     @property
@@ -172,20 +175,36 @@ def words_of_pixels(shape: NestShape, index: int, operand: Operand, sizes: Mappi
     return words
 
 
-def box_words(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
-    """Words of the box that one tile reads of a tensor."""
-    access, words = shape.cover.nest.reads[read], _box_blocks(shape, step, read, sizes)
-    for dimension in (BATCH, ROW, COLUMN):
-        words = words * _box_extent(access, dimension, sizes)
-    return words
+@dataclass(frozen=True)
+class Box:
+    """The box that one tile reads of a tensor: words of so many lane blocks, images, rows and columns."""
+
+    blocks: NDArray[Any]
+    images: NDArray[Any]
+    rows: NDArray[Any]
+    columns: NDArray[Any]
+    has_whole_rows: Flags  # all columns of the tensor
+    has_whole_planes: Flags  # all its rows as well
+
+    @property
+    def words(self) -> NDArray[Any]:
+        return self.blocks * self.images * self.rows * self.columns
+
+    @property
+    def runs(self) -> NDArray[Any]:
+        """Runs of consecutive words in DRAM: rows, planes if rows are whole, or images if planes are whole."""
+        planes = np.where(self.has_whole_planes, 1, self.blocks)
+        return self.images * np.where(self.has_whole_rows, planes, self.blocks * self.rows)
 
 
-def box_runs(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:
-    """Runs of consecutive words in DRAM of the box that one tile reads: a row each, unless rows are whole."""
+def box_read(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Box:
+    """The box that one tile reads of a tensor, with what is beyond the tensor's bounds."""
     access, extent = shape.cover.nest.reads[read], extents(shape)
-    planes = _box_blocks(shape, step, read, sizes) * _box_extent(access, BATCH, sizes)
-    is_whole = np.logical_and.reduce([sizes[loop] == extent[loop] for loop, _ in access.index[COLUMN].terms] or [True])
-    return np.where(is_whole, planes, planes * _box_extent(access, ROW, sizes))
+    columns, rows = (
+        np.logical_and.reduce([sizes[loop] == extent[loop] for loop, _ in access.index[dimension].terms] or [True])
+        for dimension in (COLUMN, ROW)
+    )
+    return Box(_box_blocks(shape, step, read, sizes), *box_pixels(access, sizes), columns, columns & rows)
 
 
 def _box_blocks(shape: NestShape, step: Step, read: str, sizes: Mapping[str, Sizes]) -> Sizes:

@@ -11,8 +11,9 @@ class Surroundings:
 
     `tile_cycles`: of each tile, because its instructions start one after the other. `traffic`: of a cycle of loading
     that other engines hide. `exposed_weights`: the share of the time for loading the first weights that no nest before
-    hides. `is_beside`: whether others wait for the first tile of a nest without products. `is_uneven`: whether the
-    smaller tiles at the ends of loops are worth less: nests that run beside each other get along better with even ones.
+    hides. `is_beside`: whether others wait for the first tile of a nest without products. `is_uneven`: whether
+    tiles at the ends of loops, where they are smaller or reach beyond a tensor, load less: nests that run beside each
+    other get along better with even ones.
     """
 
     tile_cycles: float

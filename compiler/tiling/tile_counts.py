@@ -8,14 +8,9 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.tiling.shape import NestShape, Sizes, extents, reach
-
-Cycles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-"""One entry for each candidate."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +21,7 @@ class TileCounts:
     points: Sizes
     lanes: Sizes
     partial_sums: Sizes
+    along: Mapping[str, Sizes]  # by loop
 
     @cached_property
     def results(self) -> Sizes:
@@ -46,7 +42,9 @@ def tile_counts(shape: NestShape, sizes: Mapping[str, Sizes]) -> TileCounts:
         partial_sums = -(-reach(shape, whole)[0] // sizes[shape.summed])
     for tap in shape.taps:
         partial_sums = partial_sums * counts[tap]
-    return TileCounts(extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums)
+    return TileCounts(
+        extent, counts[space.batch] * counts[space.row] * counts[space.column], lanes, partial_sums, counts
+    )
 
 
 def tiles_of_points(shape: NestShape, count: TileCounts, sizes: Mapping[str, Sizes]) -> Iterator[tuple[Sizes, Sizes]]:

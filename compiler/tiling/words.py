@@ -22,7 +22,7 @@ from tilewright.compiler.tiling.shape import (
     NestShape,
     Sizes,
     box_pixels,
-    box_words,
+    box_read,
     extents,
     in_groups,
     is_brought_already,
@@ -116,7 +116,7 @@ def _operand_words(shape: NestShape, index: int, operand: Operand, sizes: Mappin
             return (tiles + numbers * vectors) * operand.block
         case TensorRead(read):
             numbers = sum(correction.is_vector for correction in step.corrections)
-            box = box_words(shape, step, read, sizes) if read in shape.off_chip else 0
+            box = box_read(shape, step, read, sizes).words if read in shape.off_chip else 0
             return box + numbers * operand.block
         case Intermediate() | Idle():
             return 0

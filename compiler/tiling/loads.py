@@ -9,7 +9,6 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from tilewright.compiler.graph.graph import COLUMN, ROW
 from tilewright.compiler.select.bindings import (
     ComputedMatrix,
     ConstantMatrix,
@@ -111,12 +110,12 @@ def _mean_box_load(
     mean: dict[str, Any] = {k: count.extent[k] / -(-count.extent[k] // sizes[k]) for k in (batch, row)}
     whole, left = np.divmod(count.extent[column], sizes[column])
     at_end = np.minimum(left, 1)  # tiles
-    total: Cycles = np.zeros(whole.shape)
+    border, total = shape.borders[read], np.zeros(whole.shape)
     least: Cycles = np.full(whole.shape, np.inf)
     for tiles, size in ((whole, sizes[column]), (at_end, np.maximum(left, 1))):
         box = box_read(shape, step, read, {**sizes, **mean, column: size})
-        rows = np.maximum(box.rows - shape.outside[read][ROW] / count.along[row], 1)
-        columns = np.maximum(box.columns - shape.outside[read][COLUMN] / count.along[column], 1)
+        rows = np.maximum(box.rows - (border.top + border.bottom) / count.along[row], 1)
+        columns = np.maximum(box.columns - (border.left + border.right) / count.along[column], 1)
         each = _box_load(machine, operand, replace(box, rows=rows, columns=columns))
         total = total + tiles * each.cycles
         least = np.minimum(least, np.where(tiles > 0, each.waits, np.inf))

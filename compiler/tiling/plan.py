@@ -7,8 +7,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.graph.graph import COLUMN, ROW
-from tilewright.compiler.nest.nest import Access, Nest, index_range
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
 from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
@@ -18,7 +16,7 @@ from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tiling.choice import Candidates, KnownCuts, TileChoice, candidates
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.pixel_parameters import pixel_blocks
-from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives
+from tilewright.compiler.tiling.residency import Residency, everything_on_chip, evict_largest, lives, wanted_border
 from tilewright.compiler.tiling.room import Room, longest_buffer
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.surroundings import IN_A_NETWORK, Surroundings
@@ -67,11 +65,6 @@ def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) ->
     return otherwise
 
 
-def places_of(shape: NestShape) -> Hashable:
-    """What of a nest's shape follows from what stays on chip."""
-    return shape.off_chip, shape.stores_result, shape.result_on_chip, *(places_of(each.shape) for each in shape.within)
-
-
 def read_in_blocks(covers: Sequence[Cover]) -> frozenset[str]:
     """The tensors of which some nest reads blocks of words."""
     return frozenset(cover.nest.reads[read].tensor for cover in covers for read in cover.block_reads)
@@ -100,10 +93,14 @@ class Planner:
         self._within = nests_within(selection)
         self._live = lives(self._nests, self._within)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
+        self._tensors = [self._tensors_of(position) for position in range(len(self._covers))]
+        self._everything = everything_on_chip(self._nests, self._machine, self._group, self._within)
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
+        self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
         self._cuts: KnownCuts = {} if cuts is None else cuts
+        self._own_cuts: KnownCuts = {}  # the same, by all that a shape follows from
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -114,7 +111,7 @@ class Planner:
     def plan(self) -> Plan:
         residency = Residency({}, (0,) * len(self._covers))
         if self._options.residency != "none":
-            residency = self._what_may_stay(everything_on_chip(self._nests, self._machine, self._group, self._within))
+            residency = self._what_may_stay(self._everything)
         choices: list[TileChoice] = []
         while len(choices) < len(self._covers):
             position = len(choices)
@@ -180,16 +177,27 @@ class Planner:
                 residency = residency.without(tensor, self._live)
         return residency
 
+    def _tensors_of(self, position: int) -> tuple[str, ...]:
+        """The tensors of a nest, and of what is computed in its tiles."""
+        nest = self._nests.nests[position]
+        own = (*(access.tensor for access in nest.reads.values()), nest.result.tensor)
+        return own + tuple(tensor for inner in self._nests_within(position) for tensor in self._tensors_of(inner))
+
+    def _places(self, position: int, residency: Residency) -> Hashable:
+        """What a nest's shape follows from: the nest, which of its tensors stay on chip, and the limits of memories."""
+        stays = tuple(tensor in residency.layouts for tensor in self._tensors[position])
+        return position, stays, *self._options.limits.items()
+
     # -- how a nest is cut ---------------------------------------------------------------------------------------------
 
     def _choose(self, position: int, residency: Residency) -> TileChoice:
         if position in self._within:
             return WITHIN_ANOTHER
-        shape, room = self._shape_and_room(position, residency)
-        wanted, fraction = self._options.tiles.get(shape.cover.nest.name), self._options.budget_fraction
-        known = position, places_of(shape), tuple(room.values()), fraction, wanted and wanted.key
+        wanted, fraction = self._options.tiles.get(self._nests.nests[position].name), self._options.budget_fraction
+        places = self._places(position, residency), residency.words[position]
+        known = *places, fraction, wanted and wanted.key
         if known not in self._chosen:
-            self._chosen[known] = self._candidates(shape, room).best(wanted)
+            self._chosen[known] = self.candidates(position, residency).best(wanted)
         return self._chosen[known]
 
     def ranked(self, position: int, residency: Residency, most: int) -> list[TileChoice]:
@@ -202,10 +210,11 @@ class Planner:
 
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""
-        return self._candidates(*self._shape_and_room(position, residency))
-
-    def _candidates(self, shape: NestShape, room: Mapping[str, Room]) -> Candidates:
-        known = self._cuts.setdefault((self._around, self.likeness(shape)), {})
+        shape, room = self._shape_and_room(position, residency)
+        places = self._places(position, residency)
+        if places not in self._own_cuts:
+            self._own_cuts[places] = self._cuts.setdefault((self._around, self.likeness(shape)), {})
+        known = self._own_cuts[places]
         return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:
@@ -241,6 +250,12 @@ class Planner:
         return room
 
     def _shape(self, position: int, residency: Residency) -> NestShape:
+        places = self._places(position, residency)
+        if places not in self._shapes:
+            self._shapes[places] = self._new_shape(position, residency)
+        return self._shapes[places]
+
+    def _new_shape(self, position: int, residency: Residency) -> NestShape:
         cover, nest = self._covers[position], self._nests.nests[position]
         dot, weights = cover.dot, self._weights[position]
         reads = [b.read for step in cover.steps for b in step.inputs.values() if isinstance(b, TensorRead)]
@@ -264,17 +279,9 @@ class Planner:
             stores_result=not is_on_chip or result in self._outputs,
             result_on_chip=is_on_chip,
             pixel_blocks=self._pixel_blocks[position],
-            outside={read: self._outside(nest, nest.reads[read]) for read in reads},
+            borders={r: wanted_border(nest.reads[r], nest, self._size(nest.reads[r].tensor)) for r in reads},
             within=within,
         )
-
-    def _outside(self, nest: Nest, access: Access) -> dict[int, int]:
-        """How many rows and columns a nest reads beyond the bounds of a tensor, by dimension."""
-        size, found = self._size(access.tensor), {}
-        for dimension in (ROW, COLUMN):
-            indices = index_range(nest, access, dimension)
-            found[dimension] = max(0, -indices.start) + max(0, indices.stop - size[dimension])
-        return found
 
     def _nests_within(self, position: int) -> list[int]:
         """The nests that are computed in the tiles of another one."""

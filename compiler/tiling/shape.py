@@ -18,6 +18,7 @@ from tilewright.compiler.nest.nest import Access
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.bindings import POINTS, Binding, Parameters, Table, TensorRead
 from tilewright.compiler.select.cover import Cover, Step
+from tilewright.compiler.tiling.layout import Border
 from tilewright.compiler.tiling.weight_tiles import WeightTiles
 from tilewright.isa.engines.templates import systolic_activations
 from tilewright.isa.machine.encoding import Operand
@@ -45,7 +46,7 @@ class NestShape:
     stores_result: bool  # the result leaves for DRAM
     result_on_chip: bool  # the result's buffer is a whole tensor on chip
     pixel_blocks: Mapping[tuple[int, str], int]  # lane blocks that differ, of parameters of pixels, by step and operand
-    outside: Mapping[str, Mapping[int, int]]  # by read: rows and columns beyond the tensor's bounds, by dimension
+    borders: Mapping[str, Border]  # by read, how far the whole nest reads beyond the tensor's bounds
     within: tuple[Within, ...] = ()  # nests whose results this one takes from accumulators
 
     @property

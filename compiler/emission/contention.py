@@ -35,6 +35,11 @@ class _Access(NamedTuple):
     end: int
     words: int
 
+    def of(self, buffer: str, start: int) -> _Access:
+        """The same of another buffer, so many cycles later."""
+        _, memory, is_write, is_first, begin, end, words = self
+        return _Access(buffer, memory, is_write, is_first, begin + start, end + start, words)
+
 
 def contention(program: TileProgram) -> Contention:
     """The contention of all buffers on chip.
@@ -53,12 +58,12 @@ def contention(program: TileProgram) -> Contention:
     for operation, form, engine, duration in steps:
         if form not in of_form:
             of_form[form] = _accesses(program.machine, operation, duration)
-        alike = [access._replace(buffer=operation.bases[access.buffer].buffer) for access in of_form[form]]
+        alike = [(operation.bases[access.buffer].buffer, access) for access in of_form[form]]
         # The array adds to its own sums without a wait.
-        read = [there.get(access.buffer, 0) for access in alike if not access.is_write and not access.is_first]
+        read = [there.get(buffer, 0) for buffer, access in alike if not access.is_write and not access.is_first]
         start = max(start, free.get(engine, 0), *read)
         free[engine] = start + duration.busy
-        accesses = [access._replace(begin=start + access.begin, end=start + access.end) for access in alike]
+        accesses = [access.of(buffer, start) for buffer, access in alike]
         there.update((access.buffer, access.end) for access in accesses if access.is_write)
         _add(found, accesses, accesses)
         for other, earlier in running.items():

@@ -81,8 +81,8 @@ def expected_cycles(
     shares = shares_of(shape, count, sizes, points_outer) if around.is_uneven else even_shares(count)
     ends = [Stage(mma, count.partial_sums), Stage(vec), Stage(store)]
     uneven = _uneven_cycles(shape, sizes, count, mma)
-    loads = [Stage(load + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
-    double, triple = (pipelined([each, *ends], shares) + latency for each in loads)
+    loads = [Stage(load - loaded.once + waiting, count.partial_sums, loaded.first) for waiting in (uneven, 0)]
+    double, triple = (np.maximum(pipelined([each, *ends], shares), load) + latency for each in loads)
     return Expected(load + vec + mma + store + count.all * serial + latency, double, triple)
 
 

@@ -45,17 +45,24 @@ from tilewright.isa.timing import BURST_BEATS, dma_round_trip
 class Load:
     """The cost of an operand's loads: all cycles, those before the first product, and instructions.
 
-    `waits`: of all cycles, those in which no beat comes, because as many bursts as may be are under way.
+    `waits`: of all cycles, those in which no beat comes, because as many bursts as may be are under way. `once`: those
+    of what all tiles read, which comes before the first of them.
     """
 
     cycles: Cycles | float = 0.0
     first: Cycles | float = 0.0
     instructions: Sizes | int = 0
     waits: Cycles | float = 0.0
+    once: Cycles | float = 0.0
 
     def __add__(self, other: Load) -> Load:
-        cycles, first = self.cycles + other.cycles, self.first + other.first
-        return Load(cycles, first, self.instructions + other.instructions, self.waits + other.waits)
+        return Load(
+            self.cycles + other.cycles,
+            self.first + other.first,
+            self.instructions + other.instructions,
+            self.waits + other.waits,
+            self.once + other.once,
+        )
 
 
 def operand_load(
@@ -77,7 +84,8 @@ def operand_load(
             return Load()
         case Table(read):
             entries = operand.block * tables(shape, read, count.extent[space.lane] * shape.unit)
-            return Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * entries * word_bytes / bus)
+            once = entries * word_bytes / bus
+            return Load(np.where(points_outer & (count.lanes > 1), count.points, 1) * once, once=once)
         case Parameters() as parameters if parameters.is_the_same_for_all(shape.cover.nest.reads):
             return Load(np.where(points_outer, count.points, 1) * word_bytes / bus)
         case Parameters() if (words := words_of_pixels(shape, index, operand, sizes)) is not None:

@@ -10,22 +10,28 @@ import pytest
 
 from tests.compiler.machines import without
 from tests.compiler.nests import network_for, select_and_tile
+from tests.compiler.simplify.test_softmax import along
 from tests.compiler.tiling.test_window_sums import CENTRE, PLAIN, asymmetric
 from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
+from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
+from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.select.bindings import Table
+from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.select.transfer import find_transfers
 from tilewright.compiler.tiling import cost
 from tilewright.compiler.tiling.choice import Candidates
 from tilewright.compiler.tiling.loads import operand_load
-from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.compiler.tiling.plan import Planner
 from tilewright.compiler.tiling.shape import NestShape, box_read, extents
 from tilewright.compiler.tiling.surroundings import ALONE
 from tilewright.compiler.tiling.tile_counts import tile_counts
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import Program
 from tilewright.isa.timing import dma_round_trip
 
 
@@ -96,6 +102,30 @@ def test_rows_and_columns_beyond_a_tensor_are_not_loaded() -> None:
     (operand,) = step.format.sources
     loaded = operand_load(shape, machine, sizes, np.array([False] * 2), count, 0, operand, ALONE)
     assert list(np.asarray(loaded.cycles)) == pytest.approx([28 * 28, 14 * 3 * 28 - 28])
+
+
+def test_tables_come_before_the_first_tile() -> None:
+    """They are no reason for more tiles, each of which waits ten times for what the statement before it computes."""
+    machine, model = load_machine("vector16"), along((1, 64, 64), {"axis": -1})
+
+    def cycles(tiling: TilingOptions) -> int:
+        program = compile_partitioned(model, machine, Options(effort=0, tiling=tiling))
+        assert isinstance(program, Program)
+        return exact_cycles(program)
+
+    kept: dict[str, Any] = {}
+    compile_partitioned(model, machine, Options(effort=0), keep=kept.__setitem__)
+    (nest,), planner = kept["select"].program.nests, Planner(kept["select"], TilingOptions())
+    found = planner.candidates(0, planner.plan().residency)
+    assert len(find_tables(kept["select"].covers[0])) > 1
+    few = [found.choice(int(index)) for index in np.flatnonzero(found.is_possible & (found.tiles <= 5))]
+    sizes = [TileSizes(choice.sizes, choice.points_outer) for choice in few]
+    exact = [cycles(TilingOptions(tiles={nest.name: each})) for each in sizes]
+    assert cycles(TilingOptions()) < 1.1 * min(exact) < max(exact)
+
+
+def find_tables(cover: Cover) -> list[Table]:
+    return [bound for step in cover.steps for bound in step.inputs.values() if isinstance(bound, Table)]
 
 
 def alone(program: NestProgram, machine: Machine) -> tuple[NestShape, Candidates]:

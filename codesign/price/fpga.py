@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.nextpnr import nextpnr_version, run_nextpnr
+from tilewright.codesign.price.nextpnr import estimated_clock_mhz, nextpnr_version, run_nextpnr
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.cache import cache_folder, kept
 from tilewright.rtl.verilog import TOP, emit_verilog
@@ -33,7 +33,7 @@ write_json out"""
 LONGEST_PATH_PS = 5900
 """The path that Yosys's mapper (`abc9`) aims at, in its own count of gates and wires, which is below a placed one.
 
-It makes shorter paths small instead of short. `tiny8` has 18,202 LUTs with 5500 and 17,943 with this.
+It makes shorter paths small instead of short. `tiny8` had 18,202 LUTs with 5500 and 17,943 with this.
 """
 
 
@@ -65,8 +65,17 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 
-PLACE_OPTIONS = ("--seed", "1", "--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained")
-"""A seed, so that every run gives the same clock; a frequency to try for, which it need not reach."""
+TIMING_WEIGHT = 40
+"""How much nextpnr's placer minds late wires beside long ones; 10 is its own choice. docs/price.md compares them."""
+
+PLACE_OPTIONS = (
+    *("--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained"),
+    *("--placer-heap-timingweight", str(TIMING_WEIGHT)),
+)
+"""A frequency to try for, which it need not reach."""
+
+SEED = 1
+"""Of a placement, so that every run gives the same clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,21 +205,40 @@ def _top(netlist: str, name: str) -> Mapping[str, Any]:
 
 
 def _placed(netlist: str, family: Family) -> Placed:
-    ports = _top(netlist, TOP)["ports"]
-    with_pins = made({"in.json": netlist, "pins.v": pins(ports)}, JOIN)
-    options = (*family.device_options, *PLACE_OPTIONS)
-    key = hashlib.sha256(repr((with_pins, options, nextpnr_version())).encode()).hexdigest()
-
-    def make(folder: Path) -> Path:
-        (folder / "out").write_text(json.dumps(run_nextpnr(with_pins, options)))
-        return folder / "out"
-
-    report = json.loads(kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text())
+    with_pins, options = _with_pins(netlist), (*family.device_options, *PLACE_OPTIONS, "--seed", str(SEED))
+    report = _kept("routed", with_pins, options, run_nextpnr)
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
         raise PriceError("nextpnr reports no clock; expected that of the machine")
     used = {name: (cells["used"], cells["available"]) for name, cells in report["utilization"].items() if cells["used"]}
     return Placed(min(clocks), _longest_path(report), nextpnr_version(), used)
+
+
+def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
+    """The clock in MHz that a placement with a seed is estimated to reach before it is routed: kept in the cache, too.
+
+    `options` of nextpnr come after our own. Raises PriceError as `price_fpga` does.
+    """
+    found = family_of(family)
+    nextpnr_version()
+    netlist = _with_pins(_synthesised(machine, found))
+    own = (*found.device_options, *PLACE_OPTIONS, "--seed", str(seed))
+    return _kept("placed", netlist, (*own, *options), estimated_clock_mhz)
+
+
+def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[[str, Sequence[str]], Any]) -> Any:
+    """What nextpnr says of a netlist; asked once for the same netlist, options and version."""
+    key = hashlib.sha256(repr((state, netlist, options, nextpnr_version())).encode()).hexdigest()
+
+    def make(folder: Path) -> Path:
+        (folder / "out").write_text(json.dumps(run(netlist, options)))
+        return folder / "out"
+
+    return json.loads(kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text())
+
+
+def _with_pins(netlist: str) -> str:
+    return made({"in.json": netlist, "pins.v": pins(_top(netlist, TOP)["ports"])}, JOIN)
 
 
 def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,18 @@ def run_nextpnr(netlist: str, options: Sequence[str]) -> Mapping[str, Any]:
         Path(folder, "in.json").write_text(netlist)
         _run([*options, "--json", "in.json", "--report", "out.json"], folder, compiled)
         return json.loads(Path(folder, "out.json").read_text())
+
+
+def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
+    """The clock that nextpnr estimates of a placed netlist, before it routes. Raises PriceError as `run_nextpnr`."""
+    compiled = kept(_compiled_place(), _compile)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "in.json").write_text(netlist)
+        _run([*options, "--no-route", "--json", "in.json", "--log", "log"], folder, compiled)
+        clocks = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", Path(folder, "log").read_text())
+    if not clocks:
+        raise PriceError("nextpnr estimates no clock; expected that of the machine")
+    return min(map(float, clocks))
 
 
 @functools.cache

@@ -137,3 +137,5 @@ def test_a_queue_is_placed_and_routed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 50 < placed.clock_mhz < 1000
     assert placed.used["TRELLIS_FF"][0] > 16
     assert placed == fpga._placed(netlist, fpga.FAMILIES["ecp5"])
+    options = (*fpga.FAMILIES["ecp5"].device_options, *fpga.PLACE_OPTIONS)
+    assert 50 < nextpnr.estimated_clock_mhz(fpga._with_pins(netlist), options) < 1000

@@ -1,0 +1,39 @@
+"""The clocks that nextpnr estimates of a machine before it routes, over several seeds, as the table of docs/price.md.
+
+python -m tilewright.codesign.price.fpga_seeds tiny8 --seeds 1 2 3      # five minutes each
+python -m tilewright.codesign.price.fpga_seeds tiny8 --option=--placer-heap-timingweight --option=10
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.fpga import FAMILIES, estimated_clock_of
+from tilewright.isa.errors import IsaError
+from tilewright.isa.files.loader import load_machine
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tilewright.codesign.price.fpga_seeds")
+    parser.add_argument("machine", help="a shipped machine's name, or a .yaml file")
+    parser.add_argument("--fpga", default="ecp5", help=f"one of: {', '.join(FAMILIES)}")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--option", action="append", default=[], help="of nextpnr, after our own")
+    given = parser.parse_args(arguments)
+    try:
+        machine, clocks = load_machine(given.machine), []
+        for seed in given.seeds:
+            clocks.append(estimated_clock_of(machine, given.fpga, seed, given.option))
+            print(f"seed {seed}: {clocks[-1]:.1f} MHz", flush=True)
+    except (IsaError, PriceError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"mean: {sum(clocks) / len(clocks):.1f} MHz before routing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

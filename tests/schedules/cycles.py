@@ -40,6 +40,8 @@ ENTRIES = (
     ("resnet20v2", "tensil32"),
     ("ds-cnn", "dw16"),
     ("mobilenetv1-0.25", "dw16"),
+    ("bert-tiny", "sequence16"),
+    ("stories260k", "sequence16"),
     ("resnet18", "base16"),
     ("resnet18", "vta16"),
     ("mobilenetv2", "base16"),

@@ -185,13 +185,22 @@ def _synthesised(machine: Machine, family: Family) -> str:
 
 def made(files: Mapping[str, str], script: str) -> str:
     """What Yosys writes to `out`; made once for the same files, script and version."""
-    key = hashlib.sha256(repr((sorted(files.items()), script, _version())).encode()).hexdigest()
 
-    def make(folder: Path) -> Path:
+    def run() -> str:
         try:
-            (folder / "out").write_text(run_script(files, script))
+            return run_script(files, script)
         except YosysError as error:
             raise PriceError(str(error)) from error
+
+    return _once((sorted(files.items()), script, _version()), run)
+
+
+def _once(asked: object, answer: Callable[[], str]) -> str:
+    """What a tool answers; it is kept by all that the answer follows from."""
+    key = hashlib.sha256(repr(asked).encode()).hexdigest()
+
+    def make(folder: Path) -> Path:
+        (folder / "out").write_text(answer())
         return folder / "out"
 
     return kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text()
@@ -205,8 +214,7 @@ def _top(netlist: str, name: str) -> Mapping[str, Any]:
 
 
 def _placed(netlist: str, family: Family) -> Placed:
-    with_pins, options = _with_pins(netlist), (*family.device_options, *PLACE_OPTIONS, "--seed", str(SEED))
-    report = _kept("routed", with_pins, options, run_nextpnr)
+    report = _kept("routed", _with_pins(netlist), _place_options(family, SEED), run_nextpnr)
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
         raise PriceError("nextpnr reports no clock; expected that of the machine")
@@ -222,19 +230,17 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
     found = family_of(family)
     nextpnr_version()
     netlist = _with_pins(_synthesised(machine, found))
-    own = (*found.device_options, *PLACE_OPTIONS, "--seed", str(seed))
-    return _kept("placed", netlist, (*own, *options), estimated_clock_mhz)
+    return _kept("placed", netlist, (*_place_options(found, seed), *options), estimated_clock_mhz)
+
+
+def _place_options(family: Family, seed: int) -> tuple[str, ...]:
+    return (*family.device_options, *PLACE_OPTIONS, "--seed", str(seed))
 
 
 def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[[str, Sequence[str]], Any]) -> Any:
     """What nextpnr says of a netlist; asked once for the same netlist, options and version."""
-    key = hashlib.sha256(repr((state, netlist, options, nextpnr_version())).encode()).hexdigest()
-
-    def make(folder: Path) -> Path:
-        (folder / "out").write_text(json.dumps(run(netlist, options)))
-        return folder / "out"
-
-    return json.loads(kept(cache_folder() / "fpga" / key[:2] / f"{key}.json", make).read_text())
+    asked = state, netlist, options, nextpnr_version()
+    return json.loads(_once(asked, lambda: json.dumps(run(netlist, options))))
 
 
 def _with_pins(netlist: str) -> str:

@@ -37,24 +37,26 @@ def nextpnr_version() -> str:
 
 def run_nextpnr(netlist: str, options: Sequence[str]) -> Mapping[str, Any]:
     """The report on a netlist, which is Yosys's JSON. Raises PriceError when nextpnr is missing or gives up."""
-    compiled = kept(_compiled_place(), _compile)
-    # The program sees its working folder only, so all paths are relative to a folder of its own.
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "in.json").write_text(netlist)
-        _run([*options, "--json", "in.json", "--report", "out.json"], folder, compiled)
-        return json.loads(Path(folder, "out.json").read_text())
+    return json.loads(_written(netlist, options, "--report"))
 
 
 def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
     """The clock that nextpnr estimates of a placed netlist, before it routes. Raises PriceError as `run_nextpnr`."""
-    compiled = kept(_compiled_place(), _compile)
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "in.json").write_text(netlist)
-        _run([*options, "--no-route", "--json", "in.json", "--log", "log"], folder, compiled)
-        clocks = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", Path(folder, "log").read_text())
+    log = _written(netlist, (*options, "--no-route"), "--log")
+    clocks = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", log)
     if not clocks:
         raise PriceError("nextpnr estimates no clock; expected that of the machine")
     return min(map(float, clocks))
+
+
+def _written(netlist: str, options: Sequence[str], to: str) -> str:
+    """What nextpnr writes of a netlist into the file that an option names."""
+    compiled = kept(_compiled_place(), _compile)
+    # The program sees its working folder only, so all paths are relative to a folder of its own.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "in.json").write_text(netlist)
+        _run([*options, "--json", "in.json", to, "out"], folder, compiled)
+        return Path(folder, "out").read_text()
 
 
 @functools.cache

@@ -100,7 +100,6 @@ class Planner:
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
         self._cuts: KnownCuts = {} if cuts is None else cuts
-        self._own_cuts: KnownCuts = {}  # the same, by all that a shape follows from
 
     def under(self, options: TilingOptions) -> Planner:
         """The same planner with other options; what depends on the network alone is shared."""
@@ -194,8 +193,7 @@ class Planner:
         if position in self._within:
             return WITHIN_ANOTHER
         wanted, fraction = self._options.tiles.get(self._nests.nests[position].name), self._options.budget_fraction
-        places = self._places(position, residency), residency.words[position]
-        known = *places, fraction, wanted and wanted.key
+        known = self._places(position, residency), residency.words[position], fraction, wanted and wanted.key
         if known not in self._chosen:
             self._chosen[known] = self.candidates(position, residency).best(wanted)
         return self._chosen[known]
@@ -211,10 +209,7 @@ class Planner:
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""
         shape, room = self._shape_and_room(position, residency)
-        places = self._places(position, residency)
-        if places not in self._own_cuts:
-            self._own_cuts[places] = self._cuts.setdefault((self._around, self.likeness(shape)), {})
-        known = self._own_cuts[places]
+        known = self._cuts.setdefault((self._around, self.likeness(shape)), {})
         return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:

@@ -12,7 +12,17 @@ LEAST = 0.9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["convolution 3x3", "dense", "sum of two tensors", "largest of a window", "rescale"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "convolution 3x3",
+        "convolution 1x1, many channels",
+        "dense",
+        "sum of two tensors",
+        "largest of a window",
+        "rescale",
+    ],
+)
 def test_ranks_tilings_as_the_exact_model_does(kind: str) -> None:
     assert kind in KINDS
     expected, _, exact, _ = measured(kind, load_machine("base16"), 40)

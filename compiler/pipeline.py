@@ -39,7 +39,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import Finisher, exact_cycles
 from tilewright.compiler.select.channel_tables import look_up
 from tilewright.compiler.select.column_sums import sum_columns
 from tilewright.compiler.select.diagonals import sum_own_channels
@@ -133,15 +133,18 @@ def compile_covered(
     `alike` has what searches found for other parts of the network, and takes what one finds for this. A program that
     does not fit is refused with memories that would be enough: passes up to addresses succeed with them.
     """
-    options, placed = options or Options(), max(covered.next, _position(PLACED_BY) + 1)
+    options, machine = options or Options(), covered.machine
+    finisher, placed = finisher_for(machine), max(covered.next, _position(PLACED_BY) + 1)
     try:
-        value = _fit(covered, options, keep, alike or Alike())
+        value = _fit(covered, options, keep, alike or Alike(), finisher)
     except TooSmall as error:
         if covered.sized > _position(SIZED_FROM):  # the text of a later pass is for one machine
             raise
         least = replace(options, effort=0)
-        raise with_tried_remedy(error, covered.machine, lambda larger: _fit_larger(covered, larger, least)) from error
-    program: Program = _run(PASSES[placed:], value, covered.machine, options, keep)
+        raise with_tried_remedy(error, machine, lambda larger: _fit_larger(covered, larger, least)) from error
+    program: Program | None = finisher.known(value) if keep is None else None
+    if program is None:
+        program = _run(PASSES[placed:], value, machine, options, keep)
     require_valid(program)
     return program
 
@@ -223,21 +226,27 @@ def _fit_larger(covered: Covered, machine: Machine, options: Options) -> Any:
     """Whether it fits a machine with larger memories; raises TooSmall if not."""
     larger = _cover(covered.sized, covered.sizeless, machine, options, RAISING, None)
     assert larger is not None
-    return _fit(larger, options, None, Alike())
+    return _fit(larger, options, None, Alike(), finisher_for(machine))
 
 
-def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) -> Any:
-    """Run the passes up to addresses, with the first options that need little enough memory."""
+def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, finisher: Finisher) -> Any:
+    """Run the passes up to addresses, with the first options that need little enough memory.
+
+    What a search has made with `finisher` is not made again, unless `keep` is to have the results of all passes.
+    """
     tiled, machine = covered.next, covered.machine
     scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
-    finish, options = partial(finished, machine=machine), replace(options, cuts=alike.cuts)
-    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finish, alike)
+    options = replace(options, cuts=alike.cuts)
+    decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finisher, alike)
     fitting: list[Options] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
 
     def place(tiles: Any, attempt: Options) -> Any:
-        placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep_last)
+        if keep is None and scheduled == _position(TILED_BY) + 1:
+            placed_tiles = finisher.place(tiles, attempt)
+        else:
+            placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep_last)
         fitting.append(attempt)
         return placed_tiles
 
@@ -246,7 +255,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) ->
         decision.options,
         lambda attempt: _run(PASSES[tiled:scheduled], covered.value, machine, attempt, keep_last),
         place,
-        lambda tiles, attempt: decision.ahead(tiles, attempt, finish),
+        lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
     )
     decision.remember(fitting[-1])
     if keep is not None:
@@ -254,6 +263,16 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike) ->
         for name, value in results.items():
             keep(name, value)
     return result
+
+
+def finisher_for(machine: Machine) -> Finisher:
+    """Makes programs of tiles for a machine with the passes after tiling, and knows what it has made."""
+
+    def passes(first: str, last: str) -> Callable[[Any, Options], Any]:
+        run = PASSES[_position(first) : _position(last) + 1]
+        return lambda value, options: _run(run, value, machine, options, None)
+
+    return Finisher(passes("schedule", "schedule"), passes("allocate", PLACED_BY), passes("waits", "emit"))
 
 
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:
@@ -312,7 +331,7 @@ def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:
     try:
         covered = _cover(_position(COLUMNS) + 1, graph, machine, options, RAISING, None)
         assert covered is not None
-        placed = _fit(covered, options, None, Alike())
+        placed = _fit(covered, options, None, Alike(), finisher_for(machine))
         return exact_cycles(_run(PASSES[_position(PLACED_BY) + 1 :], placed, machine, options, None))
     except CompileError:
         return None

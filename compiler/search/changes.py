@@ -98,7 +98,7 @@ def finer_cuts_apart(planner: Planner, plan: Plan) -> list[tuple[int, Cut]]:
     the change is to be measured.
     """
     found: list[tuple[float, int, Cut]] = []
-    for positions in _alike(planner, plan):
+    for positions in planner.alike(plan.residency):
         first = positions[0]
         if plan.shapes[first].cover.dot is not None or first in plan.within:
             continue
@@ -120,14 +120,6 @@ def surroundings(plan: Plan, positions: range) -> range:
     return range(max(0, positions.start - 1), min(len(plan.choices), positions.stop + 1))
 
 
-def _alike(planner: Planner, plan: Plan) -> list[list[int]]:
-    """The positions of nests that are alike."""
-    alike: dict[str, list[int]] = {}
-    for position, shape in enumerate(plan.shapes):
-        alike.setdefault(planner.likeness(shape), []).append(position)
-    return list(alike.values())
-
-
 def _tiles(plan: Plan, position: int) -> int:
     """Into how many tiles a nest is cut."""
     sizes = {loop: np.array([size]) for loop, size in plan.choices[position].sizes.items()}
@@ -139,8 +131,8 @@ def other_cuts(planner: Planner, plan: Plan, kinds: int, cycles: Sequence[int]) 
 
     Nests that are alike are changed together: the position is that of their first.
     """
-    most = sorted(_alike(planner, plan), key=lambda found: (-sum(cycles[position] for position in found), found[0]))
-    for positions in most:
+    alike = planner.alike(plan.residency)
+    for positions in sorted(alike, key=lambda found: (-sum(cycles[position] for position in found), found[0])):
         first = positions[0]
         names = tuple(plan.shapes[position].cover.nest.name for position in positions)
         for choice in planner.ranked(first, plan.residency, kinds + 1):

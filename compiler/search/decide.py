@@ -11,7 +11,8 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.alike import Alike, look_of
-from tilewright.compiler.search.search import Finish, search_ahead, search_tiling
+from tilewright.compiler.search.finisher import Finisher
+from tilewright.compiler.search.search import search_ahead, search_tiling
 from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
@@ -29,11 +30,11 @@ class Decision:
     is_final: bool
     note: Callable[[Tuning], None] | None = None
 
-    def ahead(self, tiles: Any, options: Options, finish: Finish) -> Ahead:
+    def ahead(self, tiles: Any, options: Options, finisher: Finisher) -> Ahead:
         """How far operations may move ahead in tiles."""
         if self.is_final or not isinstance(tiles, TileProgram):
             return options.ahead
-        return search_ahead(tiles, options, finish)
+        return search_ahead(tiles, options, finisher)
 
     def remember(self, fitting: Options) -> None:
         """Keep the options with which the program fits."""
@@ -44,7 +45,7 @@ class Decision:
             remember(self.key, tuning, fitting.tuning)
 
 
-def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish, alike: Alike) -> Decision:
+def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher, alike: Alike) -> Decision:
     """The options for what is to be tiled; for tiles, and what comes after them, the options as they are.
 
     What `alike` has of another part of the network comes before what was kept of this one, so that the decision does
@@ -70,4 +71,4 @@ def decide(value: Any, is_scheduled: bool, options: Options, finish: Finish, ali
             f"{place} has no tuning for this network, machine, effort and version of the compiler",
             remedy="compile once without --fail-on-miss",
         )
-    return Decision(replace(options, tiling=search_tiling(value, options, finish)), key, is_final=False, note=note)
+    return Decision(replace(options, tiling=search_tiling(value, options, finisher)), key, is_final=False, note=note)

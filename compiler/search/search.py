@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from tilewright.compiler.search.changes import (
     surroundings,
 )
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
+from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tile.program import TileProgram
@@ -32,14 +33,10 @@ from tilewright.compiler.tiling.plan import Plan, Planner
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.machine.machine import ENGINES
-from tilewright.isa.program.program import Program, place_regions
+from tilewright.isa.program.program import Program
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycle_owners import IN_FLIGHT_ORDER, cycle_owners
-from tilewright.simulator.cycles import simulate_cycles
 from tilewright.simulator.profile import instructions_of_layers
-
-Finish = Callable[[TileProgram, Options], Program]
-"""Makes the program of tiles; raises CompileError when they do not fit."""
 
 WHOLE_SHARE = 3
 """Changes are judged by the whole program if so many programs can be measured, otherwise by the layers around them."""
@@ -60,7 +57,7 @@ AHEAD = (
 """How far operations may move ahead: in the order in which it is tried."""
 
 
-def search_tiling(selection: Selection, options: Options, finish: Finish) -> TilingOptions:
+def search_tiling(selection: Selection, options: Options, finisher: Finisher) -> TilingOptions:
     """The tiling, of those that the effort allows to try, with which the program takes the fewest cycles.
 
     More effort goes on from what less effort finds, with operations as far ahead as is best for that. Deterministic.
@@ -70,16 +67,16 @@ def search_tiling(selection: Selection, options: Options, finish: Finish) -> Til
     for effort in range(1, options.effort + 1):
         found = replace(found, effort=effort)
         try:
-            search = _Search(selection, found, finish)
+            search = _Search(selection, found, finisher)
             found = replace(found, tiling=search.best())
             if effort < options.effort:
-                found = replace(found, ahead=search_ahead(search.tiles(), found, finish))
+                found = replace(found, ahead=search_ahead(search.tiles(), found, finisher))
         except CompileError:
             break
     return found.tiling
 
 
-def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
+def search_ahead(tiles: TileProgram, options: Options, finisher: Finisher) -> Ahead:
     """How far operations may move ahead so that tiles take the fewest cycles; the options' own if that is set.
 
     It follows from the tiles and the effort alone.
@@ -94,7 +91,7 @@ def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
         for ahead in tried:
             if not work.allows(expected):
                 break
-            cycles = _cycles(tiles, replace(options, ahead=ahead), work, finish)
+            cycles = _cycles(tiles, replace(options, ahead=ahead), work, finisher)
             if cycles is not None:
                 found[ahead] = cycles
         return min(found, key=found.__getitem__, default=options.ahead)
@@ -103,29 +100,28 @@ def search_ahead(tiles: TileProgram, options: Options, finish: Finish) -> Ahead:
     return best_of(replace(ahead, by_rows=way) for way in (by_rows, not by_rows) for ahead in AHEAD[1:])
 
 
-def _cycles(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> int | None:
+def _cycles(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> int | None:
     """The exact cycles of tiles; None if they do not fit in any order."""
-    measured = _measured(tiles, options, work, finish)
-    return None if measured is None else measured[1].cycles
+    measured = _measured(tiles, options, work, finisher)
+    return None if measured is None else measured.counters.cycles
 
 
-def _measured(tiles: TileProgram, options: Options, work: Budget, finish: Finish) -> tuple[Program, RunCounters] | None:
+def _measured(tiles: TileProgram, options: Options, work: Budget, finisher: Finisher) -> Finished | None:
     """The program of tiles and its run; None if they do not fit in any order."""
 
-    def place(attempt: Options) -> Program:
+    def finish(attempt: Options) -> Finished:
         try:
-            return finish(tiles, attempt)
+            return finisher.finish(tiles, attempt)
         except CompileError:
             work.spend(len(tiles.operations) // 3, 0)  # it was scheduled, and not emitted
             raise
 
     try:
-        program = first_order_that_fits(place, options)
+        made = first_order_that_fits(finish, options)
     except CompileError:
         return None
-    counters = _run(program)
-    work.spend(len(program.instructions), counters.cycles)
-    return program, counters
+    work.spend(len(made.program.instructions), made.counters.cycles)  # as much if it was known, for the same result
+    return made
 
 
 def _least_cycles(tiles: TileProgram) -> int:
@@ -138,15 +134,6 @@ def _least_cycles(tiles: TileProgram) -> int:
 
 def _is_far_from(best: int, cycles: int | None) -> bool:
     return cycles is None or cycles > best * (1 + FAR)
-
-
-def exact_cycles(program: Program) -> int:
-    """The cycles of a program, or of a part of one that begins on an idle machine."""
-    return _run(program).cycles
-
-
-def _run(program: Program) -> RunCounters:
-    return simulate_cycles(program, place_regions(program.limits))
 
 
 def _without_array(program: Program, counters: RunCounters) -> list[int]:
@@ -168,10 +155,10 @@ class _Tried:
 class _Search:
     """One search: the planner, the work that is left, and the best plan so far."""
 
-    def __init__(self, selection: Selection, options: Options, finish: Finish) -> None:
+    def __init__(self, selection: Selection, options: Options, finisher: Finisher) -> None:
         self._selection = selection
         self._options = options
-        self._finish = finish
+        self._finisher = finisher
         self._effort = EFFORTS[options.effort]
         self._planner = Planner(selection, options.tiling, cuts=options.cuts)
         self._live = lives(selection.program, nests_within(selection))
@@ -209,7 +196,7 @@ class _Search:
                 break
             if isinstance(change, Limit) and change.memory in enough:
                 continue
-            tried = self._try(change, everything)
+            tried = self._try(change, everything, self._finisher)
             if tried is None:
                 continue
             if tried.cycles is not None and (best is None or tried.cycles < best):
@@ -225,10 +212,10 @@ class _Search:
             except CompileError:
                 continue
             tiles = tile_part(self._selection, plan, range(len(plan.choices)))
-            measured = _measured(tiles, self._options, self._work, self._finish)
+            measured = _measured(tiles, self._options, self._work, self._finisher)
             if measured is not None:
-                self._tiling, self._plan, self._lost = tiling, plan, _without_array(*measured)
-                return measured[1].cycles
+                self._tiling, self._plan, self._lost = tiling, plan, _without_array(measured.program, measured.counters)
+                return measured.counters.cycles
         return None
 
     def _changes(self) -> Iterator[Change]:
@@ -257,11 +244,11 @@ class _Search:
             expected = sum(self._plan.choices[position].cycles for position in here)
             if not self._work.allows(expected):
                 continue
-            tiles = tile_part(self._selection, self._plan, here)
-            before = _cycles(tiles, self._options, self._work, self._finish)
+            tiles, finisher = tile_part(self._selection, self._plan, here), self._finisher.alone()
+            before = _cycles(tiles, self._options, self._work, finisher)
             if before is None or before * (1 - NEAR) < _least_cycles(tiles) or not self._work.allows(expected):
                 continue
-            tried = self._try(change, here)
+            tried = self._try(change, here, finisher)
             if tried is not None and tried.cycles is not None and tried.cycles < before * (1 - WORTH):
                 self._tiling, self._plan = tried.tiling, tried.plan
 
@@ -277,7 +264,7 @@ class _Search:
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
-    def _try(self, change: Change, positions: range) -> _Tried | None:
+    def _try(self, change: Change, positions: range, finisher: Finisher) -> _Tried | None:
         """A change of the best plan so far, and what some nests take with it; None where no plan fits."""
         tiling = change.apply(self._tiling)
         try:
@@ -286,9 +273,8 @@ class _Search:
             return None
         if (plan.residency, plan.choices) == (self._plan.residency, self._plan.choices):
             return None
-        return _Tried(tiling, plan, self._measure(plan, positions))
+        return _Tried(tiling, plan, self._measure(plan, positions, finisher))
 
-    def _measure(self, plan: Plan, positions: range) -> int | None:
+    def _measure(self, plan: Plan, positions: range, finisher: Finisher) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""
-        tiles = tile_part(self._selection, plan, positions)
-        return _cycles(tiles, self._options, self._work, self._finish)
+        return _cycles(tile_part(self._selection, plan, positions), self._options, self._work, finisher)

@@ -98,6 +98,7 @@ class Planner:
         self._memory = self._memory_on_chip()
         self._memories = _limited(self._machine, options)
         self._shapes: dict[Hashable, NestShape] = {}  # by all that a shape follows from
+        self._looks: dict[Hashable, str] = {}  # what it is like, by the same
         self._chosen: dict[Hashable, TileChoice] = {}  # by all that a choice follows from
         self._cuts: KnownCuts = {} if cuts is None else cuts
 
@@ -125,6 +126,20 @@ class Planner:
                 residency = smaller
         shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
         return Plan(self._memory, residency, shapes, tuple(choices), self._within)
+
+    def alike(self, residency: Residency) -> list[list[int]]:
+        """The positions of nests that are alike, each with those that are like it."""
+        alike: dict[str, list[int]] = {}
+        for position in range(len(self._covers)):
+            alike.setdefault(self._look(position, residency), []).append(position)
+        return list(alike.values())
+
+    def _look(self, position: int, residency: Residency) -> str:
+        """The `likeness` of a nest, worked out once."""
+        places = self._places(position, residency)
+        if places not in self._looks:
+            self._looks[places] = self.likeness(self._shape(position, residency))
+        return self._looks[places]
 
     def likeness(self, shape: NestShape) -> str:
         """A text that is the same for nests that are alike: only the names and values of their tensors may differ."""
@@ -193,7 +208,8 @@ class Planner:
         if position in self._within:
             return WITHIN_ANOTHER
         wanted, fraction = self._options.tiles.get(self._nests.nests[position].name), self._options.budget_fraction
-        known = self._places(position, residency), residency.words[position], fraction, wanted and wanted.key
+        limits, taken = tuple(self._options.limits.items()), residency.words[position]
+        known = self._look(position, residency), limits, taken, fraction, wanted and wanted.key
         if known not in self._chosen:
             self._chosen[known] = self.candidates(position, residency).best(wanted)
         return self._chosen[known]
@@ -209,7 +225,7 @@ class Planner:
     def candidates(self, position: int, residency: Residency) -> Candidates:
         """All tiles of a nest that are considered, and what the model expects of each."""
         shape, room = self._shape_and_room(position, residency)
-        known = self._cuts.setdefault((self._around, self.likeness(shape)), {})
+        known = self._cuts.setdefault((self._around, self._look(position, residency)), {})
         return candidates(shape, self._machine, room, self._options.budget_fraction, known, self._around)
 
     def _shape_and_room(self, position: int, residency: Residency) -> tuple[NestShape, dict[str, Room]]:

@@ -26,7 +26,7 @@ from tilewright.compiler.emission.ahead import Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Planner

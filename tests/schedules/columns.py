@@ -11,7 +11,7 @@ import argparse
 from tests.schedules.never_slower import model
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.program.partitioned import Partitioned
 

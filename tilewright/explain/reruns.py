@@ -11,7 +11,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import finished
 from tilewright.compiler.search.changes import Cut
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.tiling.plan import Plan, Planner
 from tilewright.compiler.tiling.tile import tile
 from tilewright.errors import InputError

@@ -22,7 +22,7 @@ from tilewright.compiler.emission.room import Residents
 from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import finished
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.files.loader import load_machine
 

@@ -16,7 +16,7 @@ from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.compiler.select.bindings import Table
 from tilewright.compiler.select.cover import Cover
 from tilewright.compiler.select.selector import select

@@ -53,7 +53,7 @@ class Binder:
     def constant_range(self, expr: Expr) -> Interval | None:
         """The interval of a constant's actual values; None if an expression is not constant."""
         if expr.op is Op.CONST:
-            return Interval(expr.value, expr.value)
+            return expr.range
         access = self._nest.reads.get(expr.name) if expr.op is Op.SOURCE else None
         if access is None or access.tensor not in self._program.constants:
             return None

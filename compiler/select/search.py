@@ -18,7 +18,7 @@ from tilewright.compiler.select.binder import Binder
 from tilewright.compiler.select.bindings import Binding, ConstantMatrix, Idle, TensorRead
 from tilewright.compiler.select.cover import dot_product, operands_across_lanes
 from tilewright.compiler.select.transfer import Transfers
-from tilewright.compiler.select.unify import Match, Unifier
+from tilewright.compiler.select.unify import Match, Possible, Unifier
 from tilewright.isa.engines.templates import systolic_weights
 from tilewright.isa.language.expressions import Expr, walk
 from tilewright.isa.language.operations import ACROSS_LANES, Op
@@ -38,7 +38,7 @@ class Pattern:
     dot: Expr | None  # the dot product in it
     size: int  # nodes of the statement
     across: frozenset[str]  # operands that a reduction across lanes takes in
-    numbers: dict[tuple[Expr, Expr], bool] = field(default_factory=dict, compare=False)  # as `Unifier` says
+    numbers: Possible = field(default_factory=dict, compare=False)  # as `Unifier` says
 
 
 def computing_patterns(machine: Machine) -> tuple[Pattern, ...]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tilewright.compiler.nest.products import products_of
 from tilewright.isa.language.expressions import Expr, const, first_index, walk
 from tilewright.isa.language.numeric import Interval
-from tilewright.isa.language.operations import ACROSS_LANES, OVER_WORDS, REDUCTIONS, Op, combining
+from tilewright.isa.language.operations import OVER_WORDS, REDUCTIONS, Op, combining
 from tilewright.isa.machine.encoding import InstructionFormat
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -57,6 +57,33 @@ UNBOUND = Match()
 """With which no leaf is bound yet."""
 
 
+class _Anything(Match):
+    """Stands for every way to bind the leaves: it binds none."""
+
+    __slots__ = ()
+
+    def with_operand(self, name: str, expr: Expr, is_reduced: bool) -> Match:
+        return self
+
+    def with_field(self, key: tuple[str, str], expr: Expr) -> Match:
+        return self
+
+    def with_immediate(self, name: str, value: int) -> Match:
+        return self
+
+    def with_idle(self, name: str) -> Match:
+        return self
+
+    def with_neutral(self) -> Match:
+        return self
+
+
+ANYTHING = _Anything()
+
+Possible = dict[tuple[int, int], tuple[bool, Expr]]
+"""Which parts of a statement may equal which expressions: by the part's `id`, and a number or an expression's `id`."""
+
+
 class Unifier:
     """Finds the matches of one instruction's statement; `constant_range` and `constant_value` know the constants.
 
@@ -70,14 +97,14 @@ class Unifier:
         format: InstructionFormat,
         constant_range: Callable[[Expr], Interval | None],
         constant_value: Callable[[Expr], int | None],
-        numbers: dict[tuple[Expr, Expr], bool] | None = None,
+        numbers: Possible | None = None,
     ) -> None:
         self._format = format
         self._constant_range = constant_range
         self._constant_value = constant_value
         self._root: Expr | None = None
         self._immediates = {name: _held(format, name) for name in format.immediates}
-        self._possible: dict[tuple[Expr, Expr], bool] = {}
+        self._possible: Possible = {}
         self._numbers = {} if numbers is None else numbers
         memory = format.destination.memory
         self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
@@ -96,50 +123,37 @@ class Unifier:
             yield from self._compare(pattern, expr, so_far, is_reduced)
 
     def _is_possible(self, pattern: Expr, expr: Expr) -> bool:
-        """Whether a part of the statement equals an expression in some way, of whatever root it is a part."""
-        known, key = self._numbers if expr.op is Op.CONST else self._possible, (pattern, expr)
-        if key not in known:
+        """Whether a part of the statement may equal an expression in some way, of whatever root it is a part.
+
+        Leaves need not agree with each other. What is known goes by which objects they are: it keeps the expressions.
+        """
+        if expr.op is Op.CONST:
+            known, key = self._numbers, (id(pattern), expr.value)
+        else:
+            known, key = self._possible, (id(pattern), id(expr))
+        found = known.get(key)
+        if found is None:
             root, self._root = self._root, None
-            known[key] = next(self._compare(pattern, expr, UNBOUND, False), None) is not None
+            is_possible = next(self._compare(pattern, expr, ANYTHING, False), None) is not None
             self._root = root
-        return known[key]
+            found = known[key] = is_possible, expr
+        return found[0]
 
     def _compare(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
-        match pattern.op:
-            case Op.CONST:
-                if expr.op is Op.CONST and expr.value == pattern.value:
-                    yield so_far
-            case Op.IMMEDIATE:
-                yield from self._bind_immediate(pattern, expr, so_far)
-            case Op.SOURCE if pattern.field:
-                yield from self._bind_field(pattern, expr, so_far)
-            case Op.SOURCE:
-                yield from self._bind_operand(pattern, expr, so_far, is_reduced)
-            case Op.WRAP:
-                yield from self._unify_wrap(pattern, expr, so_far, is_reduced)
-            case Op.DOT:
-                products = products_of(expr)
-                if products is not None:
-                    yield from self._unify_arguments(pattern, products.main, so_far, is_reduced)
-                    yield from self._unify_arguments(pattern, _swapped(products.main), so_far, is_reduced)
-            case Op.TRANSPOSE:  # which loop runs along a tile's rows is seen from the accesses
-                yield from self._unify(pattern.args[0], expr, so_far, is_reduced)
-            case Op.LUT:
-                yield from self._unify_lookup(pattern, expr, so_far, is_reduced)
-            case op if op in REDUCTIONS:
-                yield from self._unify_reduction(pattern, expr, so_far)
-            case op if op in OVER_WORDS:  # which loop runs over the words is seen from the accesses
-                if expr.op in REDUCTIONS and combining(expr.op) is combining(op):
-                    yield from self._unify(pattern.args[0], expr.args[0], so_far, True)
-            case op if op in ACROSS_LANES:
-                if expr.op is op:
-                    yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
-            case _:
-                yield from self._unify_operation(pattern, expr, so_far, is_reduced)
+        return _COMPARE[pattern.op](self, pattern, expr, so_far, is_reduced)
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 
-    def _bind_immediate(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
+    def _unify_constant(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        if expr.op is Op.CONST and expr.value == pattern.value:
+            yield so_far
+
+    def _bind_source(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        if pattern.field:
+            return self._bind_field(pattern, expr, so_far)
+        return self._bind_operand(pattern, expr, so_far, is_reduced)
+
+    def _bind_immediate(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         value = self._constant_value(expr)
         if value is None:
             return
@@ -177,6 +191,21 @@ class Unifier:
         if all(map(self._is_possible, pattern.args, expr.args)):
             yield from rest(0, so_far)
 
+    def _unify_product(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        products = products_of(expr)
+        if products is not None:
+            yield from self._unify_arguments(pattern, products.main, so_far, is_reduced)
+            yield from self._unify_arguments(pattern, _swapped(products.main), so_far, is_reduced)
+
+    def _unify_transposed(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """Which loop runs along a tile's rows is seen from the accesses."""
+        return self._unify(pattern.args[0], expr, so_far, is_reduced)
+
+    def _unify_over_words(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """Which loop runs over the words is seen from the accesses."""
+        if expr.op in REDUCTIONS and combining(expr.op) is combining(pattern.op):
+            yield from self._unify(pattern.args[0], expr.args[0], so_far, True)
+
     def _unify_wrap(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         if expr.op is Op.WRAP and expr.type == pattern.type:
             yield from self._unify(pattern.args[0], expr.args[0], so_far, is_reduced)
@@ -194,7 +223,7 @@ class Unifier:
             bound = so_far.with_operand(pattern.name, table, False)
             yield from self._unify(pattern.args[0], expr.args[0], bound, is_reduced)
 
-    def _unify_reduction(self, pattern: Expr, expr: Expr, so_far: Match) -> Iterator[Match]:
+    def _unify_reduction(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         inner = pattern.args[0]
         if inner.op in OVER_WORDS:
             if expr.op is pattern.op and combining(inner.op) is combining(expr.op):
@@ -273,3 +302,18 @@ def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
 @lru_cache(1 << 12)
 def _swapped(expr: Expr) -> Expr:
     return replace(expr, args=(expr.args[1], expr.args[0]))
+
+
+_COMPARE: Mapping[Op, Callable[[Unifier, Expr, Expr, Match, bool], Iterator[Match]]] = {
+    **dict.fromkeys(Op, Unifier._unify_operation),
+    Op.CONST: Unifier._unify_constant,
+    Op.IMMEDIATE: Unifier._bind_immediate,
+    Op.SOURCE: Unifier._bind_source,
+    Op.WRAP: Unifier._unify_wrap,
+    Op.DOT: Unifier._unify_product,
+    Op.TRANSPOSE: Unifier._unify_transposed,
+    Op.LUT: Unifier._unify_lookup,
+    **dict.fromkeys(REDUCTIONS, Unifier._unify_reduction),
+    **dict.fromkeys(OVER_WORDS, Unifier._unify_over_words),
+}
+"""What a node of a statement is compared by."""

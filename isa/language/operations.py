@@ -35,6 +35,8 @@ class Op(Enum):
         op.facts = facts
         return op
 
+    __hash__ = object.__hash__  # as equal as identical, and hashed at every turn
+
     @property
     def is_infix(self) -> bool:
         """Whether the word is a sign between two arguments."""

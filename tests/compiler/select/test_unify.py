@@ -122,3 +122,13 @@ def test_gives_up_what_cannot_match_without_trying_every_way_to_bind_the_rest() 
     too_large = clamp(make(Op.ADD, rescaled(X, 4, 1 << 16, 15), const(-3)), -100, 90)
     assert not list(Unifier(machine("base16").format("add"), counted_range, counted).matches(too_large))
     assert asked < 250
+
+
+def test_what_is_known_of_an_expression_keeps_it() -> None:
+    """Another expression must not get its `id`."""
+    product = make(Op.MUL, make(Op.ADD, X, const(6)), const(3))
+    expr = clamp(make(Op.ADD, make(Op.ROUND_SHIFT, product, const(1)), const(0)), -128, 127)
+    unifier = Unifier(machine("base16").format("rescale"), constant_range, constant_value)
+    assert list(unifier.matches(expr))
+    assert unifier._possible
+    assert all(id(kept) == known for (_, known), (_, kept) in unifier._possible.items())

@@ -14,6 +14,7 @@ from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.changes import (
     Change,
+    Cut,
     Limit,
     finer_cuts,
     finer_cuts_apart,
@@ -43,6 +44,9 @@ WHOLE_SHARE = 3
 
 WORTH = 0.002
 """The least share of their cycles that layers must save for a change that is judged by them alone."""
+
+LARGE = 0.001
+"""Changes of layers that take a smaller share of the program's cycles are not judged by the layers around them."""
 
 FAR = 0.01
 """A memory of which half costs this share of the program's cycles is not halved again."""
@@ -240,6 +244,8 @@ class _Search:
     def _judge(self, changes: Iterable[tuple[Change, range]]) -> None:
         """Keep each change with which the layers around it, alone, take fewer cycles."""
         for change, positions in changes:
+            if self._share(change, positions) < LARGE:
+                continue
             here = surroundings(self._plan, positions)
             expected = sum(self._plan.choices[position].cycles for position in here)
             if not self._work.allows(expected):
@@ -251,6 +257,11 @@ class _Search:
             tried = self._try(change, here, finisher)
             if tried is not None and tried.cycles is not None and tried.cycles < before * (1 - WORTH):
                 self._tiling, self._plan = tried.tiling, tried.plan
+
+    def _share(self, change: Change, positions: range) -> float:
+        """Of the program's cycles, those of all layers that a change is for; `positions` are the first of them."""
+        alike = len(change.tiles) if isinstance(change, Cut) else 1
+        return alike * sum(self._plan.choices[position].cycles for position in positions) / self._expected
 
     def _local_changes(self) -> Iterable[tuple[Change, range]]:
         nests, plan = self._selection.program, self._plan

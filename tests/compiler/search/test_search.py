@@ -17,7 +17,7 @@ from tests.digits import MODEL, images
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.compile import compile_partitioned
-from tilewright.compiler.pipeline import DECIDED, compile_model, finished
+from tilewright.compiler.pipeline import DECIDED, compile_model, finished, finisher_for
 from tilewright.compiler.search import search
 from tilewright.compiler.search.changes import (
     FINER,
@@ -34,6 +34,7 @@ from tilewright.compiler.search.changes import (
     surroundings,
 )
 from tilewright.compiler.search.effort import EFFORTS, Budget, order_budget, tiles_budget
+from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
@@ -106,30 +107,30 @@ def test_of_all_orders_that_are_tried_the_fastest_is_taken() -> None:
 
 def test_rows_are_taken_where_the_program_is_faster_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tiles = tile(two_convolutions(), TilingOptions())
-    finish = partial(finished, machine=tiles.machine)
+    finisher = finisher_for(tiles.machine)
     for is_slower in (True, False):
 
         def measured(_: object, options: Options, *__: object, is_slower: bool = is_slower) -> int:
             return 100 + options.ahead.by_rows * (1 if is_slower else -1)
 
         monkeypatch.setattr(search, "_cycles", measured)
-        assert search.search_ahead(tiles, Options(effort=1), finish) == Ahead(by_rows=not is_slower)
+        assert search.search_ahead(tiles, Options(effort=1), finisher) == Ahead(by_rows=not is_slower)
 
 
 def test_more_effort_searches_in_the_order_that_is_best_for_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, Ahead]] = []
 
     class Search(search._Search):
-        def __init__(self, selection: Selection, options: Options, finish: search.Finish) -> None:
+        def __init__(self, selection: Selection, options: Options, finisher: Finisher) -> None:
             seen.append((options.effort, options.ahead))
-            super().__init__(selection, options, finish)
+            super().__init__(selection, options, finisher)
 
     nothing = replace(EFFORTS[2], tiles=0, order=0, least=0, finer=0, large=0)
     monkeypatch.setattr(search, "EFFORTS", (nothing, nothing, nothing))
     monkeypatch.setattr(search, "search_ahead", lambda *_: Ahead(3))
     monkeypatch.setattr(search, "_Search", Search)
     selection = two_convolutions()
-    search_tiling(selection, Options(effort=2), partial(finished, machine=selection.machine))
+    search_tiling(selection, Options(effort=2), finisher_for(selection.machine))
     assert seen == [(1, EVERYTHING_AHEAD), (2, Ahead(3))]
 
 
@@ -211,12 +212,27 @@ def test_a_network_too_large_to_measure_whole_gets_finer_tiles(monkeypatch: pyte
     for finer in (0, 10_000):
         effort = replace(EFFORTS[1], tiles=0, least=0, large=0, finer=finer)
         monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], effort))
-        found.append(search_tiling(selection, Options(effort=1), finish))
+        found.append(search_tiling(selection, Options(effort=1), finisher_for(selection.machine)))
     without, with_finer = found
     assert without == TilingOptions()
     pools = {cover.nest.name for cover in selection.covers if cover.dot is None}
     assert with_finer.tiles and with_finer.tiles.keys() <= pools
     assert cycles(finish(tile(selection, with_finer), Options())) < cycles(finish(tile(selection), Options()))
+
+
+def test_layers_that_take_little_of_a_large_network_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    selection = pools_and_products()
+    found = search._Search(selection, Options(effort=1), finisher_for(selection.machine))
+    choices = Planner(selection, TilingOptions()).plan().choices
+    total = sum(choice.cycles for choice in choices)
+    cut = finer_cuts_apart(Planner(selection, TilingOptions()), found._plan)[0][1]
+    two = Cut(dict.fromkeys(("one", "another"), next(iter(cut.tiles.values()))))
+    assert found._share(cut, range(1, 2)) == choices[1].cycles / total
+    assert found._share(two, range(1, 2)) == 2 * choices[1].cycles / total  # the other one takes as long
+    finer = replace(EFFORTS[1], tiles=0, least=0, large=0, finer=10_000)
+    monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], finer))
+    monkeypatch.setattr(search, "LARGE", max(choice.cycles for choice in choices[1:3]) / total + 1e-9)
+    assert search_tiling(selection, Options(effort=1), finisher_for(selection.machine)) == TilingOptions()
 
 
 def count(program: TileProgram, layer: int) -> int:
@@ -227,10 +243,10 @@ def count(program: TileProgram, layer: int) -> int:
 
 def test_more_effort_goes_on_from_what_less_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     selection = pools_and_products()
-    finish = partial(finished, machine=selection.machine)
     nothing = replace(EFFORTS[2], tiles=0, order=0, least=0, finer=0, large=0)
     monkeypatch.setattr(search, "EFFORTS", (*EFFORTS[:2], nothing))
-    less, more = (search_tiling(selection, Options(effort=effort), finish) for effort in (1, 2))
+    finisher = finisher_for(selection.machine)
+    less, more = (search_tiling(selection, Options(effort=effort), finisher) for effort in (1, 2))
     assert less == more != TilingOptions()
 
 
@@ -239,7 +255,7 @@ def test_a_memory_of_which_half_costs_much_is_not_halved_again(monkeypatch: pyte
     monkeypatch.setattr(search, "EFFORTS", (EFFORTS[0], replace(EFFORTS[2], kinds=0, rounds=1)))
     tried: list[Limit] = []
 
-    def result(self: search._Search, change: object, _: range) -> search._Tried | None:
+    def result(self: search._Search, change: object, *_: object) -> search._Tried | None:
         if not isinstance(change, Limit):
             return None
         tried.append(change)
@@ -249,7 +265,7 @@ def test_a_memory_of_which_half_costs_much_is_not_halved_again(monkeypatch: pyte
     finish = partial(finished, machine=selection.machine)
     best = cycles(finish(tile(selection), Options()))
     monkeypatch.setattr(search._Search, "_try", result)
-    search_tiling(selection, Options(effort=1), finish)
+    search_tiling(selection, Options(effort=1), finisher_for(selection.machine))
     halved = [change.memory for change in tried]
     assert (halved.count("wgt"), halved.count("acc")) == (1, HALVINGS)
 

@@ -1,0 +1,118 @@
+"""What is made of tiles once, and what it is worth keeping for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.compiler.machines import machine
+from tests.compiler.nests import network_for
+from tests.digits import MODEL
+from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
+from tilewright.compiler.options import Options
+from tilewright.compiler.pipeline import compile_model, finished, finisher_for
+from tilewright.compiler.search import search
+from tilewright.compiler.search.effort import CYCLES_PER_UNIT, Budget
+from tilewright.compiler.search.finisher import Finisher, exact_cycles
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.tile import tile
+from tilewright.isa.binary.elf_writer import to_bytes
+
+SOON, LATE = Options(ahead=EVERYTHING_AHEAD), Options(ahead=NOTHING_AHEAD)
+
+
+def two_layers() -> TileProgram:
+    of = machine("base16")
+    network = network_for(of, 0)
+    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
+    return tile(select(network.program(network.conv(first, 16, (1, 1))), of))
+
+
+def counting(tiles: TileProgram) -> tuple[Finisher, Counter[str]]:
+    """A finisher, and how often it ran each of its passes."""
+    known, ran = finisher_for(tiles.machine), Counter[str]()
+
+    def counted(name: str) -> Any:
+        run = getattr(known, f"_{name}")
+
+        def once_more(*arguments: Any) -> Any:
+            ran[name] += 1
+            return run(*arguments)
+
+        return once_more
+
+    return Finisher(counted("schedule"), counted("place"), counted("emit")), ran
+
+
+def test_the_same_order_is_made_once_whatever_the_options() -> None:
+    finisher, ran = counting(two_layers())
+    first = finisher.finish(two_layers(), SOON)
+    assert finisher.finish(two_layers(), Options(ahead=Ahead(10_000))) is first  # no more loads than that
+    assert finisher.place(two_layers(), SOON) is first.placed
+    assert finisher.known(first.placed) is first.program
+    assert ran == {"schedule": 3, "place": 1, "emit": 1}
+
+
+def test_what_it_makes_is_what_the_passes_make() -> None:
+    tiles = two_layers()
+    made, program = finisher_for(tiles.machine).finish(tiles, SOON), finished(tiles, SOON, tiles.machine)
+    assert to_bytes(made.program) == to_bytes(program)
+    assert made.counters.cycles == exact_cycles(program)
+
+
+@pytest.mark.parametrize("orders", [(SOON, LATE), (LATE, SOON)])
+def test_another_order_is_made_and_the_fastest_is_kept(orders: tuple[Options, Options]) -> None:
+    finisher, ran = counting(two_layers())
+    made = [(finisher.finish(two_layers(), options), options) for options in orders]
+    (fast, soon), (slow, late) = sorted(made, key=lambda each: each[0].counters.cycles)
+    assert fast.counters.cycles < slow.counters.cycles
+    assert finisher.finish(two_layers(), soon) is fast
+    assert finisher.finish(two_layers(), late) is not slow  # forgotten
+    assert finisher.finish(two_layers(), soon) is fast
+    assert ran["emit"] == 3
+    assert finisher.known(slow.placed) is None
+    assert finisher.place(two_layers(), late) is not fast.placed
+
+
+def test_another_finisher_knows_nothing_of_it() -> None:
+    finisher, ran = counting(two_layers())
+    finisher.finish(two_layers(), SOON)
+    finisher.alone().finish(two_layers(), SOON)
+    assert ran["emit"] == 2
+
+
+def test_a_search_pays_as_much_for_what_is_known() -> None:
+    finisher, ran = counting(two_layers())
+    for _ in range(2):
+        work = Budget(10_000)
+        made = search._measured(two_layers(), SOON, work, finisher)
+        assert made is not None
+        assert 10_000 - work.left == len(made.program.instructions) + made.counters.cycles // CYCLES_PER_UNIT
+    assert ran["emit"] == 1
+
+
+def test_a_compilation_takes_the_program_that_its_search_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[bool] = []
+    known = Finisher.known
+
+    def noted(self: Finisher, placed: Any) -> Any:
+        program = known(self, placed)
+        found.append(program is not None)
+        return program
+
+    monkeypatch.setattr(Finisher, "known", noted)
+    kept: list[str] = []
+    keeps = [None, lambda name, _: kept.append(name)]
+    model, of = onnx.load(MODEL), machine("base16")
+    searched, shown = (
+        compile_model(model, of, Options(effort=1, tuning=tmp_path / f"{number}.json"), keep=keep)
+        for number, keep in enumerate(keeps)
+    )
+    assert found == [True]  # whoever wants the results of all passes gets them
+    assert {"tile", "schedule", "allocate", "waits", "emit"} <= set(kept)
+    assert to_bytes(searched) == to_bytes(shown)

@@ -180,16 +180,16 @@ class Unifier:
 
     def _unify_arguments(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """All arguments, from the left, under one set of bindings."""
-
-        def rest(position: int, bound: Match) -> Iterator[Match]:
-            if position == len(pattern.args):
-                yield bound
-                return
-            for more in self._compare(pattern.args[position], expr.args[position], bound, is_reduced):
-                yield from rest(position + 1, more)
-
         if all(map(self._is_possible, pattern.args, expr.args)):
-            yield from rest(0, so_far)
+            yield from self._unify_rest(0, pattern, expr, so_far, is_reduced)
+
+    def _unify_rest(self, position: int, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+        """The arguments from a position on."""
+        if position == len(pattern.args):
+            yield so_far
+            return
+        for bound in self._compare(pattern.args[position], expr.args[position], so_far, is_reduced):
+            yield from self._unify_rest(position + 1, pattern, expr, bound, is_reduced)
 
     def _unify_product(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         products = products_of(expr)

@@ -229,8 +229,13 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
     """
     found = family_of(family)
     nextpnr_version()
-    netlist = _with_pins(_synthesised(machine, found))
-    return _kept("placed", netlist, (*_place_options(found, seed), *options), estimated_clock_mhz)
+    return estimated_clock(found, _synthesised(machine, found), TOP, seed, options)
+
+
+def estimated_clock(family: Family, netlist: str, module: str, seed: int = SEED, options: Sequence[str] = ()) -> float:
+    """As `estimated_clock_of`, of a module's netlist. Raises PriceError when nextpnr is missing or gives up."""
+    placed = (*_place_options(family, seed), *options)
+    return _kept("placed", _with_pins(netlist, module), placed, estimated_clock_mhz)
 
 
 def _place_options(family: Family, seed: int) -> tuple[str, ...]:
@@ -243,8 +248,8 @@ def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[[str, 
     return json.loads(_once(asked, lambda: json.dumps(run(netlist, options))))
 
 
-def _with_pins(netlist: str) -> str:
-    return made({"in.json": netlist, "pins.v": pins(_top(netlist, TOP)["ports"])}, JOIN)
+def _with_pins(netlist: str, module: str = TOP) -> str:
+    return made({"in.json": netlist, "pins.v": pins(_top(netlist, module)["ports"], module)}, JOIN)
 
 
 def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
@@ -259,7 +264,7 @@ def _register(cell: str) -> str:
     return re.split(r"_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|MULT|DP16KD)|\$|\.\d", cell.removeprefix("machine."))[0]
 
 
-def pins(ports: Mapping[str, Any]) -> str:
+def pins(ports: Mapping[str, Any], module: str = TOP) -> str:
     """A module, in Verilog, around one with these ports, which has four pins: no package has a pin for each port.
 
     Inputs come from a shift register, outputs are gathered in one, so that none is unused. It is written in the cells
@@ -284,7 +289,7 @@ module {PINS}(input clk, input rst, input from_pin, output to_pin);
   assign shifted[0] = from_pin;
   assign gathered[0] = 1'b0;
   assign to_pin = gathered[{counts["output"]}];
-  {TOP} machine(
+  \\{module} machine(
 {joined});
 {_registers("shift", counts["input"], "shifted[i]", "shifted[i + 1]")}
 {_registers("gather", counts["output"], "mixed[i]", "gathered[i + 1]", xor="mixed[i], gathered[i], result[i]")}

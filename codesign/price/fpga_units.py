@@ -1,4 +1,4 @@
-"""Which unit of a machine takes the cells of an FPGA: each is synthesised alone."""
+"""Which unit of a machine takes the cells of an FPGA, and which its cycle: each is synthesised and placed alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.codesign.price.fpga import FAMILIES, Family, family_of, made
+from tilewright.codesign.price.fpga import FAMILIES, Family, estimated_clock, family_of, made
+from tilewright.codesign.price.nextpnr import nextpnr_version
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.verilog import TOP, emit_verilog
 
@@ -23,13 +24,29 @@ def cells_by_unit(machine: Machine, family: str) -> dict[str, Cells]:
     """
     found = family_of(family)
     verilog = emit_verilog(machine)
-    modules = re.findall(rf"^module \\({re.escape(TOP)}\.[^. ]+) ", verilog, re.MULTILINE)
+    modules = _modules(verilog)
     each = "".join(
         f"design -load whole\n{found.synthesise} -top \\{module}\ntee -q -a out stat -json\n" for module in modules
     )
     text = made({"in.v": verilog}, f"read_verilog in.v\ndesign -save whole\n{each}")
     units = {_name(module): _cells(found, counted) for module, counted in zip(modules, _statistics(text), strict=True)}
     return dict(sorted(units.items(), key=lambda unit: -unit[1]["lut4"]))
+
+
+def clocks_by_unit(
+    machine: Machine, family: str, seed: int, options: Sequence[str] = ()
+) -> Iterator[tuple[str, float]]:
+    """The clock in MHz that each unit with registers is estimated to reach alone, as `estimated_clock_of` a machine.
+
+    Alone, a unit begins and ends its paths itself and has the whole device: in the machine, it is slower. Raises
+    PriceError as `estimated_clock_of` does.
+    """
+    found, verilog = family_of(family), emit_verilog(machine)
+    nextpnr_version()
+    for module in _modules(verilog):
+        netlist = made({"in.v": verilog}, f"read_verilog in.v\n{found.synthesise} -top \\{module}\nwrite_json out")
+        if "clk" in json.loads(netlist)["modules"][module]["ports"]:
+            yield _name(module), estimated_clock(found, netlist, module, seed, options)
 
 
 def units_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[Sequence[Any]]]:
@@ -39,6 +56,11 @@ def units_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence
     rows = [(name, *(f"{cells[key]:,}" for key in keys)) for name, cells in units.items()]
     total = ("sum", *(f"{sum(cells[key] for cells in units.values()):,}" for key in keys))
     return "each unit, synthesised alone", ("unit", *(key.replace("_", " ") for key in keys)), [*rows, total]
+
+
+def _modules(verilog: str) -> list[str]:
+    """The modules right below the top."""
+    return re.findall(rf"^module \\({re.escape(TOP)}\.[^. ]+) ", verilog, re.MULTILINE)
 
 
 def _name(module: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import fpga, fpga_units
-from tilewright.codesign.price.fpga_units import cells_by_unit, units_table
+from tilewright.codesign.price.fpga_units import cells_by_unit, clocks_by_unit, units_table
 from tilewright.isa.files.loader import load_machine
 
 VERILOG = """\
@@ -42,3 +44,30 @@ def test_units_have_the_cells_of_their_logic() -> None:
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(PriceError, match=r"^--fpga is 'ice40'; expected one of: ecp5$"):
         cells_by_unit(load_machine("tiny8"), "ice40")
+
+
+@pytest.mark.slow
+def test_units_with_registers_are_placed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Sequence[str]] = []
+
+    def estimate(netlist: str, options: Sequence[str]) -> float:
+        given.append(options)
+        cells = json.loads(netlist)["modules"][fpga.PINS]["cells"].values()
+        return float(sum(cell["type"] == "TRELLIS_FF" for cell in cells))
+
+    monkeypatch.setattr(fpga, "estimated_clock_mhz", estimate)
+    for module in (fpga, fpga_units):
+        monkeypatch.setattr(module, "nextpnr_version", lambda: "0.1")
+    clocks = list(clocks_by_unit(load_machine("tiny8"), "ecp5", 7, ["--placer", "static"]))
+    assert clocks == [("stage", 5.0 + 5 + 5)]  # its own, and those at its inputs and at its outputs
+    assert given == [(*fpga._place_options(fpga.family_of("ecp5"), 7), "--placer", "static")]
+
+
+def test_no_unit_is_synthesised_to_be_placed_without_nextpnr(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise PriceError("not installed")
+
+    monkeypatch.setattr(fpga_units, "nextpnr_version", missing)
+    monkeypatch.setattr(fpga_units, "made", lambda files, script: pytest.fail("takes minutes"))
+    with pytest.raises(PriceError, match="not installed"):
+        next(clocks_by_unit(load_machine("tiny8"), "ecp5", 7))

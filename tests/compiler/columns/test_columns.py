@@ -23,7 +23,7 @@ from tilewright.compiler.lower.lower import lower
 from tilewright.compiler.nest.interpreter import run_nests
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model
-from tilewright.compiler.search.search import exact_cycles
+from tilewright.compiler.search.finisher import exact_cycles
 from tilewright.isa.files.loader import load_machine
 
 # -- where elements are ------------------------------------------------------------------------------------------------

@@ -5,54 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import onnx
 
 from tilewright.compiler.attempts import first_that_fits
-from tilewright.compiler.columns.decide import Measured, join_columns, measured
-from tilewright.compiler.emission.emit import emit
-from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
-from tilewright.compiler.emission.schedule import schedule
-from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.columns.decide import Measured, measured
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
-from tilewright.compiler.importers.onnx_import import import_onnx
-from tilewright.compiler.levels import (
-    COVERS,
-    GRAPH,
-    INSTRUCTIONS,
-    NESTS,
-    ORDERED_TILES,
-    PLACED_TILES,
-    TILES,
-    Level,
-)
-from tilewright.compiler.lower.lower import lower
-from tilewright.compiler.nest.batches import separate_batches
-from tilewright.compiler.nest.copies import remove_copies
-from tilewright.compiler.nest.fuse import fuse
-from tilewright.compiler.nest.parts import leave_inputs_in_place
 from tilewright.compiler.options import Options
+from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIZED_FROM, TILED_BY, Pass, all_passes
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.search.finisher import Finisher, exact_cycles
-from tilewright.compiler.select.channel_tables import look_up
-from tilewright.compiler.select.column_sums import sum_columns
-from tilewright.compiler.select.diagonals import sum_own_channels
-from tilewright.compiler.select.plain_sums import sum_without_weights
-from tilewright.compiler.select.read_sums import read_sums
-from tilewright.compiler.select.selector import select
-from tilewright.compiler.select.windows import separate_windows
-from tilewright.compiler.simplify import simplify
 from tilewright.compiler.tile.program import TileProgram
-from tilewright.compiler.tiling.tile import tile
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
-from tilewright.isa.program.program import MODEL, Program
+from tilewright.isa.program.program import Program
 from tilewright.isa.rare_collection import rare_collection
 
 Model = str | Path | bytes | onnx.ModelProto
@@ -67,19 +38,6 @@ DECIDED = "options"
 
 UNSOUND = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 """The exceptions with which a pass fails on a value that no earlier pass could give."""
-
-Before = TypeVar("Before")
-After = TypeVar("After")
-
-
-@dataclass(frozen=True, slots=True)
-class Pass(Generic[Before, After]):
-    """One step from level to level; `before` is None for the pass that reads the model itself."""
-
-    name: str
-    before: Level[Before] | None
-    after: Level[After]
-    run: Callable[[Before, Machine, Options, Blame], After]
 
 
 def compile_model(
@@ -304,27 +262,6 @@ def _position(name: str) -> int:
     return pass_names().index(name)
 
 
-# -- the passes --------------------------------------------------------------------------------------------------------
-
-
-def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
-    """The passes as they are; raises ValueError where one does not read what the one before it gives."""
-    for earlier, later in pairwise(passes):
-        if later.before is not earlier.after:
-            takes = "a model" if later.before is None else later.before.name
-            gives = earlier.after.name
-            raise ValueError(f"pass {later.name!r} takes {takes}; {earlier.name!r} before it gives {gives}")
-    return passes
-
-
-def _import(source: str | Path | bytes, machine: Machine, options: Options, blame: Blame) -> Graph:
-    return import_onnx(source, options.shapes)
-
-
-def _join_columns(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
-    return join_columns(graph, machine, partial(_cycles_of_graph, machine)) if options.joins_columns else graph
-
-
 def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:
     """The exact cycles of a graph whose columns stay as they are, without a search; None if it has no program."""
     options = Options(effort=0)
@@ -337,61 +274,5 @@ def _cycles_of_graph(machine: Machine, graph: Graph) -> int | None:
         return None
 
 
-def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return schedule(tiles, options.ahead, options.in_order)
-
-
-def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:
-    return place(tiles)
-
-
-def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
-    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
-
-
-def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:
-    return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})
-
-
-_ROWS = (  # a tuple of its own, so that the type checker compares each row with its levels
-    Pass("import", None, GRAPH, _import),
-    Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
-    Pass("columns", GRAPH, GRAPH, _join_columns),
-    Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
-    Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
-    Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),
-    Pass("fuse", NESTS, NESTS, lambda nests, machine, options, blame: fuse(nests)),
-    Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_without_weights(nests, machine)),
-    Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
-    Pass("channel-tables", NESTS, NESTS, lambda nests, machine, options, blame: look_up(nests, machine)),
-    Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
-    Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
-    Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
-    Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
-    Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
-    Pass(
-        "tile", COVERS, TILES, lambda selection, machine, options, blame: tile(selection, options.tiling, options.cuts)
-    ),
-    Pass("schedule", TILES, TILES, _schedule),
-    Pass("allocate", TILES, PLACED_TILES, _allocate),
-    Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
-    Pass("emit", ORDERED_TILES, INSTRUCTIONS, _emit),
-)
-
-PASSES = in_order(_ROWS)
+PASSES = all_passes(_cycles_of_graph)
 """Every pass, in order: its name is what `--dump-after` takes."""
-
-COLUMNS = "columns"
-"""This pass measures its choices with the passes after it."""
-
-MACHINE_FROM = COLUMNS
-"""This pass is the first that looks at the machine."""
-
-SIZED_FROM = "plain-sums"
-"""From this pass on, the sizes of memories matter."""
-
-TILED_BY = "tile"
-"""This pass and those after it are run again, with options that need less memory, when a program does not fit."""
-
-PLACED_BY = "allocate"
-"""After this pass, every buffer has an address."""

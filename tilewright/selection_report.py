@@ -11,7 +11,8 @@ from typing import Any
 
 from tilewright.compiler.graph.text import parse_graph
 from tilewright.compiler.nest.text import parse_nests
-from tilewright.compiler.pipeline import COLUMNS, compared_columns, pass_names
+from tilewright.compiler.passes import COLUMNS
+from tilewright.compiler.pipeline import compared_columns, pass_names
 from tilewright.compiler.select.compared import compared_covers, compared_sums
 from tilewright.dumps import Texts
 from tilewright.errors import InputError

@@ -20,7 +20,8 @@ from tests.compiler.models import (
 )
 from tests.compiler.tile_programs import TileBuilder
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.pipeline import compile_model, in_order, pass_named, pass_names, resume
+from tilewright.compiler.passes import in_order
+from tilewright.compiler.pipeline import compile_model, pass_named, pass_names, resume
 from tilewright.compiler.tile.text import print_tiles
 from tilewright.host import dram_image, read_outputs
 from tilewright.isa.binary.elf_writer import to_bytes

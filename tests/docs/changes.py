@@ -1,6 +1,6 @@
 """The edits of the repository that a guide shows in its blocks.
 
-diff            edits of files that are there: `--- compiler/pipeline.py`, then lines that stay, go (-) or come (+);
+diff            edits of files that are there: `--- compiler/passes.py`, then lines that stay, go (-) or come (+);
                 `@@` between places. The lines that stay say where; there are no line numbers
 python, yaml    a new file, if its first line is a comment with nothing but its path: `# rtl/light.py`. That line is
                 not part of the file

@@ -1,0 +1,144 @@
+"""The compiler's passes: what each takes and gives, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from tilewright.compiler.columns.decide import join_columns
+from tilewright.compiler.emission.emit import emit
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles, place
+from tilewright.compiler.emission.schedule import schedule
+from tilewright.compiler.emission.waits import compute_waits
+from tilewright.compiler.errors import Blame
+from tilewright.compiler.graph.graph import Graph
+from tilewright.compiler.importers.onnx_import import import_onnx
+from tilewright.compiler.levels import (
+    COVERS,
+    GRAPH,
+    INSTRUCTIONS,
+    NESTS,
+    ORDERED_TILES,
+    PLACED_TILES,
+    TILES,
+    Level,
+)
+from tilewright.compiler.lower.lower import lower
+from tilewright.compiler.nest.batches import separate_batches
+from tilewright.compiler.nest.copies import remove_copies
+from tilewright.compiler.nest.fuse import fuse
+from tilewright.compiler.nest.parts import leave_inputs_in_place
+from tilewright.compiler.options import Options
+from tilewright.compiler.select.channel_tables import look_up
+from tilewright.compiler.select.column_sums import sum_columns
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.diagonals import sum_own_channels
+from tilewright.compiler.select.plain_sums import sum_without_weights
+from tilewright.compiler.select.read_sums import read_sums
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.select.windows import separate_windows
+from tilewright.compiler.simplify import simplify
+from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tiling.tile import tile
+from tilewright.isa.machine.machine import Machine
+from tilewright.isa.program.program import MODEL, Program
+
+CyclesOf = Callable[[Machine, Graph], int | None]
+"""The exact cycles of a graph on a machine, if nothing else is done to it first; None if it has no program."""
+
+COLUMNS = "columns"
+"""This pass measures its choices with the passes after it."""
+
+MACHINE_FROM = COLUMNS
+"""This pass is the first that looks at the machine."""
+
+SIZED_FROM = "plain-sums"
+"""From this pass on, the sizes of memories matter."""
+
+TILED_BY = "tile"
+"""This pass and those after it are run again, with options that need less memory, when a program does not fit."""
+
+PLACED_BY = "allocate"
+"""After this pass, every buffer has an address."""
+
+Before = TypeVar("Before")
+After = TypeVar("After")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Generic[Before, After]):
+    """One step from level to level; `before` is None for the pass that reads the model itself."""
+
+    name: str
+    before: Level[Before] | None
+    after: Level[After]
+    run: Callable[[Before, Machine, Options, Blame], After]
+
+
+def in_order(passes: tuple[Pass[Any, Any], ...]) -> tuple[Pass[Any, Any], ...]:
+    """The passes as they are; raises ValueError where one does not read what the one before it gives."""
+    for earlier, later in pairwise(passes):
+        if later.before is not earlier.after:
+            takes = "a model" if later.before is None else later.before.name
+            gives = earlier.after.name
+            raise ValueError(f"pass {later.name!r} takes {takes}; {earlier.name!r} before it gives {gives}")
+    return passes
+
+
+def all_passes(cycles_of: CyclesOf) -> tuple[Pass[Any, Any], ...]:
+    """Every pass, in order. One of them measures its choices by the cycles of what the passes after it make of them."""
+
+    def join(graph: Graph, machine: Machine, options: Options, blame: Blame) -> Graph:
+        return join_columns(graph, machine, partial(cycles_of, machine)) if options.joins_columns else graph
+
+    rows = (  # a tuple of its own, so that the type checker compares each row with its levels
+        Pass("import", None, GRAPH, _import),
+        Pass("simplify", GRAPH, GRAPH, lambda graph, machine, options, blame: simplify(graph, blame)),
+        Pass("columns", GRAPH, GRAPH, join),
+        Pass("lower", GRAPH, NESTS, lambda graph, machine, options, blame: lower(graph, machine, blame)),
+        Pass("batches", NESTS, NESTS, lambda nests, machine, options, blame: separate_batches(nests)),
+        Pass("copies", NESTS, NESTS, lambda nests, machine, options, blame: remove_copies(nests, machine)),
+        Pass("fuse", NESTS, NESTS, lambda nests, machine, options, blame: fuse(nests)),
+        Pass("plain-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_without_weights(nests, machine)),
+        Pass("diagonals", NESTS, NESTS, lambda nests, machine, options, blame: sum_own_channels(nests, machine)),
+        Pass("channel-tables", NESTS, NESTS, lambda nests, machine, options, blame: look_up(nests, machine)),
+        Pass("column-sums", NESTS, NESTS, lambda nests, machine, options, blame: sum_columns(nests, machine)),
+        Pass("windows", NESTS, NESTS, lambda nests, machine, options, blame: separate_windows(nests, machine)),
+        Pass("read-sums", NESTS, NESTS, lambda nests, machine, options, blame: read_sums(nests, machine)),
+        Pass("parts", NESTS, NESTS, lambda nests, machine, options, blame: leave_inputs_in_place(nests, machine)),
+        Pass("select", NESTS, COVERS, lambda nests, machine, options, blame: select(nests, machine, blame)),
+        Pass("tile", COVERS, TILES, _tile),
+        Pass("schedule", TILES, TILES, _schedule),
+        Pass("allocate", TILES, PLACED_TILES, _allocate),
+        Pass("waits", PLACED_TILES, ORDERED_TILES, _order),
+        Pass("emit", ORDERED_TILES, INSTRUCTIONS, _emit),
+    )
+    return in_order(rows)
+
+
+def _import(source: str | Path | bytes, machine: Machine, options: Options, blame: Blame) -> Graph:
+    return import_onnx(source, options.shapes)
+
+
+def _tile(selection: Selection, machine: Machine, options: Options, blame: Blame) -> TileProgram:
+    return tile(selection, options.tiling, options.cuts)
+
+
+def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:
+    return schedule(tiles, options.ahead, options.in_order)
+
+
+def _allocate(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> PlacedTiles:
+    return place(tiles)
+
+
+def _order(placed: PlacedTiles, machine: Machine, options: Options, blame: Blame) -> OrderedTiles:
+    return OrderedTiles(placed.tiles, placed.placement, compute_waits(placed.tiles, placed.placement))
+
+
+def _emit(ordered: OrderedTiles, machine: Machine, options: Options, blame: Blame) -> Program:
+    return emit(ordered.tiles, ordered.placement, ordered.waits, {**ordered.tiles.remarks, MODEL: ordered.tiles.name})

@@ -108,9 +108,14 @@ def price_fpga(machine: Machine, family: str, place: bool = False) -> FpgaPrice:
     if place:
         nextpnr_version()  # before minutes of synthesis
     netlist = _synthesised(machine, found)
-    counts = Counter(cell["type"] for cell in _top(netlist, TOP)["cells"].values())
-    cells = {key: counts[cell] for key, cell in found.cells.items()}
+    cells = cells_of(found, _top(netlist, TOP))
     return FpgaPrice(machine, found, _version(), cells, _placed(netlist, found) if place else None)
+
+
+def cells_of(family: Family, module: Mapping[str, Any]) -> Mapping[str, int]:
+    """The cells of a synthesised module, by key of `Family.cells`."""
+    counts = Counter(cell["type"] for cell in module["cells"].values())
+    return {key: counts[cell] for key, cell in family.cells.items()}
 
 
 def family_of(name: str) -> Family:

@@ -1,7 +1,7 @@
 """The clocks that nextpnr estimates before it routes, of a machine and of its units, as the tables of docs/price.md.
 
 python -m tilewright.codesign.price.fpga_seeds tiny8 --seeds 1 2 3      # five minutes each
-python -m tilewright.codesign.price.fpga_seeds tiny8 --by-unit          # of each unit alone, with the first seed
+python -m tilewright.codesign.price.fpga_seeds tiny8 --by-unit          # of each unit alone, 15 minutes
 python -m tilewright.codesign.price.fpga_seeds tiny8 --option=--placer-heap-timingweight --option=10
 """
 
@@ -23,14 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("machine", help="a shipped machine's name, or a .yaml file")
     parser.add_argument("--fpga", default="ecp5", help=f"one of: {', '.join(FAMILIES)}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--by-unit", action="store_true", help="place each unit alone, with the first seed")
+    parser.add_argument("--by-unit", action="store_true", help="place each unit alone")
     parser.add_argument("--option", action="append", default=[], help="of nextpnr, after our own")
     given = parser.parse_args(arguments)
     try:
         machine, clocks = load_machine(given.machine), []
         if given.by_unit:
-            for unit, mhz in clocks_by_unit(machine, given.fpga, given.seeds[0], given.option):
-                print(f"{unit}: {mhz:.1f} MHz", flush=True)
+            for unit, found in clocks_by_unit(machine, given.fpga, given.seeds, given.option):
+                print(f"{unit}: {', '.join(f'{mhz:.1f}' for mhz in found)} MHz", flush=True)
             return 0
         for seed in given.seeds:
             clocks.append(estimated_clock_of(machine, given.fpga, seed, given.option))

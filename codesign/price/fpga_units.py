@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.codesign.price.fpga import FAMILIES, Family, estimated_clock, family_of, made
+from tilewright.codesign.price.fpga import FAMILIES, Family, cells_of, estimated_clock, family_of, made
 from tilewright.codesign.price.nextpnr import nextpnr_version
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.verilog import TOP, emit_verilog
@@ -23,30 +23,26 @@ def cells_by_unit(machine: Machine, family: str) -> dict[str, Cells]:
     than the machine. Raises PriceError for a family that is not known, and for a tool that is missing or gives up.
     """
     found = family_of(family)
-    verilog = emit_verilog(machine)
-    modules = _modules(verilog)
-    each = "".join(
-        f"design -load whole\n{found.synthesise} -top \\{module}\ntee -q -a out stat -json\n" for module in modules
-    )
-    text = made({"in.v": verilog}, f"read_verilog in.v\ndesign -save whole\n{each}")
-    units = {_name(module): _cells(found, counted) for module, counted in zip(modules, _statistics(text), strict=True)}
+    modules, _ = _synthesised(machine, found)
+    units = {_name(module): cells_of(found, contents) for module, contents in modules.items()}
     return dict(sorted(units.items(), key=lambda unit: -unit[1]["lut4"]))
 
 
 def clocks_by_unit(
-    machine: Machine, family: str, seed: int, options: Sequence[str] = ()
-) -> Iterator[tuple[str, float]]:
-    """The clock in MHz that each unit with registers is estimated to reach alone, as `estimated_clock_of` a machine.
+    machine: Machine, family: str, seeds: Sequence[int], options: Sequence[str] = ()
+) -> Iterator[tuple[str, list[float]]]:
+    """The clocks in MHz, by seed, that each unit with registers is estimated to reach alone.
 
     Alone, a unit begins and ends its paths itself and has the whole device: in the machine, it is slower. Raises
     PriceError as `estimated_clock_of` does.
     """
-    found, verilog = family_of(family), emit_verilog(machine)
-    nextpnr_version()
-    for module in _modules(verilog):
-        netlist = made({"in.v": verilog}, f"read_verilog in.v\n{found.synthesise} -top \\{module}\nwrite_json out")
-        if "clk" in json.loads(netlist)["modules"][module]["ports"]:
-            yield _name(module), estimated_clock(found, netlist, module, seed, options)
+    found = family_of(family)
+    nextpnr_version()  # before minutes of synthesis
+    units, cells = _synthesised(machine, found)
+    for module, contents in units.items():
+        if "clk" in contents["ports"]:
+            netlist = json.dumps({"modules": {**cells, module: contents}})
+            yield _name(module), [estimated_clock(found, netlist, module, seed, options) for seed in seeds]
 
 
 def units_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[Sequence[Any]]]:
@@ -58,24 +54,23 @@ def units_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence
     return "each unit, synthesised alone", ("unit", *(key.replace("_", " ") for key in keys)), [*rows, total]
 
 
-def _modules(verilog: str) -> list[str]:
-    """The modules right below the top."""
-    return re.findall(rf"^module \\({re.escape(TOP)}\.[^. ]+) ", verilog, re.MULTILINE)
+Modules = dict[str, Mapping[str, Any]]
+"""By name, as in Yosys's JSON."""
+
+
+def _synthesised(machine: Machine, family: Family) -> tuple[Modules, Modules]:
+    """The modules right below the top, each synthesised alone; and those of the family's cells."""
+    verilog = emit_verilog(machine)
+    modules = re.findall(rf"^module \\({re.escape(TOP)}\.[^. ]+) ", verilog, re.MULTILINE)
+    lines = ["read_verilog in.v", "design -save whole"]
+    for number, module in enumerate(modules):
+        lines += ["design -load whole", f"{family.synthesise} -top \\{module}", f"design -save {number}"]
+    # The last one is still there, and the cells with it.
+    lines += [f"design -copy-from {number} -as \\{module} \\{module}" for number, module in enumerate(modules[:-1])]
+    whole = json.loads(made({"in.v": verilog}, "\n".join([*lines, "write_json out"])))["modules"]
+    return {module: whole.pop(module) for module in modules}, whole
 
 
 def _name(module: str) -> str:
     """`npu.counters$380` is the module of unit counters."""
     return module.removeprefix(f"{TOP}.").split("$")[0]
-
-
-def _statistics(text: str) -> Iterator[Mapping[str, int]]:
-    """Cells by type, from one JSON value of Yosys after the other."""
-    decoder, place = json.JSONDecoder(), 0
-    while place < len(text.rstrip()):
-        value, place = decoder.raw_decode(text, place)
-        yield value["design"]["num_cells_by_type"]
-        place += len(text[place:]) - len(text[place:].lstrip())
-
-
-def _cells(family: Family, counted: Mapping[str, int]) -> Cells:
-    return {key: counted.get(cell, 0) for key, cell in family.cells.items()}

@@ -26,15 +26,13 @@ def test_prints_each_seed_and_their_mean(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().out.startswith("seed 5: 41.0 MHz\n")
 
 
-def test_prints_each_unit_with_the_first_seed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def clocks(machine: Any, family: str, seed: int, options: Sequence[str]) -> list[tuple[str, float]]:
-        return [("vec", 40.0 + seed), ("load", 60.0 + len(options))]
+def test_prints_each_unit_with_each_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def clocks(machine: Any, family: str, seeds: Sequence[int], options: Sequence[str]) -> list[tuple[str, Any]]:
+        return [("vec", [40.0 + seed for seed in seeds]), ("load", [60.0 + len(options)])]
 
     monkeypatch.setattr(fpga_seeds, "clocks_by_unit", clocks)
     assert fpga_seeds.main(["tiny8", "--by-unit", "--seeds", "3", "5", "--option=--router"]) == 0
-    assert capsys.readouterr().out == "vec: 43.0 MHz\nload: 61.0 MHz\n"
+    assert capsys.readouterr().out == "vec: 43.0, 45.0 MHz\nload: 61.0 MHz\n"
 
 
 def test_an_unknown_machine_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

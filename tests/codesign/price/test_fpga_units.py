@@ -53,14 +53,16 @@ def test_units_with_registers_are_placed_alone(monkeypatch: pytest.MonkeyPatch) 
     def estimate(netlist: str, options: Sequence[str]) -> float:
         given.append(options)
         cells = json.loads(netlist)["modules"][fpga.PINS]["cells"].values()
+        assert all("port_directions" in cell for cell in cells), "nextpnr refuses it without"
         return float(sum(cell["type"] == "TRELLIS_FF" for cell in cells))
 
     monkeypatch.setattr(fpga, "estimated_clock_mhz", estimate)
     for module in (fpga, fpga_units):
         monkeypatch.setattr(module, "nextpnr_version", lambda: "0.1")
-    clocks = list(clocks_by_unit(load_machine("tiny8"), "ecp5", 7, ["--placer", "static"]))
-    assert clocks == [("stage", 5.0 + 5 + 5)]  # its own, and those at its inputs and at its outputs
-    assert given == [(*fpga._place_options(fpga.family_of("ecp5"), 7), "--placer", "static")]
+    clocks = list(clocks_by_unit(load_machine("tiny8"), "ecp5", [7, 9], ["--placer", "static"]))
+    assert clocks == [("stage", [5.0 + 5 + 5] * 2)]  # its own, and those at its inputs and at its outputs
+    family = fpga.family_of("ecp5")
+    assert given == [(*fpga._place_options(family, seed), "--placer", "static") for seed in (7, 9)]
 
 
 def test_no_unit_is_synthesised_to_be_placed_without_nextpnr(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,4 +72,4 @@ def test_no_unit_is_synthesised_to_be_placed_without_nextpnr(monkeypatch: pytest
     monkeypatch.setattr(fpga_units, "nextpnr_version", missing)
     monkeypatch.setattr(fpga_units, "made", lambda files, script: pytest.fail("takes minutes"))
     with pytest.raises(PriceError, match="not installed"):
-        next(clocks_by_unit(load_machine("tiny8"), "ecp5", 7))
+        next(clocks_by_unit(load_machine("tiny8"), "ecp5", [7]))

@@ -24,7 +24,7 @@ ROOMS = {
     "compiler": (
         *("errors", "fresh_names", "number_format", "vectors", "evaluate", "remedy"),
         *("text", "graph", "nest", "importers", "simplify", "columns", "lower", "select", "tile", "tiling", "emission"),
-        *("options", "attempts", "search", "levels", "pipeline", "partition"),
+        *("options", "attempts", "search", "levels", "passes", "pipeline", "partition"),
     ),
 }
 """The folders and files at the top of a package, lowest first: one may import those before it."""

@@ -112,6 +112,7 @@ def test_hardware_of_small_machines_runs_the_networks(position: int) -> None:
         assert counters.cycles == simulate_cycles(program, bases).cycles, machine.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*.yaml")), ids=lambda path: path.stem)
 def test_machines_that_once_failed(path: Path) -> None:
     hold_laws(path.read_text(), path.name, 0)

@@ -127,6 +127,7 @@ def test_the_step_is_quantised_and_takes_a_cache() -> None:
     assert any(node.op_type == "QuantizeLinear" for node in step.graph.node)
 
 
+@pytest.mark.slow
 def test_int8_foretells_as_well_as_float() -> None:
     """On part of what was held back, in the simulator, with nothing on the host."""
     texts = evaluate.held_back()[:4]

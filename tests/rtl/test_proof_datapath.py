@@ -14,7 +14,7 @@ import tilewright.rtl.datapath as rtl_datapath
 import tilewright.rtl.operators as rtl_operators
 from tests.blocks import with_blocks
 from tests.normalizing import NORMALIZING
-from tests.rings import long_beyond
+from tests.rings import long_beyond, slow_beyond
 from tilewright.isa.files.loader import load_machine, load_machine_text
 from tilewright.isa.language.expressions import Expr
 from tilewright.isa.language.numeric import Rounding
@@ -95,14 +95,17 @@ def test_an_instruction_of_normalisation_equals_its_statement(mnemonic: str) -> 
 
 @pytest.mark.parametrize(
     ("mnemonic", "op", "wrong"),
-    [
-        ("max_lanes", Op.MIN, Op.MAX),
-        ("sum_exponentials", Op.MIN, Op.MAX),
-        ("reciprocal", Op.SHIFT_RIGHT, Op.SUB),
-        ("correct", Op.ADD, Op.SUB),
-        ("error", Op.SUB, Op.ADD),
-        ("normalize", Op.SUB, Op.ADD),
-    ],
+    slow_beyond(
+        1,
+        [
+            ("max_lanes", Op.MIN, Op.MAX),
+            ("sum_exponentials", Op.MIN, Op.MAX),
+            ("reciprocal", Op.SHIFT_RIGHT, Op.SUB),
+            ("correct", Op.ADD, Op.SUB),
+            ("error", Op.SUB, Op.ADD),
+            ("normalize", Op.SUB, Op.ADD),
+        ],
+    ),
 )
 def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, mnemonic: str, op: Op, wrong: Op) -> None:
     monkeypatch.setitem(rtl_operators.COMBINATIONAL, op, rtl_operators.COMBINATIONAL[wrong])  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from tests.compiler.machines import SHAPES, machine, without
 from tests.compiler.nests import INT8, NetworkByHand, assert_computes, axis, network_for, run, select_and_tile
 from tests.random_machines import random_machine
-from tests.rings import long_beyond
+from tests.rings import long_beyond, slow_beyond
 from tilewright.compiler.emission.allocate import allocate
 from tilewright.compiler.emission.emit import emit
 from tilewright.compiler.emission.waits import compute_waits
@@ -124,7 +124,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("case", LARGE)
-@pytest.mark.parametrize("name", ["tiny8", "array 4x12"])
+@pytest.mark.parametrize("name", slow_beyond(1, ["tiny8", "array 4x12"]))
 def test_computes_layers_that_do_not_fit_the_chip(name: str, case: str) -> None:
     network = network_for(machine(name), 5)
     output = LARGE[case](network)

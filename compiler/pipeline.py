@@ -12,6 +12,8 @@ import onnx
 
 from tilewright.compiler.attempts import first_that_fits
 from tilewright.compiler.columns.decide import Measured, measured
+from tilewright.compiler.emission.arrangement import Arrangement
+from tilewright.compiler.emission.placed import PlacedTiles
 from tilewright.compiler.errors import RAISING, Blame, CompileError, TooSmall
 from tilewright.compiler.graph.graph import Graph
 from tilewright.compiler.options import Options
@@ -19,7 +21,7 @@ from tilewright.compiler.passes import COLUMNS, MACHINE_FROM, PLACED_BY, SIZED_F
 from tilewright.compiler.remedy import with_tried_remedy
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
-from tilewright.compiler.search.finisher import Finisher, exact_cycles
+from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
@@ -100,8 +102,9 @@ def compile_covered(
             raise
         least = replace(options, effort=0)
         raise with_tried_remedy(error, machine, lambda larger: _fit_larger(covered, larger, least)) from error
-    program: Program | None = finisher.known(value) if keep is None else None
-    if program is None:
+    if keep is None and isinstance(value, PlacedTiles):
+        program = finisher.program(value)
+    else:
         program = _run(PASSES[placed:], value, machine, options, keep)
     require_valid(program)
     return program
@@ -196,7 +199,8 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
     scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
     options = replace(options, cuts=alike.cuts)
     decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finisher, alike)
-    fitting: list[Options] = []
+    finisher.follow(decision.arrangement)
+    fitting: list[tuple[Any, Options]] = []
     results: dict[str, Any] = {}  # those of an attempt replace those of the attempt before
     keep_last = None if keep is None else results.__setitem__
 
@@ -205,8 +209,14 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
             placed_tiles = finisher.place(tiles, attempt)
         else:
             placed_tiles = _run(PASSES[scheduled:placed], tiles, machine, attempt, keep_last)
-        fitting.append(attempt)
+        fitting.append((tiles, attempt))
         return placed_tiles
+
+    def arrangement() -> Arrangement | None:
+        tiles, attempt = fitting[-1]
+        if keep is not None or attempt.in_order or not isinstance(tiles, TileProgram):
+            return None
+        return Arrangement.of(tiles, attempt.ahead, finisher.order(result))
 
     result = first_that_fits(
         machine,
@@ -215,9 +225,10 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
         place,
         lambda tiles, attempt: decision.ahead(tiles, attempt, finisher),
     )
-    decision.remember(fitting[-1])
+    fitting_options = fitting[-1][1]
+    decision.remember(fitting_options, arrangement)
     if keep is not None:
-        keep(DECIDED, fitting[-1])
+        keep(DECIDED, fitting_options)
         for name, value in results.items():
             keep(name, value)
     return result
@@ -226,11 +237,11 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
 def finisher_for(machine: Machine) -> Finisher:
     """Makes programs of tiles for a machine with the passes after tiling, and knows what it has made."""
 
-    def passes(first: str, last: str) -> Callable[[Any, Options], Any]:
-        run = PASSES[_position(first) : _position(last) + 1]
-        return lambda value, options: _run(run, value, machine, options, None)
+    def step(name: str) -> Callable[..., Any]:
+        run = PASSES[_position(name) : _position(name) + 1]
+        return lambda value, options=None: _run(run, value, machine, options or Options(), None)
 
-    return Finisher(passes("schedule", "schedule"), passes("allocate", PLACED_BY), passes("waits", "emit"))
+    return Finisher(Steps(step("schedule"), step(PLACED_BY), step("waits"), step("emit")))
 
 
 def finished(tiles: TileProgram, options: Options, machine: Machine) -> Program:

@@ -1,7 +1,8 @@
 """Selections that look alike: a network in parts repeats its layers, and what a search finds for one holds for all.
 
 Parts look alike that differ only in names, in the elements of constants and in numbers such as scales: none of these
-changes what a plan takes. Tiles of weights that hold only zeros are left out, so where such tiles are counts.
+changes what a plan takes, or the order of its operations. Tiles of weights that hold only zeros are left out, so where
+such tiles are counts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.nest.nest import Access, Nest, NestProgram
 from tilewright.compiler.options import Options
 from tilewright.compiler.search.tuning import Tuning
@@ -32,32 +34,45 @@ class Look:
     nests: tuple[str, ...]
 
 
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for a selection, and the `arrangement` of its program, if others of the same look can use it."""
+
+    tuning: Tuning
+    arrangement: Callable[[], Arrangement | None] = _nothing
+
+
 class Alike:
-    """What searches found for selections of one network, for others that look alike.
+    """What was found for selections of one network, for others that look alike.
 
     `cuts`: what tilings found of their nests, for others that are alike; `Options` take it.
     """
 
     def __init__(self) -> None:
         self.cuts: KnownCuts = {}
-        self._found: dict[str, tuple[Look, Tuning]] = {}
-        self._new: list[tuple[Callable[[], Look], Tuning]] = []
+        self._found: dict[str, tuple[Look, Found]] = {}
+        self._new: list[tuple[Callable[[], Look], Found]] = []
 
-    def recall(self, look: Callable[[], Look]) -> Tuning | None:
+    def recall(self, look: Callable[[], Look]) -> Found | None:
         """What was found for a selection of the same look, with the names of this one; None if there was none.
 
         A network in one part asks before anything was found, so looks are worked out only when there is another part.
         """
         if not self._found and not self._new:
             return None
-        for find, tuning in self._new:
+        for find, new in self._new:
             known = find()
-            self._found.setdefault(known.key, (known, tuning))
+            self._found.setdefault(known.key, (known, new))
         self._new.clear()
         own = look()
         if own.key not in self._found:
             return None
-        other, tuning = self._found[own.key]
+        other, found = self._found[own.key]
+        tuning = found.tuning
         tensors = dict(zip(other.tensors, own.tensors, strict=True))
         nests = dict(zip(other.nests, own.nests, strict=True))
         tiling = replace(
@@ -65,11 +80,11 @@ class Alike:
             off_chip=frozenset(tensors[name] for name in tuning.tiling.off_chip),
             tiles={nests[name]: tile for name, tile in tuning.tiling.tiles.items()},
         )
-        return Tuning(tiling, tuning.ahead)
+        return replace(found, tuning=Tuning(tiling, tuning.ahead))
 
-    def remember(self, look: Callable[[], Look], tuning: Tuning) -> None:
+    def remember(self, look: Callable[[], Look], found: Found) -> None:
         """Keep what was found for a selection, unless something is known of one like it."""
-        self._new.append((look, tuning))
+        self._new.append((look, found))
 
 
 def look_of(selection: Selection, options: Options) -> Look:

@@ -8,9 +8,10 @@ from functools import cache, partial
 from typing import Any
 
 from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
-from tilewright.compiler.search.alike import Alike, look_of
+from tilewright.compiler.search.alike import Alike, Found, look_of
 from tilewright.compiler.search.finisher import Finisher
 from tilewright.compiler.search.search import search_ahead, search_tiling
 from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
@@ -22,13 +23,15 @@ from tilewright.compiler.tile.program import TileProgram
 class Decision:
     """The options to tile with; `key`: under what to remember those with which the program fits, empty if not at all.
 
-    `is_final`: how far operations may move ahead is decided, too. `note` is told what was decided for a selection.
+    `is_final`: how far operations may move ahead is decided, too. `note` is told what was found for a selection;
+    `arrangement` is that of the program of another one that looks alike.
     """
 
     options: Options
     key: str
     is_final: bool
-    note: Callable[[Tuning], None] | None = None
+    note: Callable[[Found], None] | None = None
+    arrangement: Arrangement | None = None
 
     def ahead(self, tiles: Any, options: Options, finisher: Finisher) -> Ahead:
         """How far operations may move ahead in tiles."""
@@ -36,11 +39,11 @@ class Decision:
             return options.ahead
         return search_ahead(tiles, options, finisher)
 
-    def remember(self, fitting: Options) -> None:
-        """Keep the options with which the program fits."""
+    def remember(self, fitting: Options, arrangement: Callable[[], Arrangement | None]) -> None:
+        """Keep the options with which the program fits, and how it is arranged."""
         tuning = Tuning(fitting.tiling, fitting.ahead)
         if self.note is not None:
-            self.note(tuning)
+            self.note(Found(tuning, arrangement))
         if self.key:
             remember(self.key, tuning, fitting.tuning)
 
@@ -57,13 +60,13 @@ def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher,
         return Decision(options, "", is_final=False)
     look = cache(partial(look_of, value, options))
     note = partial(alike.remember, look)
-    known, key = alike.recall(look), ""
-    if known is None:
-        key = tuning_key(value, options)
-        known = recall(key, options.tuning)
+    other = alike.recall(look)
+    if other is not None:
+        return Decision(_with(other.tuning, options), "", is_final=True, note=note, arrangement=other.arrangement())
+    key = tuning_key(value, options)
+    known = recall(key, options.tuning)
     if known is not None:
-        found = replace(options, tiling=known.tiling, ahead=known.ahead)
-        return Decision(found, "", is_final=True, note=note)
+        return Decision(_with(known, options), "", is_final=True, note=note)
     if options.fails_on_miss:
         place = "the user's cache" if options.tuning is None else str(options.tuning)
         raise CompileError(
@@ -72,3 +75,7 @@ def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher,
             remedy="compile once without --fail-on-miss",
         )
     return Decision(replace(options, tiling=search_tiling(value, options, finisher)), key, is_final=False, note=note)
+
+
+def _with(tuning: Tuning, options: Options) -> Options:
+    return replace(options, tiling=tuning.tiling, ahead=tuning.ahead)

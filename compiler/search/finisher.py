@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.compiler.emission.placed import PlacedTiles
+from tilewright.compiler.emission.arrangement import Arrangement
+from tilewright.compiler.emission.placed import OrderedTiles, PlacedTiles
 from tilewright.compiler.options import Options
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.program.program import Program, place_regions
 from tilewright.isa.program.state import RunCounters
 from tilewright.simulator.cycles import simulate_cycles
 
-Schedule = Callable[[TileProgram, Options], TileProgram]
-"""Puts operations in order; raises CompileError."""
 
-Place = Callable[[TileProgram, Options], PlacedTiles]
-"""Gives buffers their addresses; raises DoesNotFit."""
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The passes from tiles to a program. All raise CompileError; `place` raises DoesNotFit."""
 
-Emit = Callable[[PlacedTiles, Options], Program]
-"""Makes the instructions; raises CompileError."""
+    schedule: Callable[[TileProgram, Options], TileProgram]
+    place: Callable[[TileProgram, Options], PlacedTiles]
+    wait: Callable[[PlacedTiles], OrderedTiles]
+    emit: Callable[[OrderedTiles], Program]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Finished:
 
     scheduled: TileProgram
     placed: PlacedTiles
+    ordered: OrderedTiles
     program: Program
     counters: RunCounters
 
@@ -39,36 +42,57 @@ class Finisher:
     what a search finds best, others want again.
     """
 
-    def __init__(self, schedule: Schedule, place: Place, emit: Emit) -> None:
-        self._schedule, self._place, self._emit = schedule, place, emit
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
         self._fastest: Finished | None = None
+        self._alike: Arrangement | None = None
+        self._ordered: OrderedTiles | None = None  # what was made last
 
     def alone(self) -> Finisher:
         """Another one, for programs that are not compared with those of this one."""
-        return Finisher(self._schedule, self._place, self._emit)
+        return Finisher(self._steps)
+
+    def follow(self, alike: Arrangement | None) -> None:
+        """Place tiles as others were, where they have the same outline."""
+        self._alike = alike
 
     def finish(self, tiles: TileProgram, options: Options) -> Finished:
         """The program of tiles, and its run; raises CompileError if it does not fit."""
-        scheduled, known = self._schedule(tiles, options), self._fastest
+        scheduled, known = self._steps.schedule(tiles, options), self._fastest
         if known is not None and scheduled == known.scheduled:
             return known
-        placed = self._place(scheduled, options)
-        program = self._emit(placed, options)
-        made = Finished(scheduled, placed, program, _run(program))
+        placed = self._steps.place(scheduled, options)
+        ordered = self._steps.wait(placed)
+        program = self._steps.emit(ordered)
+        made = Finished(scheduled, placed, ordered, program, _run(program))
         if known is None or made.counters.cycles < known.counters.cycles:
             self._fastest = made
         return made
 
     def place(self, tiles: TileProgram, options: Options) -> PlacedTiles:
         """Tiles in order, with addresses; raises DoesNotFit."""
-        scheduled, known = self._schedule(tiles, options), self._fastest
+        if self._alike is not None and not options.in_order:
+            self._ordered = self._alike.of_alike(tiles, options.ahead)
+            if self._ordered is not None:
+                return PlacedTiles(self._ordered.tiles, self._ordered.placement)
+        scheduled, known = self._steps.schedule(tiles, options), self._fastest
         if known is not None and scheduled == known.scheduled:
             return known.placed
-        return self._place(scheduled, options)
+        return self._steps.place(scheduled, options)
 
-    def known(self, placed: PlacedTiles) -> Program | None:
-        """The program of what `place` gave, if it was made before."""
-        return self._fastest.program if self._fastest is not None and self._fastest.placed is placed else None
+    def order(self, placed: PlacedTiles) -> OrderedTiles:
+        """What `place` gave, with waits."""
+        if self._fastest is not None and self._fastest.placed is placed:
+            return self._fastest.ordered
+        if self._ordered is None or self._ordered.tiles is not placed.tiles:
+            self._ordered = self._steps.wait(placed)
+        return self._ordered
+
+    def program(self, placed: PlacedTiles) -> Program:
+        """The program of what `place` gave: not made again if a search has made it."""
+        if self._fastest is not None and self._fastest.placed is placed:
+            return self._fastest.program
+        return self._steps.emit(self.order(placed))
 
 
 def exact_cycles(program: Program) -> int:

@@ -1,0 +1,98 @@
+"""The order, the addresses and the waits of a tile program: found for one, they hold for all of the same outline.
+
+Programs of one outline differ only in names, in the content of constants and in immediates, and nothing in this folder
+follows from these. A network in parts repeats its layers, so most of its parts have the outline of an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.allocate import Placement
+from tilewright.compiler.emission.placed import OrderedTiles
+from tilewright.compiler.tile.program import BufferAddress, TileOperation, TileProgram
+from tilewright.isa.machine.encoding import InstructionFormat
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What was made of `tiles`, with operations moved `ahead` so far. No remark says anything of it."""
+
+    tiles: TileProgram
+    ahead: Ahead
+    ordered: OrderedTiles
+
+    @staticmethod
+    def of(tiles: TileProgram, ahead: Ahead, ordered: OrderedTiles) -> Arrangement | None:
+        """None if there are remarks about what was made: they name layers, and those of others have other names."""
+        return Arrangement(tiles, ahead, ordered) if ordered.tiles.remarks == tiles.remarks else None
+
+    def of_alike(self, tiles: TileProgram, ahead: Ahead) -> OrderedTiles | None:
+        """The same of a program with the same outline; None if it has another one, or is to be moved otherwise."""
+        if ahead != self.ahead or not have_same_outline(tiles, self.tiles):
+            return None
+        found = self.ordered.placement
+        places = [
+            (name, found.addresses.get(other)) for name, other in zip(tiles.buffers, self.tiles.buffers, strict=True)
+        ]
+        addresses = {name: address for name, address in places if address is not None}
+        return OrderedTiles(
+            tiles.in_order(self._order), Placement(addresses, found.workspace_bytes), self.ordered.waits
+        )
+
+    @cached_property
+    def _order(self) -> Sequence[int]:
+        """The operations of `tiles`, by index, in the order in which they are. A search made them of equal tiles."""
+        places: dict[object, deque[int]] = {}
+        for index, operation in enumerate(self.tiles.operations):
+            places.setdefault(_value(operation), deque()).append(index)
+        return [places[_value(operation)].popleft() for operation in self.ordered.tiles.operations]
+
+
+def have_same_outline(one: TileProgram, other: TileProgram) -> bool:
+    """Whether two programs differ only in names, in the content of constants and in immediates."""
+    sizes = len(one.buffers), len(one.operations), len(one.layers)
+    if one.machine != other.machine or sizes != (len(other.buffers), len(other.operations), len(other.layers)):
+        return False
+    return _buffers(one) == _buffers(other) and _have_same_operations(one, other)
+
+
+def _buffers(program: TileProgram) -> list[tuple[object, ...]]:
+    """All of the buffers but their names, and in which order these are: the allocator decides by it between equals."""
+    ranks = sorted(program.buffers)
+    facts = [(b.place, b.size, b.alignment, b.offset, b.is_in_bank) for b in program.buffers.values()]
+    place = {name: index for index, name in enumerate(program.buffers)}
+    return [*facts, tuple(place[name] for name in ranks)]
+
+
+def _have_same_operations(one: TileProgram, other: TileProgram) -> bool:
+    mine, theirs = ({name: at for at, name in enumerate(program.buffers)} for program in (one, other))
+    known: dict[
+        tuple[int, int], bool
+    ] = {}  # by identity: the fields of operations that are alike are mostly one object
+    for a, b in zip(one.operations, other.operations, strict=True):
+        if a.mnemonic != b.mnemonic or a.layer != b.layer or _numbered(a.bases, mine) != _numbered(b.bases, theirs):
+            return False
+        key = id(a.fields), id(b.fields)
+        if key not in known:
+            known[key] = _have_same_loops(one.machine.format(a.mnemonic), a.fields, b.fields)
+        if not known[key]:
+            return False
+    return True
+
+
+def _numbered(bases: Mapping[str, BufferAddress], numbers: Mapping[str, int]) -> list[tuple[str, int, int]]:
+    return [(operand, numbers[buffer], offset) for operand, (buffer, offset) in bases.items()]
+
+
+def _have_same_loops(format: InstructionFormat, one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether fields differ in immediates alone."""
+    return all(one.get(name) == other.get(name) for name in {*one, *other} - format.immediates.keys())
+
+
+def _value(operation: TileOperation) -> object:
+    return operation.mnemonic, operation.layer, tuple(operation.bases.items()), tuple(operation.fields.items())

@@ -155,8 +155,10 @@ class Blame:
         error.nodes = error.nodes or tuple(nodes)
         if not self._collects or not error.nodes or isinstance(error, DamagedModel):
             return False
+        # Kept with its traceback, it would keep all that the frames of the compilation hold.
+        kept = error.with_traceback(None)
         for node in error.nodes:
-            self.faults.setdefault(node, error)
+            self.faults.setdefault(node, kept)
         return True
 
 

@@ -71,17 +71,15 @@ def _is_covered(search: Search, expr: Expr) -> bool:
     return any(search.best(expr, memory) is not None for memory in search.machine.memories)
 
 
-def _with_values_named(search: Search, expr: Expr) -> str:
+def _with_values_named(search: Search, expr: Expr) -> Expr:
     """The expression, with every value that instructions can compute replaced by the name of its memory."""
+    arguments = tuple(_value_named(search, argument) for argument in expr.args)
+    return Expr(expr.op, expr.range, arguments, expr.name, expr.field, expr.value, expr.type, expr.rounding)
 
-    def rename(node: Expr) -> Expr:
-        is_value = node is not expr and node.args and not search.loops_of(node) & set(search.space.reduce)
-        for memory in search.machine.memories if is_value else ():
-            if search.best(node, memory) is not None:
-                return Expr(Op.SOURCE, node.range, name=memory)
-        return Expr(
-            node.op, node.range, tuple(map(rename, node.args)), node.name, node.field, node.value, node.type,
-            node.rounding,
-        )  # fmt: skip
 
-    return str(rename(expr))
+def _value_named(search: Search, value: Expr) -> Expr:
+    if value.args and not search.loops_of(value) & set(search.space.reduce):
+        for memory in search.machine.memories:
+            if search.best(value, memory) is not None:
+                return Expr(Op.SOURCE, value.range, name=memory)
+    return _with_values_named(search, value)

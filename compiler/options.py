@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.importers.input_shapes import Shapes
-from tilewright.compiler.tiling.choice import KnownCuts
 from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Options:
     because they do not fit otherwise. `shapes`: sizes of inputs that the model leaves open. `effort`: how
     hard to search for a faster program, a row of `search.effort.EFFORTS`. `tuning`: the file with what searches found,
     which gets what it does not have; None: the user's cache. `fails_on_miss`: raise CompileError where a search would
-    be needed. `joins_columns`: whether columns of tensors with few channels are joined where that pays. `cuts`: what
-    tilings have found for this machine, of nests that others are like; it changes nothing but the time.
+    be needed. `joins_columns`: whether columns of tensors with few channels are joined where that pays.
+    `planned`: what plans for this machine have found; it changes nothing but the time.
     """
 
     tiling: TilingOptions = TilingOptions()
@@ -31,4 +31,4 @@ class Options:
     fails_on_miss: bool = False
     joins_columns: bool = True
     shapes: Shapes = field(default_factory=dict)
-    cuts: KnownCuts = field(default_factory=dict, compare=False, repr=False)
+    planned: Planned = field(default_factory=Planned, compare=False, repr=False)

@@ -125,7 +125,7 @@ def _import(source: str | Path | bytes, machine: Machine, options: Options, blam
 
 
 def _tile(selection: Selection, machine: Machine, options: Options, blame: Blame) -> TileProgram:
-    return tile(selection, options.tiling, options.cuts)
+    return tile(selection, options.tiling, options.planned)
 
 
 def _schedule(tiles: TileProgram, machine: Machine, options: Options, blame: Blame) -> TileProgram:

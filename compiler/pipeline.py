@@ -197,7 +197,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
     """
     tiled, machine = covered.next, covered.machine
     scheduled, placed = (max(tiled, position + 1) for position in (_position(TILED_BY), _position(PLACED_BY)))
-    options = replace(options, cuts=alike.cuts)
+    options = replace(options, planned=alike.planned)
     decision = decide(covered.value, tiled > _position(TILED_BY) + 1, options, finisher, alike)
     finisher.follow(decision.arrangement)
     fitting: list[tuple[Any, Options]] = []

@@ -52,7 +52,7 @@ def compile_partitioned(
     except CompileError as error:
         if not host and not isinstance(error, TooLong):
             raise
-        # Without its traceback, whose frames hold `programs`, which hold the error: only a search for cycles would free them.
+        # Its traceback holds this frame, and with it all programs, which hold the error.
         parts = _compile_in_parts(programs, kept, host_floats, error.with_traceback(None))
         if not host and parts.host_nodes:
             raise

@@ -21,7 +21,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.tuning import Tuning
 from tilewright.compiler.select.bindings import Binding, Parameters
 from tilewright.compiler.select.cover import Selection, Step
-from tilewright.compiler.tiling.choice import KnownCuts
+from tilewright.compiler.tiling.plan import Planned
 from tilewright.isa.program.program import Tensor
 
 
@@ -49,11 +49,11 @@ class Found:
 class Alike:
     """What was found for selections of one network, for others that look alike.
 
-    `cuts`: what tilings found of their nests, for others that are alike; `Options` take it.
+    `planned`: what plans found of their nests, for others that are alike; `Options` take it.
     """
 
     def __init__(self) -> None:
-        self.cuts: KnownCuts = {}
+        self.planned = Planned()
         self._found: dict[str, tuple[Look, Found]] = {}
         self._new: list[tuple[Callable[[], Look], Found]] = []
 

@@ -30,7 +30,7 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Plan, Planner
+from tilewright.compiler.tiling.plan import Plan
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.machine.machine import ENGINES
@@ -164,7 +164,7 @@ class _Search:
         self._options = options
         self._finisher = finisher
         self._effort = EFFORTS[options.effort]
-        self._planner = Planner(selection, options.tiling, cuts=options.cuts)
+        self._planner = options.planned.planner(selection, options.tiling)
         self._live = lives(selection.program, nests_within(selection))
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))

@@ -44,12 +44,12 @@ class Plan:
     within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
 
 
-def plan_tiles(selection: Selection, options: TilingOptions, cuts: KnownCuts | None = None) -> Plan:
+def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:
     """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
 
-    `cuts`: as `Planner` takes. Raises CompileError when a nest finds none with nothing on chip.
+    `planned`: what was found before. Raises CompileError when a nest finds none with nothing on chip.
     """
-    return Planner(selection, options, cuts=cuts).plan()
+    return (planned or Planned()).planner(selection, options).plan()
 
 
 def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
@@ -81,6 +81,7 @@ class Planner:
         cuts: KnownCuts | None = None,
     ) -> None:
         """`cuts`: those of other programs for the same machine, whose nests may be alike; it gets those of this one."""
+        self.selection = selection
         self._around = around
         self._machine = selection.machine
         self._nests = selection.program
@@ -91,6 +92,7 @@ class Planner:
         self._weights = [self._cut_weights(cover) for cover in self._covers]
         self._pixel_blocks = [pixel_blocks(c, self._nests.constants, self._machine.lanes) for c in self._covers]
         self._within = nests_within(selection)
+        self._with_others = frozenset(self._within.values())  # nests in whose tiles others are computed
         self._live = lives(self._nests, self._within)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._tensors = [self._tensors_of(position) for position in range(len(self._covers))]
@@ -198,9 +200,12 @@ class Planner:
         return own + tuple(tensor for inner in self._nests_within(position) for tensor in self._tensors_of(inner))
 
     def _places(self, position: int, residency: Residency) -> Hashable:
-        """What a nest's shape follows from: the nest, which of its tensors stay on chip, and the limits of memories."""
+        """What a nest's shape follows from: the nest, which of its tensors stay on chip, and, where others are computed
+        in its tiles, the limits of memories.
+        """
         stays = tuple(tensor in residency.layouts for tensor in self._tensors[position])
-        return position, stays, *self._options.limits.items()
+        limits = self._options.limits.items() if position in self._with_others else ()
+        return position, stays, *limits
 
     # -- how a nest is cut ---------------------------------------------------------------------------------------------
 
@@ -324,6 +329,20 @@ class Planner:
         taps = tuple(loop for loop in cover.space.reduce if loop != summed)
         values, is_whole = self._nests.constants[weights.tensor], bool(dot.corrections)
         return cut_weights(values, weights, trips, lane, summed, taps, rows, cols, is_whole)
+
+
+class Planned:
+    """What plans for one machine have found, for others that follow. It changes nothing but the time."""
+
+    def __init__(self) -> None:
+        self._cuts: KnownCuts = {}
+        self._last: Planner | None = None
+
+    def planner(self, selection: Selection, options: TilingOptions) -> Planner:
+        """A planner for a selection, that knows what the last one found if it was for the same selection."""
+        if self._last is None or self._last.selection is not selection:
+            self._last = Planner(selection, options, cuts=self._cuts)
+        return self._last.under(options)
 
 
 def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:

@@ -18,13 +18,13 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import Selector
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.builder import Fill, TileBuilder
-from tilewright.compiler.tiling.choice import KnownCuts, TileChoice
+from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.job import NestJob, Whole
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.plan import Plan, memory_read, plan_tiles, read_in_blocks
+from tilewright.compiler.tiling.plan import Plan, Planned, memory_read, plan_tiles, read_in_blocks
 from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
@@ -32,12 +32,12 @@ from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
 from tilewright.isa.program.program import Layer
 
 
-def tile(selection: Selection, options: TilingOptions | None = None, cuts: KnownCuts | None = None) -> TileProgram:
+def tile(selection: Selection, options: TilingOptions | None = None, planned: Planned | None = None) -> TileProgram:
     """Cut covered nests into tiles that fit the machine; raises CompileError naming the nodes when none do.
 
-    `cuts`: as `Planner` takes.
+    `planned`: what plans found before.
     """
-    plan = plan_tiles(selection, options or TilingOptions(), cuts)
+    plan = plan_tiles(selection, options or TilingOptions(), planned)
     return _Lowering(selection, plan).program(range(len(selection.covers)))
 
 

@@ -214,7 +214,7 @@ def _fit(covered: Covered, options: Options, keep: Keep | None, alike: Alike, fi
 
     def arrangement() -> Arrangement | None:
         tiles, attempt = fitting[-1]
-        if keep is not None or attempt.in_order or not isinstance(tiles, TileProgram):
+        if keep is not None or not isinstance(tiles, TileProgram):
             return None
         return Arrangement.of(tiles, attempt.ahead, finisher.order(result))
 

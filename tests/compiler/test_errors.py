@@ -67,3 +67,4 @@ def test_blame_collects_all_but_damage() -> None:
     with pytest.raises(DamagedModel), blame.on(["relu1"]):
         raise DamagedModel(CONV, "its scale is nan")
     assert blame.faults.keys() == {"conv1"}
+    assert blame.faults["conv1"].__traceback__ is None, "it holds no frames"

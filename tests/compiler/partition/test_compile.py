@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import onnx
@@ -13,9 +15,12 @@ import pytest
 
 from tests.compiler.models import conv_model
 from tests.mixed_networks import alternating, sandwich
+from tilewright.compiler import passes
+from tilewright.compiler.emission.schedule import schedule
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers import onnx_import
 from tilewright.compiler.options import Options
+from tilewright.compiler.partition import compile as compile_module
 from tilewright.compiler.partition import faults, programs, source
 from tilewright.compiler.partition.compile import compile_partitioned
 from tilewright.compiler.partition.front import Front
@@ -23,6 +28,7 @@ from tilewright.compiler.search import decide
 from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.search import search_tiling
 from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.isa.binary.partitioned_elf import partitioned_to_bytes
 from tilewright.isa.files.loader import load_machine
@@ -84,21 +90,47 @@ def test_of_parts_that_look_alike_one_is_searched(monkeypatch: pytest.MonkeyPatc
     """The first and the last look different from those between. The programs are those that searches of each give."""
     model, machine = alternating(6), load_machine("tiny8")
     searched: list[Selection] = []
+    scheduled: list[TileProgram] = []
 
     def search(selection: Selection, *others: Any) -> TilingOptions:
         searched.append(selection)
         return search_tiling(selection, *others)
 
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "first"))
+
+    def schedule_one(tiles: TileProgram, *others: Any) -> TileProgram:
+        scheduled.append(tiles)
+        return schedule(tiles, *others)
+
     monkeypatch.setattr(decide, "search_tiling", search)
+    monkeypatch.setattr(passes, "schedule", schedule_one)
     together = compile_partitioned(model, machine)
     assert isinstance(together, Partitioned)
+    assert len({tiles.layers[0].name for tiles in scheduled}) <= 3, "the others take over what was made of these"
     assert len(searched) <= 3 < sum(isinstance(each, NpuSegment) for each in together.segments)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "second"))
     monkeypatch.setattr(Alike, "recall", lambda *given: None)
     alone = compile_partitioned(model, machine)
     assert isinstance(alone, Partitioned)
     assert partitioned_to_bytes(alone) == partitioned_to_bytes(together)
+
+
+def test_what_was_made_of_parts_is_freed_without_a_search_for_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is kept with its traceback holds all that the frames of the compilation hold."""
+    made: list[ref[programs.Programs]] = []
+
+    class Noted(programs.Programs):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            made.append(ref(self))
+
+    monkeypatch.setattr(compile_module, "Programs", Noted)
+    gc.disable()
+    try:
+        compile_partitioned(alternating(2), load_machine("tiny8"), Options(effort=0))
+        assert [each() for each in made] == [None]
+    finally:
+        gc.enable()
 
 
 def test_for_another_machine_nothing_is_read_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:

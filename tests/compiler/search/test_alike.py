@@ -11,7 +11,7 @@ import pytest
 from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tilewright.compiler.options import Options
-from tilewright.compiler.search.alike import Alike, Look, look_of
+from tilewright.compiler.search.alike import Alike, Found, Look, look_of
 from tilewright.compiler.search.tuning import Tuning
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
@@ -32,17 +32,17 @@ def key(selection: Selection, options: Options | None = None) -> str:
 def test_what_was_found_has_the_names_of_the_other() -> None:
     alike = Alike()
     found = TilingOptions(0.25, "none", {"act": 64}, frozenset({"b"}), {"conv": CUT})
-    alike.remember(lambda: Look("look", ("a", "b"), ("conv", "add")), Tuning(found, 3))
+    alike.remember(lambda: Look("look", ("a", "b"), ("conv", "add")), Found(Tuning(found, 3)))
     there = replace(found, off_chip=frozenset({"d"}), tiles={"second": CUT})
-    assert alike.recall(lambda: Look("look", ("c", "d"), ("second", "third"))) == Tuning(there, 3)
+    assert alike.recall(lambda: Look("look", ("c", "d"), ("second", "third"))) == Found(Tuning(there, 3))
     assert alike.recall(lambda: Look("another", ("c", "d"), ("second", "third"))) is None
 
 
 def test_the_first_of_a_look_decides() -> None:
     alike, look = Alike(), Look("look", (), ())
     for loads in (3, 5):
-        alike.remember(lambda: look, Tuning(TilingOptions(), loads))
-    assert alike.recall(lambda: look) == Tuning(TilingOptions(), 3)
+        alike.remember(lambda: look, Found(Tuning(TilingOptions(), loads)))
+    assert alike.recall(lambda: look) == Found(Tuning(TilingOptions(), 3))
 
 
 def test_other_weights_look_alike() -> None:

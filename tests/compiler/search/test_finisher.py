@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from tests.compiler.machines import machine
 from tests.compiler.nests import network_for
 from tests.digits import MODEL
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, NOTHING_AHEAD, Ahead
+from tilewright.compiler.emission.arrangement import Arrangement
 from tilewright.compiler.options import Options
 from tilewright.compiler.pipeline import compile_model, finished, finisher_for
 from tilewright.compiler.search import search
 from tilewright.compiler.search.effort import CYCLES_PER_UNIT, Budget
-from tilewright.compiler.search.finisher import Finisher, exact_cycles
+from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.tile import tile
@@ -26,10 +28,10 @@ from tilewright.isa.binary.elf_writer import to_bytes
 SOON, LATE = Options(ahead=EVERYTHING_AHEAD), Options(ahead=NOTHING_AHEAD)
 
 
-def two_layers() -> TileProgram:
+def two_layers(seed: int = 0, size: int = 24) -> TileProgram:
     of = machine("base16")
-    network = network_for(of, 0)
-    first = network.conv(network.input(1, 16, 24, 24), 32, (3, 3), pad=1)
+    network = network_for(of, seed)
+    first = network.conv(network.input(1, 16, size, size), 32, (3, 3), pad=1)
     return tile(select(network.program(network.conv(first, 16, (1, 1))), of))
 
 
@@ -38,7 +40,7 @@ def counting(tiles: TileProgram) -> tuple[Finisher, Counter[str]]:
     known, ran = finisher_for(tiles.machine), Counter[str]()
 
     def counted(name: str) -> Any:
-        run = getattr(known, f"_{name}")
+        run = getattr(known._steps, name)
 
         def once_more(*arguments: Any) -> Any:
             ran[name] += 1
@@ -46,7 +48,7 @@ def counting(tiles: TileProgram) -> tuple[Finisher, Counter[str]]:
 
         return once_more
 
-    return Finisher(counted("schedule"), counted("place"), counted("emit")), ran
+    return Finisher(Steps(counted("schedule"), counted("place"), counted("wait"), counted("emit"))), ran
 
 
 def test_the_same_order_is_made_once_whatever_the_options() -> None:
@@ -54,8 +56,9 @@ def test_the_same_order_is_made_once_whatever_the_options() -> None:
     first = finisher.finish(two_layers(), SOON)
     assert finisher.finish(two_layers(), Options(ahead=Ahead(10_000))) is first  # no more loads than that
     assert finisher.place(two_layers(), SOON) is first.placed
-    assert finisher.known(first.placed) is first.program
-    assert ran == {"schedule": 3, "place": 1, "emit": 1}
+    assert finisher.order(first.placed) is first.ordered
+    assert finisher.program(first.placed) is first.program
+    assert ran == {"schedule": 3, "place": 1, "wait": 1, "emit": 1}
 
 
 def test_what_it_makes_is_what_the_passes_make() -> None:
@@ -75,7 +78,7 @@ def test_another_order_is_made_and_the_fastest_is_kept(orders: tuple[Options, Op
     assert finisher.finish(two_layers(), late) is not slow  # forgotten
     assert finisher.finish(two_layers(), soon) is fast
     assert ran["emit"] == 3
-    assert finisher.known(slow.placed) is None
+    assert finisher.program(slow.placed) is not slow.program
     assert finisher.place(two_layers(), late) is not fast.placed
 
 
@@ -96,16 +99,41 @@ def test_a_search_pays_as_much_for_what_is_known() -> None:
     assert ran["emit"] == 1
 
 
+def test_what_is_placed_waits_and_is_emitted_once() -> None:
+    finisher, ran = counting(two_layers())
+    placed = finisher.place(two_layers(), SOON)
+    waits = finisher.order(placed)
+    assert finisher.order(placed) is waits
+    assert to_bytes(finisher.program(placed)) == to_bytes(finished(two_layers(), SOON, two_layers().machine))
+    assert ran == {"schedule": 1, "place": 1, "wait": 1, "emit": 1}
+    later = finisher.place(two_layers(), LATE)
+    assert finisher.order(later).tiles is later.tiles
+
+
+def test_tiles_of_the_same_outline_follow_an_arrangement() -> None:
+    """Unless some of their layers keep their order; tiles of another outline go their own way."""
+    finisher, ran = counting(two_layers())
+    first = finisher.finish(two_layers(), SOON)
+    other, ran_for_other = counting(two_layers(seed=1))
+    other.follow(Arrangement.of(two_layers(), SOON.ahead, first.ordered))
+    placed = other.place(two_layers(seed=1), SOON)
+    assert to_bytes(other.program(placed)) == to_bytes(finished(two_layers(seed=1), SOON, two_layers().machine))
+    assert ran_for_other == {"emit": 1}
+    other.place(two_layers(seed=1), replace(SOON, in_order=frozenset({"conv0"})))
+    other.place(two_layers(size=20), SOON)
+    assert ran_for_other == {"emit": 1, "schedule": 2, "place": 2}
+
+
 def test_a_compilation_takes_the_program_that_its_search_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[bool] = []
-    known = Finisher.known
+    program_of = Finisher.program
 
     def noted(self: Finisher, placed: Any) -> Any:
-        program = known(self, placed)
-        found.append(program is not None)
+        program = program_of(self, placed)
+        found.append(self._fastest is not None and program is self._fastest.program)
         return program
 
-    monkeypatch.setattr(Finisher, "known", noted)
+    monkeypatch.setattr(Finisher, "program", noted)
     kept: list[str] = []
     keeps = [None, lambda name, _: kept.append(name)]
     model, of = onnx.load(MODEL), machine("base16")

@@ -1,0 +1,53 @@
+"""Plans that go on from earlier ones are the plans that would be made alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compiler.machines import machine
+from tests.compiler.nests import network_for
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.select.selector import select
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Planned, Planner
+
+OTHERS = {
+    "a 256th of the memory for tiles": TilingOptions(1 / 256),
+    "nothing stays on chip": TilingOptions(residency="none"),
+    "a smaller memory": TilingOptions(limits={"act": 512}),
+}
+
+
+def two_layers(seed: int = 0, size: int = 24) -> Selection:
+    of = machine("base16")
+    network = network_for(of, seed)
+    first = network.conv(network.input(1, 16, size, size), 32, (3, 3), pad=1)
+    return select(network.program(network.conv(first, 16, (1, 1))), of)
+
+
+def decided(planner: Planner) -> tuple[object, ...]:
+    plan = planner.plan()
+    return plan.residency, plan.choices
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_plan_with_other_options_is_as_if_it_came_first(case: str) -> None:
+    selection, planned = two_layers(), Planned()
+    first = decided(planned.planner(selection, TilingOptions()))
+    other = decided(planned.planner(selection, OTHERS[case]))
+    assert other == decided(Planner(selection, OTHERS[case])) != first
+    assert decided(planned.planner(selection, TilingOptions())) == first
+
+
+def test_what_was_found_for_a_selection_is_known_to_the_next_planner() -> None:
+    selection, planned = two_layers(), Planned()
+    first = planned.planner(selection, TilingOptions()).plan()
+    again = planned.planner(selection, TilingOptions()).plan()
+    assert all(one is other for one, other in zip(first.shapes, again.shapes, strict=True))
+
+
+def test_another_selection_has_a_planner_of_its_own() -> None:
+    planned = Planned()
+    planned.planner(two_layers(), TilingOptions()).plan()
+    larger = two_layers(size=40)
+    assert decided(planned.planner(larger, TilingOptions())) == decided(Planner(larger, TilingOptions()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tilewright.compiler.emission.allocate import Placement
 from tilewright.compiler.emission.load_plan import LOAD
@@ -77,7 +76,7 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):
-        nodes = tuple(str(node) for node in layer.nodes)  # without the operator types that the compiler remembers
-        layers.append(replace(layer, first_instruction=start, nodes=nodes))
+        nodes = tuple(map(str, layer.nodes))  # without the operator types that the compiler remembers
+        layers.append(Layer(layer.name, start, nodes, layer.macs))
         start = max(start, end)
     return tuple(layers)

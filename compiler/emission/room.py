@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -46,7 +46,7 @@ class Residents:
         self.of_operation = program.of_each(_on_chip)
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
-        self.uses: dict[str, int] = {}  # operations that name a buffer
+        self.uses: dict[str, list[int]] = {}  # the operations that name a buffer
         changes = {name: [0] * (len(program.operations) + 2) for name in self.memories}
         for index, buffers in enumerate(self.of_operation):
             for buffer in buffers:
@@ -54,12 +54,14 @@ class Residents:
                 if name not in self.first:
                     self.first[name] = index
                     changes[buffer.place][index] += buffer.size
-                self.uses[name] = self.uses.get(name, 0) + 1
+                self.uses.setdefault(name, []).append(index)
                 self.last[name] = index
         for name, last in self.last.items():
             changes[program.buffers[name].place][last + 1] -= program.buffers[name].size
         self.words = {name: list(accumulate(change[:-1])) for name, change in changes.items()}
         """By memory, the words in use at each operation if all of them follow in the program's order."""
+        self.planned = {name: np.array(words, np.int64) for name, words in self.words.items()}
+        """The same as arrays; each `Room` changes a copy."""
 
 
 def _on_chip(program: TileProgram) -> list[tuple[TileBuffer, ...]]:
@@ -79,24 +81,28 @@ class Room:
     def __init__(self, residents: Residents) -> None:
         self.turn = 0  # the first operation that has not started
         self._buffers, self._first, self._last = residents.of_operation, residents.first, residents.last
-        self._left = dict(residents.uses)  # operations that are still to name a buffer
+        self._uses = residents.uses
+        self._left: dict[str, int] = {}  # operations that are still to name a buffer; all of its uses if it is not here
         self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
         self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
         self._started = [False] * (len(self._buffers) + 1)
         words, most = residents.words, residents.for_ahead
         self._memories = {
-            name: _Memory(memory.depth, most[name], 0, [], words[name], np.array(words[name], np.int64))
+            name: _Memory(memory.depth, most[name], 0, [], words[name], residents.planned[name].copy())
             for name, memory in residents.memories.items()
         }
 
     def begin_at(self, turn: int) -> None:
         """Everything before an operation is done, and words that nobody will name again are free."""
-        for index in range(turn):
-            for buffer in self._buffers[index]:
-                self._left[buffer.name] -= 1
-                if buffer.name not in self._end and self._last[buffer.name] >= turn:
-                    self._memories[buffer.place].live += buffer.size
-                self._end[buffer.name] = 0
+        for name, first in self._first.items():
+            if first >= turn:
+                break  # they are in the order of their first operations
+            if self._last[name] >= turn:
+                uses = self._uses[name]
+                buffer = next(buffer for buffer in self._buffers[first] if buffer.name == name)
+                self._memories[buffer.place].live += buffer.size
+                self._left[name] = len(uses) - bisect_left(uses, turn)
+                self._end[name] = 0
         self._started[:turn] = [True] * turn
         self.turn = turn
 
@@ -135,8 +141,8 @@ class Room:
                 memory.live += buffer.size
                 memory.plan(self.turn, self._first[name], buffer.size)
             self._end[name] = max(self._end.get(name, 0), end)
-            self._left[name] -= 1
-            if not self._left[name]:
+            left = self._left[name] = self._left.get(name, len(self._uses[name])) - 1
+            if not left:
                 # Nobody names it any more: what came before its turn leaves its words to others, then as well.
                 insort(memory.releases, (self._end[name], buffer.size))
                 memory.plan(self.turn, self._last[name] + 1, -buffer.size)

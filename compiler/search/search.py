@@ -27,11 +27,9 @@ from tilewright.compiler.search.changes import (
 from tilewright.compiler.search.effort import CYCLES_PER_INSTRUCTION, EFFORTS, Budget, order_budget, tiles_budget
 from tilewright.compiler.search.finisher import Finished, Finisher
 from tilewright.compiler.select.cover import Selection
-from tilewright.compiler.select.within import nests_within
 from tilewright.compiler.tile.program import TileProgram
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan
-from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.tile import tile_part
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.program import Program
@@ -165,7 +163,6 @@ class _Search:
         self._finisher = finisher
         self._effort = EFFORTS[options.effort]
         self._planner = options.planned.planner(selection, options.tiling)
-        self._live = lives(selection.program, nests_within(selection))
         self._tiling, self._plan = options.tiling, self._planner.plan()
         self._expected = float(sum(choice.cycles for choice in self._plan.choices))
         self._work = tiles_budget(self._effort, self._expected)
@@ -266,12 +263,12 @@ class _Search:
     def _local_changes(self) -> Iterable[tuple[Change, range]]:
         nests, plan = self._selection.program, self._plan
         for change in inputs_off_chip(nests, plan):
-            yield change, self._live[change.tensor]
+            yield change, plan.live[change.tensor]
         expected = [choice.cycles for choice in plan.choices]
         for position, cut in other_cuts(self._planner, plan, self._effort.kinds, expected):
             yield cut, range(position, position + 1)
         for change in others_off_chip(nests, plan):
-            yield change, self._live[change.tensor]
+            yield change, plan.live[change.tensor]
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ class Plan:
     shapes: tuple[NestShape, ...]
     choices: tuple[TileChoice, ...]
     within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
+    live: Mapping[str, range]  # the nests from the first to the last that use a tensor, by position
 
 
 def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:
@@ -127,7 +128,7 @@ class Planner:
                 del choices[min(position, self._live[lost].start) :]
                 residency = smaller
         shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
-        return Plan(self._memory, residency, shapes, tuple(choices), self._within)
+        return Plan(self._memory, residency, shapes, tuple(choices), self._within, self._live)
 
     def alike(self, residency: Residency) -> list[list[int]]:
         """The positions of nests that are alike, each with those that are like it."""

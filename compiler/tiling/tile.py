@@ -25,7 +25,6 @@ from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, Planned, memory_read, plan_tiles, read_in_blocks
-from tilewright.compiler.tiling.residency import lives
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
@@ -56,7 +55,6 @@ class _Lowering:
         self._plan = plan
         selector = Selector(self._machine, self._nests)
         self._builder = TileBuilder(self._machine, selector.transfers)
-        self._live = lives(self._nests, plan.within)
         self._fills = Fills(selector, self._builder)
         self._dram = DramTensors(self._machine, self._nests, self._builder)
         self._residents = Residents(
@@ -65,7 +63,7 @@ class _Lowering:
 
     def program(self, positions: range) -> TileProgram:
         for tensor in self._plan.residency.layouts:
-            if self._live[tensor].start < positions.start < self._live[tensor].stop:
+            if self._plan.live[tensor].start < positions.start < self._plan.live[tensor].stop:
                 self._residents.assume(tensor)
         nests = self._nests.nests
         alone = [position for position in positions if position not in self._plan.within]
@@ -173,7 +171,7 @@ class _Lowering:
                 rows = range(start, min(start + head, shape[ROW]))
                 self._builder.load_box(source, held.buffer, held.layout, batch, blocks, rows, columns)
             self._builder.sink = sink
-            self._residents.set_border(tensor, self._live[tensor].start)
+            self._residents.set_border(tensor, self._plan.live[tensor].start)
         return self._residents.tensors[tensor]
 
     def _home_for_writing(self, tensor: str, position: int) -> Whole | None:

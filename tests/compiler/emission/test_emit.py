@@ -14,7 +14,7 @@ from tilewright.compiler.emission.waits import compute_waits
 from tilewright.compiler.errors import CompileError
 from tilewright.isa.files.loader import load_machine
 from tilewright.isa.machine.memory import REGIONS
-from tilewright.isa.program.program import Program
+from tilewright.isa.program.program import Layer, Program
 
 
 def emitted(builder: TileBuilder) -> Program:
@@ -62,6 +62,17 @@ def test_a_layer_begins_after_the_last_work_of_those_before() -> None:
     program = emitted(build)
     assert [layer.first_instruction for layer in program.layers] == [0, 4, 5, 5]
     assert program.provenance == (0, 0, 1, 0, 1, 2, 3)
+
+
+def test_layers_keep_their_nodes_and_products() -> None:
+    build = builder()
+    build.store(build.load_input())
+    tiles = build.program()
+    (layer,) = tiles.layers
+    tiles = replace(tiles, layers=(replace(layer, macs=42),))
+    placement = allocate(tiles)
+    program = emit(tiles, placement, compute_waits(tiles, placement))
+    assert program.layers == (Layer("layer0", 0, ("node0",), 42),)
 
 
 def test_more_instructions_than_waits_can_count_are_refused() -> None:

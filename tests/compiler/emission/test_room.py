@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.compiler.tile_programs import TileBuilder
+from tests.compiler.tile_programs import TileBuilder, random_tiles
 from tilewright.compiler.emission.room import Residents, Room
 from tilewright.isa.files.loader import load_machine
 
@@ -123,3 +123,27 @@ def test_begins_in_the_middle_as_if_all_before_were_done() -> None:
         assert not room.fresh(1)
         assert ready(room, 5, reserved=6) == 0  # beside the 24 words of the second product, of 24 + 3/4 · 40
         assert ready(room, 5, reserved=7) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_goes_on_from_anywhere_as_if_all_before_were_done(seed: int) -> None:
+    tiles = random_tiles(load_machine("tiny8"), seed)
+    residents, count = Residents(tiles), len(tiles.operations)
+    memories = tiles.machine.memories
+    reserved = [{name: memory.depth - words for name, memory in memories.items()} for words in range(12, 60, 6)]
+
+    def seen(room: Room, index: int) -> tuple[object, ...]:
+        fresh = room.fresh(index)
+        return fresh, [room.ready(index, fresh, words) for words in reserved]
+
+    for begin in range(count):
+        one_by_one, at_once = Room(residents), Room(residents)
+        for index in range(begin):
+            one_by_one.take(index, 0, 0)
+        at_once.begin_at(begin)
+        for index in range(begin, count):
+            for later in range(index, min(index + 6, count)):
+                assert seen(at_once, later) == seen(one_by_one, later)
+            for room in (one_by_one, at_once):
+                room.take(index, 10 * index, 10 * index + 30)
+    assert {name: words.tolist() for name, words in residents.planned.items()} == residents.words, "they are everyone's"

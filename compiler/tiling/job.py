@@ -19,6 +19,9 @@ from tilewright.compiler.tiling.shape import NestShape, Within
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
 
+IN_GROUP = "in group"
+"""The loop over the lane blocks that lie together on chip, inside the loop over such groups."""
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -43,6 +46,21 @@ class NestJob:
     @property
     def cover(self) -> Cover:
         return self.shape.cover
+
+    def blocks(self, tile: Ranges) -> range:
+        """The lane blocks of the result that a tile computes."""
+        space, unit = self.cover.space, self.shape.unit
+        units, channels = tile[space.lane], space.trips[space.lane]
+        return range(units.start * unit, min(units.stop * unit, -(-channels // self.shape.lanes)))
+
+
+@dataclass(frozen=True)
+class View:
+    """The words that an operand reads or writes in a tile: an offset for each lane block, a stride for each loop."""
+
+    buffer: str
+    offsets: tuple[int, ...]
+    strides: Mapping[str, int]
 
 
 def loop_strides(space: NestSpace, layout: Layout) -> dict[str, int]:

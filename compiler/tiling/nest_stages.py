@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
-import numpy as np
-
 from tilewright.compiler.graph.graph import BATCH, CHANNEL, COLUMN, ROW
-from tilewright.compiler.nest.nest import Access, NestProgram
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.space import NO_LOOP, coefficient
 from tilewright.compiler.select.bindings import (
     ComputedMatrix,
@@ -23,11 +20,13 @@ from tilewright.compiler.select.bindings import (
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
-from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
+from tilewright.compiler.tiling.constant_views import ConstantViews
 from tilewright.compiler.tiling.dot import DotLowering
 from tilewright.compiler.tiling.job import (
+    IN_GROUP,
     NestJob,
     Ranges,
+    View,
     access_strides,
     cut,
     loop_strides,
@@ -38,25 +37,8 @@ from tilewright.compiler.tiling.job import (
 from tilewright.compiler.tiling.layout import Layout, box_layout
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pack_loops import affine_runs
-from tilewright.compiler.tiling.pixel_parameters import pixel_words
 from tilewright.compiler.tiling.shape import Within, extents
 from tilewright.compiler.tiling.stage import Stage
-from tilewright.isa.machine.encoding import Operand
-
-PARAMETER_SLOT, TABLE_SLOT = "parameters ", "table "
-"""The keys under which the last words of each kind are remembered."""
-
-IN_GROUP = "in group"
-"""The loop over the lane blocks that lie together on chip, inside the loop over such groups."""
-
-
-@dataclass(frozen=True)
-class _View:
-    """The words that an operand reads or writes in a tile: an offset for each lane block, a stride for each loop."""
-
-    buffer: str
-    offsets: tuple[int, ...]
-    strides: Mapping[str, int]
 
 
 class NestLowering:
@@ -64,12 +46,12 @@ class NestLowering:
 
     def __init__(self, job: NestJob, program: NestProgram, builder: TileBuilder) -> None:
         self._job = job
-        self._program = program
         self._builder = builder
         self._nest = job.cover.nest
         self._space = job.cover.space
         self._lanes = builder.machine.lanes
         self._chip = OnChip(job, builder)
+        self._constants = ConstantViews(job, program, self._chip, builder)
         dot, weights = job.cover.dot, job.shape.weights
         self._dot: DotLowering | None = None
         if dot is not None and weights is not None:
@@ -141,18 +123,12 @@ class NestLowering:
                 for point in points:
                     yield {**whole, **point, **units}
 
-    def _blocks(self, tile: Ranges) -> range:
-        """The lane blocks of the result that a tile computes."""
-        units, unit = tile[self._space.lane], self._job.shape.unit
-        channels = self._space.trips[self._space.lane]
-        return range(units.start * unit, min(units.stop * unit, -(-channels // self._lanes)))
-
     # -- word for word -------------------------------------------------------------------------------------------------
 
     def _lane_step(self, index: int, step: Step, tile: Ranges, buffers: dict[int, tuple[str, Layout]]) -> None:
         """One instruction over the lane blocks of a tile."""
         is_last = index == len(self._job.cover.steps) - 1
-        views: dict[str, _View] = {}
+        views: dict[str, View] = {}
         for operand in step.format.sources:
             match step.inputs[operand.name]:
                 case TensorRead(read) if operand.name in step.across:
@@ -162,9 +138,9 @@ class NestLowering:
                 case Intermediate(earlier):
                     views[operand.name] = self._result_view(*buffers[earlier], tile)
                 case Parameters() as parameters:
-                    views[operand.name] = self._parameter_view(operand, step, parameters, tile)
+                    views[operand.name] = self._constants.parameters(operand, step, parameters, tile, self._stage.late)
                 case Table(read):
-                    views[operand.name] = self._table_view(read, operand, tile)
+                    views[operand.name] = self._constants.table(read, operand, tile, self._stage.late)
                 case Idle():
                     pass
                 case ConstantMatrix() | ComputedMatrix():
@@ -178,7 +154,7 @@ class NestLowering:
         views[step.format.destination.name] = self._destination_view(index, step, is_last, tile, buffers)
         self._run_lanes(step, views, tile)
 
-    def _run_lanes(self, step: Step, views: Mapping[str, _View], tile: Ranges) -> None:
+    def _run_lanes(self, step: Step, views: Mapping[str, View], tile: Ranges) -> None:
         format, space = step.format, self._space
         strides = {name: dict(view.strides) for name, view in views.items()}
         inner = [word_loop(step, len(tile[loop]), loop, strides) for loop in space.points if loop != NO_LOOP]
@@ -200,11 +176,11 @@ class NestLowering:
             }
             self._builder.operation(format, bases, [*over_blocks, *inner], step.immediates)
 
-    def _read_view(self, read: str, tile: Ranges) -> _View:
+    def _read_view(self, read: str, tile: Ranges) -> View:
         access = self._nest.reads[read]
         shift = access.index[CHANNEL].constant // self._lanes
         moves = coefficient(access.index[CHANNEL], self._space.lane)
-        blocks = self._blocks(tile) if moves else range(0, 1)
+        blocks = self._job.blocks(tile) if moves else range(0, 1)
         wanted = range(blocks.start + shift, blocks.stop + shift)
         if read in self._within:
             buffer, layout = self._held[read]
@@ -213,9 +189,9 @@ class NestLowering:
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = pixel_at(access, starts)
         offsets = tuple(layout.address(batch, block, row, column) for block in wanted)
-        return _View(buffer, offsets, access_strides(access, layout))
+        return View(buffer, offsets, access_strides(access, layout))
 
-    def _read_across(self, read: str, tile: Ranges) -> _View:
+    def _read_across(self, read: str, tile: Ranges) -> View:
         """All channels of a tensor, for a reduction over them."""
         access, across = self._nest.reads[read], self._space.across
         shift = access.index[CHANNEL].constant // self._lanes
@@ -224,88 +200,30 @@ class NestLowering:
         starts = {loop: r.start for loop, r in tile.items()}
         batch, row, column = pixel_at(access, starts)
         strides = {**access_strides(access, layout), across: layout.group_stride, IN_GROUP: 1}
-        return _View(buffer, (layout.address(batch, shift, row, column),), strides)
+        return View(buffer, (layout.address(batch, shift, row, column),), strides)
 
-    def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> _View:
+    def _result_view(self, buffer: str, layout: Layout, tile: Ranges) -> View:
         """A tile of results, laid out along the nest's loops: all lane blocks, or one that serves them all."""
         space = self._space
         batch, row, column = (tile[loop].start for loop in space.points)
-        blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._blocks(tile))))
+        blocks = range(layout.first_block, layout.first_block + min(layout.blocks, len(self._job.blocks(tile))))
         offsets = tuple(layout.address(batch, block, row, column) for block in blocks)
-        return _View(buffer, offsets, loop_strides(space, layout))
+        return View(buffer, offsets, loop_strides(space, layout))
 
     def _destination_view(
         self, index: int, step: Step, is_last: bool, tile: Ranges, buffers: dict[int, tuple[str, Layout]]
-    ) -> _View:
+    ) -> View:
         whole = self._job.result
         if is_last and whole is not None:
             access = self._nest.result
             shift = access.index[CHANNEL].constant // self._lanes
             starts = {loop: r.start for loop, r in tile.items()}
             batch, row, column = pixel_at(access, starts)
-            offsets = tuple(whole.layout.address(batch, b + shift, row, column) for b in self._blocks(tile))
-            return _View(whole.buffer, offsets, access_strides(access, whole.layout))
+            offsets = tuple(whole.layout.address(batch, b + shift, row, column) for b in self._job.blocks(tile))
+            return View(whole.buffer, offsets, access_strides(access, whole.layout))
         layout = self._tile_layout(tile, tile[self._space.lane], step)
         buffers[index] = (self._new_tile(f"t{index}", step, layout), layout)
         return self._result_view(*buffers[index], tile)
-
-    def _parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
-        """Words of a tile's lane blocks, or of all blocks that a reduction runs over; one word if all are the same."""
-        blocks, channels, strides = self._blocks(tile), self._space.trips[self._space.lane], {}
-        if parameters.points(self._nest.reads):
-            return self._pixel_parameter_view(operand, step, parameters, tile)
-        across = self._space.across if operand.name in step.across else NO_LOOP
-        if across != NO_LOOP:
-            blocks, channels = tile[across], self._space.trips[across]
-            strides = {across: self._job.shape.group, IN_GROUP: 1}
-        elif step.is_uniform:
-            blocks, channels = blocks[:1], self._lanes
-        offsets = (0,) if across != NO_LOOP else tuple(range(len(blocks)))
-        if parameters.is_the_same_for_all(self._nest.reads):
-            blocks, channels, offsets, strides = range(1), self._lanes, (0,) * len(offsets), {}
-        buffer = self._chip.constant(
-            _slot(operand, parameters), (blocks, channels), operand.memory, operand.name, len(blocks),
-            lambda: self._parameter_words(operand.memory, parameters, blocks, channels), self._stage.late,
-        )  # fmt: skip
-        return _View(buffer, offsets, strides)
-
-    def _pixel_parameter_view(self, operand: Operand, step: Step, parameters: Parameters, tile: Ranges) -> _View:
-        """Words of a tile's lane blocks for each of its pixels."""
-        blocks = self._blocks(tile)[:1] if step.is_uniform else self._blocks(tile)
-        points, memory = [tile[loop] for loop in self._space.points], self._builder.machine.memories[operand.memory]
-        words = pixel_words(parameters, self._nest.reads, self._program.constants, blocks, points, memory.width)
-        buffer = self._chip.constant(
-            _slot(operand, parameters), (blocks, *points), operand.memory, operand.name, words.count,
-            lambda: words.packed(memory), self._stage.late,
-        )  # fmt: skip
-        return _View(buffer, words.offsets, words.strides(self._space.points))
-
-    def _table_view(self, read: str, operand: Operand, tile: Ranges) -> _View:
-        """The tables of a tile's lane blocks: one for all, or one for each."""
-        access, blocks = self._nest.reads[read], self._blocks(tile)
-        is_common = not any(index.terms for index in access.index)
-        wanted, memory = range(1) if is_common else blocks, self._builder.machine.memories[operand.memory]
-        buffer = self._chip.constant(
-            f"{TABLE_SLOT}{read}", wanted, operand.memory, read, len(wanted) * operand.block,
-            lambda: pack_tables(memory, self._channel_values(access), None if is_common else wanted),
-            self._stage.late,
-        )  # fmt: skip
-        return _View(buffer, tuple(range(0, len(wanted) * operand.block, operand.block)), {})
-
-    def _parameter_words(self, name: str, parameters: Parameters, blocks: range, channels: int) -> bytes:
-        memory = self._builder.machine.memories[name]
-        values = {}
-        for field, bound in parameters.fields.items():
-            constant = (
-                np.asarray(bound, np.int64) if isinstance(bound, int) else self._channel_values(self._nest.reads[bound])
-            )
-            full = np.broadcast_to(constant, (channels,))
-            values[field] = full[blocks.start * memory.width : blocks.stop * memory.width]
-        return pack_parameters(memory.element, memory.width, len(blocks), values)
-
-    def _channel_values(self, access: Access) -> np.ndarray:
-        where = tuple(slice(None) if index.terms else index.constant for index in access.index)
-        return np.asarray(self._program.constants[access.tensor][where])
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -321,7 +239,7 @@ class NestLowering:
         batch, row, column = pixel_at(access, starts)
         blocks = [
             (target.layout.address(batch, block + shift, row, column), word)
-            for block, word in zip(self._blocks(tile), view.offsets, strict=True)
+            for block, word in zip(self._job.blocks(tile), view.offsets, strict=True)
         ]
         strides = access_strides(access, target.layout)
         loops = [(len(tile[k]), strides.get(k, 0), view.strides.get(k, 0)) for k in space.points]
@@ -329,7 +247,7 @@ class NestLowering:
         store = self._builder.transfers.store(self._job.cover.result_memory)
         self._builder.move(store, target.buffer, view.buffer, blocks, loops)
 
-    def _destination_again(self, tile: Ranges) -> _View:
+    def _destination_again(self, tile: Ranges) -> View:
         last = len(self._job.cover.steps) - 1
         return self._destination_view(last, self._job.cover.steps[last], True, tile, {})
 
@@ -338,7 +256,7 @@ class NestLowering:
         space, unit = self._space, self._job.shape.unit
         if step.is_uniform and step is not self._job.cover.steps[-1]:
             return box_layout(1, tile[space.batch], range(1), tile[space.row], tile[space.column])
-        blocks = range(units.start * unit, units.stop * unit) if step.is_dot else self._blocks(tile)
+        blocks = range(units.start * unit, units.stop * unit) if step.is_dot else self._job.blocks(tile)
         group = step.format.destination.block if step.is_dot else self._job.shape.group
         return box_layout(group, tile[space.batch], blocks, tile[space.row], tile[space.column])
 
@@ -348,8 +266,3 @@ class NestLowering:
         is_in_bank = beside > 0 and words <= memory.bank_depth
         name = f"{self._nest.name}.{name}"
         return self._builder.buffer(name, memory.name, words, layout.group, is_in_bank=is_in_bank)
-
-
-def _slot(operand: Operand, parameters: Parameters) -> str:
-    """Under which an operand's last parameters are remembered."""
-    return f"{PARAMETER_SLOT}{operand.name}.{sorted(parameters.fields.items(), key=str)}"

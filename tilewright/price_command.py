@@ -39,7 +39,8 @@ def price_command(
         str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
     ] = None,
     place: Annotated[
-        bool, typer.Option("--place", help="With --fpga: place and route it, and print the clock.")
+        bool,
+        typer.Option("--place", help="With --fpga: place and route it, once, in minutes to hours; print the clock."),
     ] = False,
     by_unit: Annotated[
         bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")
@@ -93,11 +94,17 @@ def _refuse_with_fpga(others: Mapping[str, object]) -> None:
 def _price_fpga(machine: Machine, family: str, place: bool, by_unit: bool, json: Path | None) -> None:
     from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
     from tilewright.codesign.price.fpga_units import cells_by_unit, units_table
+    from tilewright.codesign.price.nextpnr import nextpnr_version
     from tilewright.progress import progress
     from tilewright.tables import print_tables
 
+    if place:
+        nextpnr_version()  # an error before minutes of synthesis
     with progress(f"synthesising {machine.name}"):
-        price = price_fpga(machine, family, place)
+        price = price_fpga(machine, family)
+    if place:
+        with progress(f"placing and routing {machine.name}, minutes to hours"):
+            price = price_fpga(machine, family, place)
     value = fpga_report(price)
     if by_unit:
         with progress(f"synthesising each unit of {machine.name}"):

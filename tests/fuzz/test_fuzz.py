@@ -24,7 +24,7 @@ from tilewright.isa.errors import IsaError
 from tilewright.isa.program.budgets import Budgets
 from tilewright.isa.program.program import Program
 
-FEW, SOME, MANY = 20, 50, 150
+FEW, SOME, MANY = 12, 50, 150
 """Tries of each kind: in the fast, the slow and the long ring."""
 
 

@@ -10,6 +10,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from tests.lanes import across_lanes
+from tests.rings import slow_beyond
 from tests.rtl.statements import Evaluator, random_element, random_integer
 from tilewright.isa.engines.datapath_schedule import End, Place, bind, schedule
 from tilewright.isa.files.loader import load_machine, load_machine_text, shipped_machines
@@ -216,13 +217,13 @@ def test_computes_every_statement_of_the_shipped_machines(name: str, rounding: s
     check_statements(machine, rounding, groups=400)
 
 
-@pytest.mark.parametrize("rounding", ["even", "up", "away"])
+@pytest.mark.parametrize("rounding", slow_beyond(1, ["even", "up", "away"]))
 def test_computes_every_word_of_the_language(rounding: str) -> None:
     machine = load_machine_text(EVERY_WORD.replace("ROUNDING", rounding), f"words-{rounding}")
     check_statements(machine, rounding, groups=600)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("lanes", slow_beyond(4, [1, 2, 3, 5, 8]))
 def test_reduces_across_lanes(lanes: int) -> None:
     check_statements(load_machine_text(across_lanes(lanes), f"{lanes} lanes"), "even", groups=300)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rings import slow_beyond
 from tests.rtl.benches import simulate, stream_put
 from tests.rtl.dma import BASES, DRAM_BYTES, REGION_BYTES, moves, queued, set_regions, valid_transfers
 from tilewright.isa.files.loader import load_machine
@@ -70,7 +71,7 @@ def expected_writes(machine: Machine, program: list[Any], dram: bytes) -> list[t
 
 
 @pytest.mark.parametrize("name", ["tiny8", "base16"])
-@pytest.mark.parametrize("eagerness", [1, 0.5, 0.2])
+@pytest.mark.parametrize("eagerness", slow_beyond(1, [0.5, 1, 0.2]))
 def test_writes_every_word_once_and_in_order(name: str, eagerness: float) -> None:
     machine, seed = load_machine(name), random.Random(f"{name} {eagerness}")
     dut, dram, log = LoadEngine(machine), seed.randbytes(DRAM_BYTES), []

@@ -230,7 +230,7 @@ def _placed(netlist: str, family: Family) -> Placed:
 def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
     """The clock in MHz that a placement with a seed is estimated to reach before it is routed: kept in the cache, too.
 
-    `options` of nextpnr come after our own. Raises PriceError as `price_fpga` does.
+    `options` of nextpnr come in place of our own of the same name. Raises PriceError as `price_fpga` does.
     """
     found = family_of(family)
     nextpnr_version()
@@ -239,12 +239,23 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
 
 def estimated_clock(family: Family, netlist: str, module: str, seed: int = SEED, options: Sequence[str] = ()) -> float:
     """As `estimated_clock_of`, of a module's netlist. Raises PriceError when nextpnr is missing or gives up."""
-    placed = (*_place_options(family, seed), *options)
+    placed = _replaced(_place_options(family, seed), options)
     return _kept("placed", _with_pins(netlist, module), placed, estimated_clock_mhz)
 
 
 def _place_options(family: Family, seed: int) -> tuple[str, ...]:
     return (*family.device_options, *PLACE_OPTIONS, "--seed", str(seed))
+
+
+def _replaced(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Options with others in place of those of the same name: nextpnr refuses one that is given twice."""
+    names = {word.split("=")[0] for word in others}
+    kept, keeps = [], True
+    for word in own:
+        keeps = word not in names if word.startswith("--") else keeps
+        if keeps:
+            kept.append(word)
+    return (*kept, *others)
 
 
 def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[[str, Sequence[str]], Any]) -> Any:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fpga", default="ecp5", help=f"one of: {', '.join(FAMILIES)}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--by-unit", action="store_true", help="place each unit alone")
-    parser.add_argument("--option", action="append", default=[], help="of nextpnr, after our own")
+    parser.add_argument("--option", action="append", default=[], help="of nextpnr; replaces ours of that name")
     given = parser.parse_args(arguments)
     try:
         machine, clocks = load_machine(given.machine), []

@@ -40,10 +40,10 @@ def test_an_unknown_machine_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_options_that_are_asked_for_come_last_and_are_tried_once(
+def test_options_that_are_asked_for_replace_our_own_and_are_tried_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """nextpnr takes the last of two."""
+    """nextpnr refuses an option that is given twice."""
     given: list[str] = []
     netlist = '{"modules": {"npu": {"ports": {}, "cells": {}}}}'
 
@@ -56,7 +56,10 @@ def test_options_that_are_asked_for_come_last_and_are_tried_once(
     monkeypatch.setattr(fpga, "made", lambda files, script: netlist)
     monkeypatch.setattr(fpga, "nextpnr_version", lambda: "0.1")
     monkeypatch.setattr(fpga, "estimated_clock_mhz", estimate)
-    own = ["--placer-heap-timingweight", "10"]
+    asked = ["--placer-heap-timingweight", "10", "--freq=80"]
     for _ in range(2):
-        assert estimated_clock_of(load_machine("tiny8"), "ecp5", 7, own) == 44.0
-    assert given[-4:] == ["--seed", "7", *own] and given.count("--85k") == 1
+        assert estimated_clock_of(load_machine("tiny8"), "ecp5", 7, asked) == 44.0
+    assert given[-5:] == ["--seed", "7", *asked] and given.count("--85k") == 1
+    names = [word.split("=")[0] for word in given if word.startswith("--")]
+    assert len(names) == len(set(names))
+    assert given[given.index("--speed") + 1] == "6" and "100" not in given and "40" not in given

@@ -8,7 +8,7 @@ from pathlib import Path
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.importers.input_shapes import Shapes
 from tilewright.compiler.tiling.options import TilingOptions
-from tilewright.compiler.tiling.plan import Planned
+from tilewright.compiler.tiling.planned import Planned
 
 
 @dataclass(frozen=True, slots=True)

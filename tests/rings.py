@@ -9,12 +9,14 @@ import pytest
 
 def long_beyond(kept: int, cases: Iterable[object]) -> list[object]:
     """Parameters of a slow test: the first `kept` stay in the slow ring, all others wait for the long one."""
-    every = list(cases)
-    return [*every[:kept], *(pytest.param(case, marks=pytest.mark.long) for case in every[kept:])]
+    return _marked_beyond(kept, cases, pytest.mark.long)
 
 
 def slow_beyond(kept: int, cases: Iterable[object]) -> list[object]:
-    """Parameters of a fast test, a tuple for several: the first `kept` stay fast, all others wait for the slow ring."""
+    """Parameters of a fast test: the first `kept` stay in the fast ring, all others wait for the slow one."""
+    return _marked_beyond(kept, cases, pytest.mark.slow)
+
+
+def _marked_beyond(kept: int, cases: Iterable[object], mark: pytest.MarkDecorator) -> list[object]:
     every = list(cases)
-    others = (case if isinstance(case, tuple) else (case,) for case in every[kept:])
-    return [*every[:kept], *(pytest.param(*case, marks=pytest.mark.slow) for case in others)]
+    return [*every[:kept], *(pytest.param(case, marks=mark) for case in every[kept:])]

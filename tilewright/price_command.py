@@ -39,8 +39,7 @@ def price_command(
         str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
     ] = None,
     place: Annotated[
-        bool,
-        typer.Option("--place", help="With --fpga: place and route it, once, in minutes to hours; print the clock."),
+        bool, typer.Option("--place", help="With --fpga: place and route it, minutes to hours; print the clock.")
     ] = False,
     by_unit: Annotated[
         bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")
@@ -54,7 +53,7 @@ def price_command(
     from tilewright.codesign.price.clock_report import clock_table
     from tilewright.codesign.price.price import price_machine
     from tilewright.codesign.price.process import load_process
-    from tilewright.codesign.price.report import energy_table, on_chip_mw, price_report, price_tables
+    from tilewright.codesign.price.report import energy_table, price_report, price_tables
     from tilewright.codesign.price.sizes import of_other_sizes
     from tilewright.isa.files.loader import load_machine
     from tilewright.progress import progress
@@ -64,10 +63,7 @@ def price_command(
     if fpga is not None:
         _refuse_with_fpga({"--exact": exact, "--clock": clock, "--process": process, "PROGRAM": programs})
         return _price_fpga(machine, fpga, place, by_unit, json)
-    if place:
-        raise typer.BadParameter("--place needs --fpga FAMILY: it places the machine on an FPGA")
-    if by_unit:
-        raise typer.BadParameter("--by-unit needs --fpga FAMILY: in a process, units are priced anyway")
+    _refuse_without_fpga(place, by_unit)
     known = load_process(process)
     with progress(f"pricing {machine.name}"):
         price = price_machine(machine, known, exact, None if exact else of_other_sizes(isa, set or ()))
@@ -76,10 +72,7 @@ def price_command(
     if clock:
         value["clock"] = _clock(price)
     if programs:
-        value["energy"] = [_energy(price, program, per_byte) for program in programs]
-        if clock:
-            for each in value["energy"]:
-                each["on_chip_mw"] = on_chip_mw(each, value["clock"]["longest_path_ns"])
+        value["energy"] = [_energy(price, program, per_byte, value.get("clock")) for program in programs]
     if report(value, json):
         clocks = [clock_table(value["clock"])] if clock else []
         print_tables([*price_tables(value), *clocks, *(energy_table(each) for each in value.get("energy", ()))])
@@ -91,21 +84,20 @@ def _refuse_with_fpga(others: Mapping[str, object]) -> None:
         raise typer.BadParameter(f"--fpga cannot go with {', '.join(given)}: an FPGA has no cells of a process")
 
 
+def _refuse_without_fpga(place: bool, by_unit: bool) -> None:
+    if place:
+        raise typer.BadParameter("--place needs --fpga FAMILY: it places the machine on an FPGA")
+    if by_unit:
+        raise typer.BadParameter("--by-unit needs --fpga FAMILY: in a process, units are priced anyway")
+
+
 def _price_fpga(machine: Machine, family: str, place: bool, by_unit: bool, json: Path | None) -> None:
     from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
     from tilewright.codesign.price.fpga_units import cells_by_unit, units_table
-    from tilewright.codesign.price.nextpnr import nextpnr_version
     from tilewright.progress import progress
     from tilewright.tables import print_tables
 
-    if place:
-        nextpnr_version()  # an error before minutes of synthesis
-    with progress(f"synthesising {machine.name}"):
-        price = price_fpga(machine, family)
-    if place:
-        with progress(f"placing and routing {machine.name}, minutes to hours"):
-            price = price_fpga(machine, family, place)
-    value = fpga_report(price)
+    value = fpga_report(price_fpga(machine, family, place, progress))
     if by_unit:
         with progress(f"synthesising each unit of {machine.name}"):
             value["units"] = cells_by_unit(machine, family)
@@ -122,11 +114,13 @@ def _clock(price: Price) -> dict[str, Any]:
         return clock_report(clock_of(price.machine, price.process))
 
 
-def _energy(price: Price, path: Path, dram_pj_per_byte: float) -> dict[str, Any]:
-    """The energy of a program file, which must be for the priced machine."""
+def _energy(price: Price, path: Path, dram_pj_per_byte: float, clock: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The energy of a program file, which must be for the priced machine; its power where the clock is known."""
     from tilewright.api import Program
+    from tilewright.codesign.price.report import on_chip_mw
 
-    return energy_of_program(price, Program.load(path, price.machine), path.name, dram_pj_per_byte)
+    found = energy_of_program(price, Program.load(path, price.machine), path.name, dram_pj_per_byte)
+    return found if clock is None else {**found, "on_chip_mw": on_chip_mw(found, clock["longest_path_ns"])}
 
 
 def program_energy(loaded: Program, name: str) -> dict[str, Any]:

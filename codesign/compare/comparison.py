@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -12,10 +11,8 @@ from tilewright.codesign.points.derived import Derived, derived
 from tilewright.codesign.points.evaluate import Failure, Measured, NetworkFigures, Outcome, figures, measure
 from tilewright.codesign.points.network import Network
 from tilewright.codesign.points.priced import MachineFigures, Priced, price_of
+from tilewright.codesign.progress import Progress, silent
 from tilewright.isa.errors import did_you_mean
-
-Progress = Callable[[str], AbstractContextManager[None]]
-"""Given what is done next, shows it while the body runs."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def compare_machines(
     effort: int = 1,
     with_price: bool = True,
     clock_mhz: float | None = None,
-    progress: Progress = lambda title: nullcontext(),
+    progress: Progress = silent,
 ) -> Comparison:
     """Compile and simulate every network on every machine, and price the machines unless that is not wanted.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.nextpnr import estimated_clock_mhz, nextpnr_version, run_nextpnr
+from tilewright.codesign.progress import Progress, silent
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.cache import cache_folder, kept
 from tilewright.rtl.verilog import TOP, emit_verilog
@@ -99,17 +100,22 @@ class FpgaPrice:
     placed: Placed | None
 
 
-def price_fpga(machine: Machine, family: str, place: bool = False) -> FpgaPrice:
-    """Synthesise a machine, and place it if asked: minutes, of which the results are kept in the cache.
+def price_fpga(machine: Machine, family: str, place: bool = False, progress: Progress = silent) -> FpgaPrice:
+    """Synthesise a machine, and place and route it if asked: minutes to hours, whose results are kept in the cache.
 
-    Raises PriceError for a family that is not known, and for a tool that is missing or gives up.
+    `progress` shows what is done. Raises PriceError for a family that is not known, and for a tool that is missing or
+    gives up.
     """
     found = family_of(family)
     if place:
         nextpnr_version()  # before minutes of synthesis
-    netlist = _synthesised(machine, found)
-    cells = cells_of(found, _top(netlist, TOP))
-    return FpgaPrice(machine, found, _version(), cells, _placed(netlist, found) if place else None)
+    with progress(f"synthesising {machine.name}"):
+        netlist = _synthesised(machine, found)
+    placed = None
+    if place:
+        with progress(f"placing and routing {machine.name}, minutes to hours"):
+            placed = _placed(netlist, found)
+    return FpgaPrice(machine, found, _version(), cells_of(found, _top(netlist, TOP)), placed)
 
 
 def cells_of(family: Family, module: Mapping[str, Any]) -> Mapping[str, int]:

@@ -63,17 +63,20 @@ def have_same_outline(one: TileProgram, other: TileProgram) -> bool:
 
 def _buffers(program: TileProgram) -> list[tuple[object, ...]]:
     """All of the buffers but their names, and in which order these are: the allocator decides by it between equals."""
-    ranks = sorted(program.buffers)
+    numbers = _numbers(program)
     facts = [(b.place, b.size, b.alignment, b.offset, b.is_in_bank) for b in program.buffers.values()]
-    place = {name: index for index, name in enumerate(program.buffers)}
-    return [*facts, tuple(place[name] for name in ranks)]
+    return [*facts, tuple(numbers[name] for name in sorted(program.buffers))]
+
+
+def _numbers(program: TileProgram) -> dict[str, int]:
+    """The buffers' places in their order, by name."""
+    return {name: number for number, name in enumerate(program.buffers)}
 
 
 def _have_same_operations(one: TileProgram, other: TileProgram) -> bool:
-    mine, theirs = ({name: at for at, name in enumerate(program.buffers)} for program in (one, other))
-    known: dict[
-        tuple[int, int], bool
-    ] = {}  # by identity: the fields of operations that are alike are mostly one object
+    mine, theirs = _numbers(one), _numbers(other)
+    # By identity: the fields of operations that are alike are mostly one object.
+    known: dict[tuple[int, int], bool] = {}
     for a, b in zip(one.operations, other.operations, strict=True):
         if a.mnemonic != b.mnemonic or a.layer != b.layer or _numbered(a.bases, mine) != _numbered(b.bases, theirs):
             return False

@@ -75,7 +75,6 @@ def _answer(source: Source, part: Part, run: Callable[[Blame], Made | None]) -> 
     except DamagedModel:
         raise
     except CompileError as error:
-        error = error.with_traceback(None)
         first = next(iter(blame.faults.values()), error)
         nodes = error.nodes or [node.name for node in part_nodes(source, part)]
         return Answer(None, first, blame.faults | dict.fromkeys(nodes, error))

@@ -21,7 +21,7 @@ from tilewright.compiler.options import Options
 from tilewright.compiler.search.tuning import Tuning
 from tilewright.compiler.select.bindings import Binding, Parameters
 from tilewright.compiler.select.cover import Selection, Step
-from tilewright.compiler.tiling.plan import Planned
+from tilewright.compiler.tiling.planned import Planned
 from tilewright.isa.program.program import Tensor
 
 

@@ -45,14 +45,6 @@ class Plan:
     live: Mapping[str, range]  # the nests from the first to the last that use a tensor, by position
 
 
-def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:
-    """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
-
-    `planned`: what was found before. Raises CompileError when a nest finds none with nothing on chip.
-    """
-    return (planned or Planned()).planner(selection, options).plan()
-
-
 def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
     """The memory that a nest reads computed tensors from, other than what is computed within it; or `otherwise`."""
     cover, within = shape.cover, shape.reads_within
@@ -330,20 +322,6 @@ class Planner:
         taps = tuple(loop for loop in cover.space.reduce if loop != summed)
         values, is_whole = self._nests.constants[weights.tensor], bool(dot.corrections)
         return cut_weights(values, weights, trips, lane, summed, taps, rows, cols, is_whole)
-
-
-class Planned:
-    """What plans for one machine have found, for others that follow. It changes nothing but the time."""
-
-    def __init__(self) -> None:
-        self._cuts: KnownCuts = {}
-        self._last: Planner | None = None
-
-    def planner(self, selection: Selection, options: TilingOptions) -> Planner:
-        """A planner for a selection, that knows what the last one found if it was for the same selection."""
-        if self._last is None or self._last.selection is not selection:
-            self._last = Planner(selection, options, cuts=self._cuts)
-        return self._last.under(options)
 
 
 def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:

@@ -24,7 +24,8 @@ from tilewright.compiler.tiling.job import NestJob, Whole
 from tilewright.compiler.tiling.nest_stages import NestLowering
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
-from tilewright.compiler.tiling.plan import Plan, Planned, memory_read, plan_tiles, read_in_blocks
+from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
+from tilewright.compiler.tiling.planned import Planned, plan_tiles
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined

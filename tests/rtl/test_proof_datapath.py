@@ -94,7 +94,7 @@ def test_an_instruction_of_normalisation_equals_its_statement(mnemonic: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("mnemonic", "op", "wrong"),
+    "change",
     slow_beyond(
         1,
         [
@@ -106,8 +106,10 @@ def test_an_instruction_of_normalisation_equals_its_statement(mnemonic: str) -> 
             ("normalize", Op.SUB, Op.ADD),
         ],
     ),
+    ids=lambda change: change[0],
 )
-def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, mnemonic: str, op: Op, wrong: Op) -> None:
+def test_sees_another_operator_in_softmax(monkeypatch: pytest.MonkeyPatch, change: tuple[str, Op, Op]) -> None:
+    mnemonic, op, wrong = change
     monkeypatch.setitem(rtl_operators.COMBINATIONAL, op, rtl_operators.COMBINATIONAL[wrong])  # type: ignore[arg-type]
     assert proof_of(mnemonic, WITH_SOFTMAX).counterexample.startswith("the value of ")
 

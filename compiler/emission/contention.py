@@ -48,7 +48,7 @@ def contention(program: TileProgram) -> Contention:
     """
     found: dict[str, dict[str, int]] = {}
     of_form: dict[int, list[_Access]] = {}  # of an operation that starts in cycle 0; for the buffer, the operand's name
-    running: dict[str, deque[list[_Access]]] = {}  # by engine, the operations that operations to come may meet
+    running: dict[str, deque[tuple[int, list[_Access]]]] = {}  # by engine, what operations to come may meet; its end
     free: dict[str, int] = {}  # by engine, when it can start the next operation
     there: dict[str, int] = {}  # by buffer, when the last word written to it is there
     start = 0
@@ -64,15 +64,19 @@ def contention(program: TileProgram) -> Contention:
         start = max(start, free.get(engine, 0), *read)
         free[engine] = start + duration.busy
         accesses = [access.of(buffer, start) for buffer, access in alike]
-        there.update((access.buffer, access.end) for access in accesses if access.is_write)
+        end = start
+        for access in accesses:
+            end = max(end, access.end)
+            if access.is_write:
+                there[access.buffer] = access.end
         _add(found, accesses, accesses)
         for other, earlier in running.items():
-            while earlier and all(access.end <= start for access in earlier[0]):
+            while earlier and earlier[0][0] <= start:
                 earlier.popleft()
             if other != engine:
-                for others in earlier:
+                for _, others in earlier:
                     _add(found, accesses, others)
-        running.setdefault(engine, deque()).append(accesses)
+        running.setdefault(engine, deque()).append((end, accesses))
     return found
 
 

@@ -138,6 +138,15 @@ class NestProgram:
                 found.setdefault(access.tensor, []).append(nest)
         return found
 
+    @cached_property
+    def positions_of_readers(self) -> Mapping[str, Sequence[int]]:
+        """Tensor → the positions of the nests that read it, in order."""
+        found: dict[str, list[int]] = {}
+        for position, nest in enumerate(self.nests):
+            for tensor in {access.tensor for access in nest.reads.values()}:
+                found.setdefault(tensor, []).append(position)
+        return found
+
 
 def index_range(nest: Nest, access: Access, dimension: int) -> range:
     """The range of indices of a dimension, from the smallest to the largest that a nest reads."""

@@ -184,7 +184,7 @@ class _Search:
 
     def tiles(self) -> TileProgram:
         """The program with the best plan so far."""
-        return tile_part(self._selection, self._plan, range(len(self._plan.choices)))
+        return self._tiles(self._plan, range(len(self._plan.choices)))
 
     # -- judged by the whole program -----------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class _Search:
                 plan = self._planner.under(tiling).plan()
             except CompileError:
                 continue
-            tiles = tile_part(self._selection, plan, range(len(plan.choices)))
+            tiles = self._tiles(plan, range(len(plan.choices)))
             measured = _measured(tiles, self._options, self._work, self._finisher)
             if measured is not None:
                 self._tiling, self._plan, self._lost = tiling, plan, _without_array(measured.program, measured.counters)
@@ -247,7 +247,7 @@ class _Search:
             expected = sum(self._plan.choices[position].cycles for position in here)
             if not self._work.allows(expected):
                 continue
-            tiles, finisher = tile_part(self._selection, self._plan, here), self._finisher.alone()
+            tiles, finisher = self._tiles(self._plan, here), self._finisher.alone()
             before = _cycles(tiles, self._options, self._work, finisher)
             if before is None or before * (1 - NEAR) < _least_cycles(tiles) or not self._work.allows(expected):
                 continue
@@ -272,6 +272,9 @@ class _Search:
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
+    def _tiles(self, plan: Plan, positions: range) -> TileProgram:
+        return tile_part(self._selection, plan, positions, self._options.planned)
+
     def _try(self, change: Change, positions: range, finisher: Finisher) -> _Tried | None:
         """A change of the best plan so far, and what some nests take with it; None where no plan fits."""
         tiling = change.apply(self._tiling)
@@ -285,4 +288,4 @@ class _Search:
 
     def _measure(self, plan: Plan, positions: range, finisher: Finisher) -> int | None:
         """The cycles of some nests, alone and from the start; None if they do not fit."""
-        return _cycles(tile_part(self._selection, plan, positions), self._options, self._work, finisher)
+        return _cycles(self._tiles(plan, positions), self._options, self._work, finisher)

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tilewright.compiler.errors import TooLong
-from tilewright.compiler.tile.program import TileProgram
+from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.machine import ENGINES, Machine
 
 
 def require_countable(tiles: TileProgram) -> None:
     """Raises TooLong for a program of which an engine has more instructions than a wait can count."""
-    limit, counts = tiles.machine.max_instructions_per_engine, _instructions_by_layer(tiles)
+    limit = tiles.machine.max_instructions_per_engine
+    if all(count <= limit for count in Counter(tiles.of_each(engines)).values()):
+        return
+    counts = _instructions_by_layer(tiles)
     total: Counter[str] = Counter()
     for layer, added in zip(tiles.layers, counts, strict=True):
         total.update(added)

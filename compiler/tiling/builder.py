@@ -34,6 +34,7 @@ class TileBuilder:
     buffers: dict[str, TileBuffer] = field(default_factory=dict)
     weights: bytearray = field(default_factory=bytearray)
     sink: list[TileOperation] = field(default_factory=list)
+    made: list[tuple[str, str]] = field(default_factory=list)  # the name that was asked for, and that of the buffer
     layer: int = 0
     layer_name: str = ""
     packer: LoopPacker = field(init=False)
@@ -54,6 +55,7 @@ class TileBuilder:
             self._copies[name] = self._copies.get(name, 0) + 1
             fresh = f"{name}.{self._copies[name]}"
         self.buffers[fresh] = TileBuffer(fresh, place, size, alignment, offset, is_in_bank)
+        self.made.append((name, fresh))
         return fresh
 
     def constant(self, name: str, content: bytes) -> str:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.nest.nest import Access, NestProgram
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.space import NO_LOOP
 from tilewright.compiler.select.bindings import Parameters
 from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.constants import pack_parameters, pack_tables
-from tilewright.compiler.tiling.job import IN_GROUP, NestJob, Ranges, View
+from tilewright.compiler.tiling.job import IN_GROUP, Constants, NestJob, Ranges, View
 from tilewright.compiler.tiling.on_chip import OnChip
 from tilewright.compiler.tiling.pixel_parameters import pixel_words
 from tilewright.isa.machine.encoding import Operand
@@ -58,7 +58,7 @@ class ConstantViews:
             blocks, channels, offsets, strides = range(1), lanes, (0,) * len(offsets), {}
         buffer = self._chip.constant(
             _slot(operand, parameters), (blocks, channels), memory.name, operand.name, len(blocks),
-            lambda: self._packed(memory, parameters, blocks, channels), loads,
+            lambda job, constants: _packed(job, constants, memory, parameters, blocks, channels), loads,
         )  # fmt: skip
         return View(buffer, offsets, strides)
 
@@ -70,7 +70,7 @@ class ConstantViews:
         words = len(blocks) * operand.block
         buffer = self._chip.constant(
             f"{TABLE_SLOT}{read}", blocks, memory.name, read, words,
-            lambda: pack_tables(memory, self._values(access), None if is_common else blocks), loads,
+            lambda job, constants: _tables(job, constants, memory, read, None if is_common else blocks), loads,
         )  # fmt: skip
         return View(buffer, tuple(range(0, words, operand.block)), {})
 
@@ -82,21 +82,31 @@ class ConstantViews:
         words = pixel_words(parameters, self._reads, self._constants, blocks, points, memory.width)
         buffer = self._chip.constant(
             _slot(operand, parameters), (blocks, *points), memory.name, operand.name, words.count,
-            lambda: words.packed(memory), loads,
+            lambda job, constants: words.packed(memory), loads,
         )  # fmt: skip
         return View(buffer, words.offsets, words.strides(self._space.points))
 
-    def _packed(self, memory: Memory, parameters: Parameters, blocks: range, channels: int) -> bytes:
-        values = {}
-        for field, bound in parameters.fields.items():
-            constant = np.asarray(bound, np.int64) if isinstance(bound, int) else self._values(self._reads[bound])
-            full = np.broadcast_to(constant, (channels,))
-            values[field] = full[blocks.start * memory.width : blocks.stop * memory.width]
-        return pack_parameters(memory.element, memory.width, len(blocks), values)
 
-    def _values(self, access: Access) -> NDArray[Any]:
-        where = tuple(slice(None) if index.terms else index.constant for index in access.index)
-        return np.asarray(self._constants[access.tensor][where])
+def _packed(
+    job: NestJob, constants: Constants, memory: Memory, parameters: Parameters, blocks: range, channels: int
+) -> bytes:
+    values = {}
+    for field, bound in parameters.fields.items():
+        constant = np.asarray(bound, np.int64) if isinstance(bound, int) else _values(job, constants, bound)
+        full = np.broadcast_to(constant, (channels,))
+        values[field] = full[blocks.start * memory.width : blocks.stop * memory.width]
+    return pack_parameters(memory.element, memory.width, len(blocks), values)
+
+
+def _tables(job: NestJob, constants: Constants, memory: Memory, read: str, blocks: range | None) -> bytes:
+    return pack_tables(memory, _values(job, constants, read), blocks)
+
+
+def _values(job: NestJob, constants: Constants, read: str) -> NDArray[Any]:
+    """The values of a constant that a nest reads."""
+    access = job.cover.nest.reads[read]
+    where = tuple([slice(None) if index.terms else index.constant for index in access.index])
+    return np.asarray(constants[access.tensor][where])
 
 
 def _slot(operand: Operand, parameters: Parameters) -> str:

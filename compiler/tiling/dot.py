@@ -17,6 +17,7 @@ from tilewright.compiler.select.cover import Step
 from tilewright.compiler.tile.program import BufferAddress
 from tilewright.compiler.tiling.builder import TileBuilder
 from tilewright.compiler.tiling.job import (
+    Constants,
     NestJob,
     Ranges,
     access_strides,
@@ -146,7 +147,7 @@ class DotLowering:
             count = group * self._job.shape.lanes
             held = self._chip.constant(
                 f"vector {number}", number, self._vector.memory, f"vector{number}", group,
-                lambda: np.full(count, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
+                lambda job, constants: np.full(count, number, f"<i{element.bytes}").tobytes(), self._stage.early, group,
             )  # fmt: skip
             return (BufferAddress(held, 0), {}), tiles
         return vectors, (self._number_tiles(number, summed), {self._weights.summed: self._weights.rows})
@@ -158,7 +159,7 @@ class DotLowering:
         row_values = np.where(channels < self._space.trips[self._weights.summed], number, 0)
         held = self._chip.constant(
             f"weight {number}", summed, memory.name, f"weight{number}", len(channels),
-            lambda: np.repeat(row_values, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
+            lambda job, constants: np.repeat(row_values, memory.width).astype(f"<i{memory.element.bytes}").tobytes(),
             self._stage.early,
         )  # fmt: skip
         return BufferAddress(held, 0)
@@ -193,16 +194,16 @@ class DotLowering:
         if isinstance(bound, ComputedMatrix):
             [(units, (summed,))] = boxes
             return [self._computed_tiles(bound.read, tile, units, summed)]
-        weights, memory = self._weights, self._matrix.memory
-        words = [weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes]
+        memory = self._builder.machine.memories[self._matrix.memory]
+        words = [self._weights.rows * len(units) * prod(len(r) for r in box) for units, box in boxes]
 
-        def content() -> bytes:
-            element = self._builder.machine.memories[memory].element
-            return b"".join(weights.bytes(units, box, element) for units, box in boxes)
+        def content(job: NestJob, constants: Constants) -> bytes:
+            assert job.shape.weights is not None
+            return b"".join([job.shape.weights.bytes(units, box, memory.element) for units, box in boxes])
 
         # What the partial sum before used is let go: kept longer, it would take another's place.
         key = tuple(boxes)
-        buffer = self._chip.constant(WEIGHTS_SLOT, key, memory, "w", sum(words), content, self._stage.early)
+        buffer = self._chip.constant(WEIGHTS_SLOT, key, memory.name, "w", sum(words), content, self._stage.early)
         return [BufferAddress(buffer, first) for first in accumulate(words[:-1], initial=0)]
 
     def _computed_tiles(self, read: str, tile: Ranges, units: range, summed: range) -> BufferAddress:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.nest.nest import Access, Affine
@@ -18,6 +21,9 @@ from tilewright.compiler.tiling.shape import NestShape, Within
 
 Ranges = Mapping[str, range]
 """A tile: for each loop its iterations; of the lane loop, its lane blocks; of the summed loop, its vectors."""
+
+Constants = Mapping[str, NDArray[Any]]
+"""The constants of a program, by tensor."""
 
 IN_GROUP = "in group"
 """The loop over the lane blocks that lie together on chip, inside the loop over such groups."""
@@ -52,6 +58,10 @@ class NestJob:
         space, unit = self.cover.space, self.shape.unit
         units, channels = tile[space.lane], space.trips[space.lane]
         return range(units.start * unit, min(units.stop * unit, -(-channels // self.shape.lanes)))
+
+
+Content = Callable[[NestJob, Constants], bytes]
+"""The bytes of a constant that a nest reads; also of nests that are alike, from their own constants."""
 
 
 @dataclass(frozen=True)

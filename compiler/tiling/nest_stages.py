@@ -24,6 +24,7 @@ from tilewright.compiler.tiling.constant_views import ConstantViews
 from tilewright.compiler.tiling.dot import DotLowering
 from tilewright.compiler.tiling.job import (
     IN_GROUP,
+    Content,
     NestJob,
     Ranges,
     View,
@@ -50,7 +51,7 @@ class NestLowering:
         self._nest = job.cover.nest
         self._space = job.cover.space
         self._lanes = builder.machine.lanes
-        self._chip = OnChip(job, builder)
+        self._chip = OnChip(job, program.constants, builder)
         self._constants = ConstantViews(job, program, self._chip, builder)
         dot, weights = job.cover.dot, job.shape.weights
         self._dot: DotLowering | None = None
@@ -60,6 +61,11 @@ class NestLowering:
         self._within = {within.read: (within, NestLowering(own, program, builder)) for within, own in job.within}
         self._held: dict[str, tuple[str, Layout]] = {}  # of a tile, by read: what was computed within it
         self.result_within = ("", box_layout(1, range(0), range(0), range(0), range(0)))
+
+    @property
+    def contents(self) -> Mapping[str, Content]:
+        """How the constants get their bytes that were made for this nest, by buffer."""
+        return self._chip.contents
 
     def stages(self) -> Iterator[Stage]:
         """The stages of all tiles, in an order that may be executed one after the other."""

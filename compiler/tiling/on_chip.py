@@ -8,7 +8,7 @@ from math import prod
 from tilewright.compiler.graph.graph import BATCH, COLUMN, ROW
 from tilewright.compiler.tile.program import TileOperation
 from tilewright.compiler.tiling.builder import TileBuilder
-from tilewright.compiler.tiling.job import NestJob, Ranges, Whole, common, span
+from tilewright.compiler.tiling.job import Constants, Content, NestJob, Ranges, Whole, common, span
 from tilewright.compiler.tiling.layout import Layout, box_layout, outside_runs
 
 
@@ -18,8 +18,10 @@ class OnChip:
     `loads` takes the operations that bring what is not there yet.
     """
 
-    def __init__(self, job: NestJob, builder: TileBuilder) -> None:
+    def __init__(self, job: NestJob, constants: Constants, builder: TileBuilder) -> None:
+        self.contents: dict[str, Content] = {}  # of the constants so far, by buffer
         self._job = job
+        self._values = constants
         self._name = job.cover.nest.name
         self._builder = builder
         self._words: dict[str, tuple[Hashable, str]] = {}  # by slot
@@ -27,7 +29,7 @@ class OnChip:
         self._constants: dict[tuple[str, Hashable], str] = {}  # in DRAM, by slot and key
 
     def constant(
-        self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Callable[[], bytes],
+        self, slot: str, key: Hashable, memory: str, name: str, words: int, content: Content,
         loads: list[TileOperation], alignment: int = 1,
     ) -> str:  # fmt: skip
         """The buffer with the constant words of a key; loads them if they are not there yet."""
@@ -35,7 +37,7 @@ class OnChip:
         def load() -> str:
             constant = (slot, key)
             if constant not in self._constants:
-                self._constants[constant] = self._builder.constant(f"{self._name}.{name}.data", content())
+                self._constants[constant] = self._constant(f"{name}.data", content)
             return self._builder.load_constant(
                 memory, self._constants[constant], f"{self._name}.{name}", words, alignment
             )
@@ -56,9 +58,14 @@ class OnChip:
         key = ("zeros", self._builder.buffers[target].place)
         if key not in self._constants:
             zero = bytes(self._builder.machine.memories[key[1]].word_bytes)
-            self._constants[key] = self._builder.constant(f"{self._name}.zeros", zero)
+            self._constants[key] = self._constant("zeros", lambda job, constants: zero)
         over_words = [(trip, 0, stride) for trip, stride in loops]
         self._builder.load_words(self._constants[key], 0, target, word, over_words)
+
+    def _constant(self, name: str, content: Content) -> str:
+        buffer = self._builder.constant(f"{self._name}.{name}", content(self._job, self._values))
+        self.contents[buffer] = content
+        return buffer
 
     def tensor_tile(self, read: str, tile: Ranges, blocks: range, loads: list[TileOperation]) -> tuple[str, Layout]:
         """The place of a tensor's tile on chip. If it is not there yet, the operations that load it go to `loads`."""

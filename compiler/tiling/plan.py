@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from tilewright.compiler.errors import CompileError
+from tilewright.compiler.nest.nest import NestProgram
 from tilewright.compiler.nest.products import choosing_loops, summed_loop
 from tilewright.compiler.nest.space import NO_LOOP, describe
 from tilewright.compiler.select.bindings import ComputedMatrix, ConstantMatrix, TensorRead
@@ -25,6 +26,7 @@ from tilewright.compiler.vectors import vector_blocks
 from tilewright.isa.engines.templates import systolic_activations, systolic_weights
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import Memory
+from tilewright.isa.program.program import Layer
 
 WITHIN_ANOTHER = TileChoice({}, points_outer=False, is_double=True, words={}, cycles=0)
 """The choice of a nest that is computed in the tiles of another one: these say its sizes."""
@@ -43,6 +45,8 @@ class Plan:
     choices: tuple[TileChoice, ...]
     within: Mapping[int, int]  # nests that are computed in the tiles of another one, by position
     live: Mapping[str, range]  # the nests from the first to the last that use a tensor, by position
+    layers: tuple[Layer, ...]  # the nests as layers of the program
+    looks: tuple[str, ...]  # equal for nests that are alike
 
 
 def memory_read(shape: NestShape, constants: Collection[str], otherwise: str) -> str:
@@ -87,6 +91,7 @@ class Planner:
         self._within = nests_within(selection)
         self._with_others = frozenset(self._within.values())  # nests in whose tiles others are computed
         self._live = lives(self._nests, self._within)
+        self._layers = _layers(self._nests, self._within)
         self._outputs = {tensor.name for tensor in self._nests.outputs}
         self._tensors = [self._tensors_of(position) for position in range(len(self._covers))]
         self._everything = everything_on_chip(self._nests, self._machine, self._group, self._within)
@@ -119,8 +124,10 @@ class Planner:
                 lost = (residency.layouts.keys() - smaller.layouts.keys()).pop()
                 del choices[min(position, self._live[lost].start) :]
                 residency = smaller
-        shapes = tuple(self._shape(position, residency) for position in range(len(self._covers)))
-        return Plan(self._memory, residency, shapes, tuple(choices), self._within, self._live)
+        positions = range(len(self._covers))
+        shapes = tuple([self._shape(position, residency) for position in positions])
+        looks = tuple([self._look(position, residency) for position in positions])
+        return Plan(self._memory, residency, shapes, tuple(choices), self._within, self._live, self._layers, looks)
 
     def alike(self, residency: Residency) -> list[list[int]]:
         """The positions of nests that are alike, each with those that are like it."""
@@ -196,7 +203,8 @@ class Planner:
         """What a nest's shape follows from: the nest, which of its tensors stay on chip, and, where others are computed
         in its tiles, the limits of memories.
         """
-        stays = tuple(tensor in residency.layouts for tensor in self._tensors[position])
+        layouts = residency.layouts
+        stays = tuple([tensor in layouts for tensor in self._tensors[position]])
         limits = self._options.limits.items() if position in self._with_others else ()
         return position, stays, *limits
 
@@ -322,6 +330,14 @@ class Planner:
         taps = tuple(loop for loop in cover.space.reduce if loop != summed)
         values, is_whole = self._nests.constants[weights.tensor], bool(dot.corrections)
         return cut_weights(values, weights, trips, lane, summed, taps, rows, cols, is_whole)
+
+
+def _layers(nests: NestProgram, within: Mapping[int, int]) -> tuple[Layer, ...]:
+    """The nests as layers: the products of one within another are part of that one's instructions."""
+    macs = [nest.macs for nest in nests.nests]
+    for inner, outer in within.items():
+        macs[outer], macs[inner] = macs[outer] + macs[inner], 0
+    return tuple([Layer(nest.name, 0, nest.nodes, own) for nest, own in zip(nests.nests, macs, strict=True)])
 
 
 def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.choice import KnownCuts
+from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.plan import Plan, Planner
 
 
 class Planned:
-    """What plans for one machine have found, for others that follow. It changes nothing but the time."""
+    """What plans for one machine have found, for others that follow, and what was made of them.
+
+    It changes nothing but the time.
+    """
 
     def __init__(self) -> None:
+        self.lowered = LoweredNests()
         self._cuts: KnownCuts = {}
         self._last: Planner | None = None
 

@@ -61,10 +61,7 @@ class Residents:
         self._builder = builder
         self._border_value: dict[str, int] = {}  # what a tensor's padding holds now
         self._assumed: set[str] = set()
-        self._readers: dict[str, list[int]] = {}  # positions of the nests that read a tensor
-        for position, nest in enumerate(nests.nests):
-            for tensor in {access.tensor for access in nest.reads.values()}:
-                self._readers.setdefault(tensor, []).append(position)
+        self._readers = nests.positions_of_readers
 
     def may_hold(self, tensor: str) -> bool:
         """Whether a tensor stays on chip."""

@@ -6,7 +6,7 @@ needs is asked for before the tile before it is computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from tilewright.compiler.tiling.builder import Fill, TileBuilder
 from tilewright.compiler.tiling.choice import TileChoice
 from tilewright.compiler.tiling.dram import DramTensors
 from tilewright.compiler.tiling.job import NestJob, Whole
-from tilewright.compiler.tiling.nest_stages import NestLowering
+from tilewright.compiler.tiling.lowered import LoweredNests
 from tilewright.compiler.tiling.options import TilingOptions
 from tilewright.compiler.tiling.place import InDram
 from tilewright.compiler.tiling.plan import Plan, memory_read, read_in_blocks
@@ -29,7 +29,6 @@ from tilewright.compiler.tiling.planned import Planned, plan_tiles
 from tilewright.compiler.tiling.residents import Fills, Residents
 from tilewright.compiler.tiling.shape import NestShape, Within
 from tilewright.compiler.tiling.stage import Stage, one_by_one, pipelined
-from tilewright.isa.program.program import Layer
 
 
 def tile(selection: Selection, options: TilingOptions | None = None, planned: Planned | None = None) -> TileProgram:
@@ -37,19 +36,21 @@ def tile(selection: Selection, options: TilingOptions | None = None, planned: Pl
 
     `planned`: what plans found before.
     """
+    planned = planned or Planned()
     plan = plan_tiles(selection, options or TilingOptions(), planned)
-    return _Lowering(selection, plan).program(range(len(selection.covers)))
+    return _Lowering(selection, plan, planned.lowered).program(range(len(selection.covers)))
 
 
-def tile_part(selection: Selection, plan: Plan, positions: range) -> TileProgram:
+def tile_part(selection: Selection, plan: Plan, positions: range, planned: Planned | None = None) -> TileProgram:
     """Some of the nests alone, cut as a plan says. It cannot run: what other nests leave on chip is taken as there."""
-    return _Lowering(selection, plan).program(positions)
+    return _Lowering(selection, plan, (planned or Planned()).lowered).program(positions)
 
 
 class _Lowering:
     """State of one program's lowering: where tensors are, and what has been built."""
 
-    def __init__(self, selection: Selection, plan: Plan) -> None:
+    def __init__(self, selection: Selection, plan: Plan, lowered: LoweredNests) -> None:
+        self._lowered = lowered
         self._machine = selection.machine
         self._nests = selection.program
         self._covers = selection.covers
@@ -66,39 +67,28 @@ class _Lowering:
         for tensor in self._plan.residency.layouts:
             if self._plan.live[tensor].start < positions.start < self._plan.live[tensor].stop:
                 self._residents.assume(tensor)
-        nests = self._nests.nests
         alone = [position for position in positions if position not in self._plan.within]
-        stages = {position: list(self._nest_stages(position)) for position in alone}
+        stages = {position: self._nest_stages(position) for position in alone}
         operations = [
             operation
             for position, staged in stages.items()
             for operation in (pipelined(staged) if self._plan.choices[position].is_double else one_by_one(staged))
         ]
-        layers = tuple(Layer(nest.name, 0, nest.nodes, macs) for nest, macs in zip(nests, self._macs(), strict=True))
         return TileProgram(
             self._nests.name, self._machine, self._builder.buffers, tuple(operations), bytes(self._builder.weights),
-            self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, layers,
+            self._dram.inputs, self._dram.outputs, self._dram.input_bytes, self._dram.output_bytes, self._plan.layers,
             self._nests.remarks,
         )  # fmt: skip
 
-    def _macs(self) -> list[int]:
-        """The products of each layer: what is computed within another one is part of that one's instructions."""
-        macs = [nest.macs for nest in self._nests.nests]
-        for inner, outer in self._plan.within.items():
-            macs[outer], macs[inner] = macs[outer] + macs[inner], 0
-        return macs
-
-    def _nest_stages(self, position: int) -> Iterator[Stage]:
+    def _nest_stages(self, position: int) -> list[Stage]:
         """The stages of a nest; the first one also brings the tensors that stay on chip."""
         self._builder.begin(position, self._nests.nests[position].name)
         first, following = Stage(), Stage()
         self._builder.sink = first.early
         job = self._job(position, following)
-        stages = NestLowering(job, self._nests, self._builder).stages()
-        tiles = next(stages)
-        tiles.early[:] = [*first.early, *tiles.early, *following.early]
-        yield tiles
-        yield from stages
+        stages = self._lowered.stages(job, self._plan.looks[position], self._nests, self._builder)
+        stages[0].early[:] = [*first.early, *stages[0].early, *following.early]
+        return stages
 
     def _job(self, position: int, following: Stage) -> NestJob:
         """A nest with all its tensors placed; `following` takes loads that the first tile need not wait for."""

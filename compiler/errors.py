@@ -162,7 +162,7 @@ class Blame:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would take three times as long to make
 class _Blamed:
     """The context of `Blame.on`: every rule of every operator is tried in one, which a generator would make slow."""
 

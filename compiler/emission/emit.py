@@ -76,7 +76,6 @@ def _layers(tiles: TileProgram) -> tuple[Layer, ...]:
             ends[operation.layer] = index + 1
     layers, start = [], 0
     for layer, end in zip(tiles.layers, ends, strict=True):
-        nodes = tuple(map(str, layer.nodes))  # without the operator types that the compiler remembers
-        layers.append(Layer(layer.name, start, nodes, layer.macs))
+        layers.append(Layer(layer.name, start, layer.nodes, layer.macs) if start else layer)
         start = max(start, end)
     return tuple(layers)

@@ -291,11 +291,12 @@ def _held(format: InstructionFormat, name: str) -> Interval:
 
 def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
     """The forms of `expr` whose arguments may be unified with the pattern's one by one."""
+    facts = pattern.op.facts
     if expr.op is pattern.op and expr.setting == pattern.setting:
         yield expr
-        if pattern.op.facts.is_commutative:
+        if facts.is_commutative:
             yield _swapped(expr)
-    if expr.op.value == pattern.op.facts.mirror and expr.args[1].op is Op.CONST:
+    if facts.mirror and expr.op.facts.word == facts.mirror and expr.args[1].op is Op.CONST:
         yield replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
 
 

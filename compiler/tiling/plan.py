@@ -337,7 +337,7 @@ def _layers(nests: NestProgram, within: Mapping[int, int]) -> tuple[Layer, ...]:
     macs = [nest.macs for nest in nests.nests]
     for inner, outer in within.items():
         macs[outer], macs[inner] = macs[outer] + macs[inner], 0
-    return tuple([Layer(nest.name, 0, nest.nodes, own) for nest, own in zip(nests.nests, macs, strict=True)])
+    return tuple([Layer(n.name, 0, tuple(map(str, n.nodes)), own) for n, own in zip(nests.nests, macs, strict=True)])
 
 
 def _limited(machine: Machine, options: TilingOptions) -> dict[str, Memory]:

@@ -108,15 +108,16 @@ class _Fields:
 
     def __init__(self, before: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> None:
         self._other = {mnemonic: own for mnemonic, own in now.items() if own != before[mnemonic]}
-        self._known: dict[int, Mapping[str, int]] = {}  # by identity of the fields before
+        self._known: dict[tuple[str, int], Mapping[str, int]] = {}  # by mnemonic and identity of the fields before
 
     def of(self, mnemonic: str, before: Mapping[str, int]) -> Mapping[str, int]:
         """Of operations that are alike it is one object, as the builder makes it."""
         if mnemonic not in self._other:
             return before
-        found = self._known.get(id(before))
+        key = mnemonic, id(before)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[id(before)] = {**before, **self._other[mnemonic]}
+            found = self._known[key] = {**before, **self._other[mnemonic]}
         return found
 
 

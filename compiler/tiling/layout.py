@@ -58,8 +58,7 @@ class Layout:
     def address(self, batch: int, block: int, row: int, column: int) -> int:
         """The word of lane block `block` of a pixel, from the buffer's start."""
         group, in_group = divmod(block - self.first_block, self.group)
-        images = batch - self.first_batch
-        plane = images * self.groups + group if images else group
+        plane = (batch - self.first_batch) * self.groups + group
         pixel = (row - self.first_row) * self.pitch + column - self.first_column
         return (plane * self.plane + pixel) * self.group + in_group
 

@@ -156,7 +156,7 @@ class _Ring:
             if len(equal) > 1:
                 freed = self._freed(equal, size)
                 costs = [
-                    (_reuse(item, at) + _bank_count(memory, address, size), (address - self._pointer) % words, address)
+                    (_reuse(item, at) + len(_banks(memory, address, size)), (address - self._pointer) % words, address)
                     for address, at in zip(equal, freed, strict=True)
                 ]
                 equal = [address for _, _, address in sorted(costs)]
@@ -311,8 +311,3 @@ def _contention(memory: BankedMemory, placed: Sequence[tuple[int, Lifetime, int]
 def _banks(memory: BankedMemory, address: int, size: int) -> range:
     """The banks that a buffer reaches into."""
     return range(address // memory.bank_words, (address + max(size, 1) - 1) // memory.bank_words + 1)
-
-
-def _bank_count(memory: BankedMemory, address: int, size: int) -> int:
-    """How many these are."""
-    return (address + max(size, 1) - 1) // memory.bank_words - address // memory.bank_words + 1

@@ -333,7 +333,7 @@ class Planner:
 
 
 def _layers(nests: NestProgram, within: Mapping[int, int]) -> tuple[Layer, ...]:
-    """The nests as layers: the products of one within another are part of that one's instructions."""
+    """The nests as layers, their nodes as plain names; the products of one within another are part of that one's."""
     macs = [nest.macs for nest in nests.nests]
     for inner, outer in within.items():
         macs[outer], macs[inner] = macs[outer] + macs[inner], 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.fpga_family import FAMILIES, Family, cells_of, family_of, places_of
+from tilewright.codesign.price.fpga_pins import JOIN, pins
 from tilewright.codesign.price.nextpnr import estimated_clock_mhz, nextpnr_version, run_nextpnr
 from tilewright.codesign.progress import Progress, silent
 from tilewright.isa.machine.machine import Machine
@@ -19,61 +20,15 @@ from tilewright.rtl.cache import cache_folder, kept
 from tilewright.rtl.verilog import TOP, emit_verilog
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
-PINS = "pins"
-
-JOIN = f"""\
-read_json in.json
-read_verilog -sv pins.v
-hierarchy -top {PINS}
-flatten
-opt_clean
-write_json out"""
-"""A machine's netlist and the module of its pins as one."""
-
-
-LONGEST_PATH_PS = 5900
-"""The path that Yosys's mapper (`abc9`) aims at, in its own count of gates and wires, which is below a placed one.
-
-It makes shorter paths small instead of short. `tiny8` had 18,202 LUTs with 5500 and 17,943 with this.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A kind of FPGA: how Yosys maps to it, what its cells are called, and how nextpnr is asked for one device."""
-
-    name: str
-    synthesise: str  # the command of Yosys
-    cells: Mapping[str, str]  # a key of the report → the cell that it counts
-    device: str
-    device_options: tuple[str, ...]
-
-
-FAMILIES: Mapping[str, Family] = {
-    "ecp5": Family(
-        name="ecp5",
-        synthesise=f"scratchpad -set abc9.D {LONGEST_PATH_PS}; synth_ecp5",
-        cells={
-            "lut4": "LUT4",
-            "flip_flops": "TRELLIS_FF",
-            "carry_cells": "CCU2C",
-            "dsps": "MULT18X18D",
-            "block_rams": "DP16KD",
-            "distributed_rams": "TRELLIS_DPR16X4",
-        },
-        device="LFE5U-85F, speed grade 6, CABGA756",
-        device_options=("--85k", "--speed", "6", "--package", "CABGA756"),
-    )
-}
-
 TIMING_WEIGHT = 40
 """How much nextpnr's placer minds late wires beside long ones; 10 is its own choice. docs/price.md compares them."""
 
 PLACE_OPTIONS = (
     *("--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained"),
     *("--placer-heap-timingweight", str(TIMING_WEIGHT)),
+    *("--router", "router2"),
 )
-"""A frequency to try for, which it need not reach."""
+"""A frequency to try for, which it need not reach; and the router that comes to an end, as docs/price.md shows."""
 
 SEED = 1
 """Of a placement, so that every run gives the same clock."""
@@ -101,7 +56,7 @@ class FpgaPrice:
 
 
 def price_fpga(machine: Machine, family: str, place: bool = False, progress: Progress = silent) -> FpgaPrice:
-    """Synthesise a machine, and place and route it if asked: minutes to hours, whose results are kept in the cache.
+    """Synthesise a machine, and place and route it if asked: minutes, whose results are kept in the cache.
 
     `progress` shows what is done. Raises PriceError for a family that is not known, and for a tool that is missing or
     gives up.
@@ -113,22 +68,9 @@ def price_fpga(machine: Machine, family: str, place: bool = False, progress: Pro
         netlist = _synthesised(machine, found)
     placed = None
     if place:
-        with progress(f"placing and routing {machine.name}, minutes to hours"):
-            placed = _placed(netlist, found)
+        with progress(f"placing and routing {machine.name}, minutes"):
+            placed = routed(found, netlist)
     return FpgaPrice(machine, found, _version(), cells_of(found, _top(netlist, TOP)), placed)
-
-
-def cells_of(family: Family, module: Mapping[str, Any]) -> Mapping[str, int]:
-    """The cells of a synthesised module, by key of `Family.cells`."""
-    counts = Counter(cell["type"] for cell in module["cells"].values())
-    return {key: counts[cell] for key, cell in family.cells.items()}
-
-
-def family_of(name: str) -> Family:
-    """A family by its name; raises PriceError for one that is not known."""
-    if name not in FAMILIES:
-        raise PriceError(f"--fpga is {name!r}; expected one of: {', '.join(FAMILIES)}")
-    return FAMILIES[name]
 
 
 def fpga_report(price: FpgaPrice) -> dict[str, Any]:
@@ -143,7 +85,7 @@ def fpga_report(price: FpgaPrice) -> dict[str, Any]:
             "yosys": price.yosys,
             "script": price.family.synthesise,
             "nextpnr": placed and placed.nextpnr,
-            "device": placed and price.family.device,
+            "device": placed and price.family.device.name,
             "ports": placed and "behind a shift register: a package has too few pins for them",
         },
         **price.cells,
@@ -224,19 +166,36 @@ def _top(netlist: str, name: str) -> Mapping[str, Any]:
 # -- place and route ---------------------------------------------------------------------------------------------------
 
 
-def _placed(netlist: str, family: Family) -> Placed:
-    report = _kept("routed", _with_pins(netlist), _place_options(family, SEED), run_nextpnr)
+def routed_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
+    """The clock in MHz that a machine reaches with a seed, placed and routed; kept in the cache.
+
+    `options` of nextpnr come in place of our own of the same name. Raises PriceError as `price_fpga` does.
+    """
+    found = family_of(family)
+    nextpnr_version()
+    return routed(found, _synthesised(machine, found), seed, options).clock_mhz
+
+
+def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str] = ()) -> Placed:
+    """A machine's netlist, placed and routed. Raises PriceError when nextpnr is missing or gives up."""
+    device = family.device
+    empty = device.empty_places(places_of(family, cells_of(family, _top(netlist, TOP))))
+    asked = _replaced(_place_options(family, seed), options)
+    report = _kept("routed", _with_pins(netlist, empty=empty), asked, run_nextpnr, device.sites)
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
         raise PriceError("nextpnr reports no clock; expected that of the machine")
     used = {name: (cells["used"], cells["available"]) for name, cells in report["utilization"].items() if cells["used"]}
+    if empty:
+        filled, available = used[device.place_kind]
+        used[device.place_kind] = filled - len(empty), available
     return Placed(min(clocks), _longest_path(report), nextpnr_version(), used)
 
 
 def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
-    """The clock in MHz that a placement with a seed is estimated to reach before it is routed: kept in the cache, too.
+    """The clock in MHz that a placement with a seed is estimated to reach before it is routed, as `routed_clock_of`.
 
-    `options` of nextpnr come in place of our own of the same name. Raises PriceError as `price_fpga` does.
+    The placement is one with all rows and any pins, faster than those that can be routed.
     """
     found = family_of(family)
     nextpnr_version()
@@ -245,12 +204,12 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
 
 def estimated_clock(family: Family, netlist: str, module: str, seed: int = SEED, options: Sequence[str] = ()) -> float:
     """As `estimated_clock_of`, of a module's netlist. Raises PriceError when nextpnr is missing or gives up."""
-    placed = _replaced(_place_options(family, seed), options)
-    return _kept("placed", _with_pins(netlist, module), placed, estimated_clock_mhz)
+    asked = _replaced(_place_options(family, seed), options)
+    return _kept("placed", _with_pins(netlist, module), asked, estimated_clock_mhz)
 
 
 def _place_options(family: Family, seed: int) -> tuple[str, ...]:
-    return (*family.device_options, *PLACE_OPTIONS, "--seed", str(seed))
+    return (*family.device.options, *PLACE_OPTIONS, "--seed", str(seed))
 
 
 def _replaced(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
@@ -264,14 +223,14 @@ def _replaced(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     return (*kept, *others)
 
 
-def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[[str, Sequence[str]], Any]) -> Any:
-    """What nextpnr says of a netlist; asked once for the same netlist, options and version."""
-    asked = state, netlist, options, nextpnr_version()
-    return json.loads(_once(asked, lambda: json.dumps(run(netlist, options))))
+def _kept(state: str, netlist: str, options: Sequence[str], run: Callable[..., Any], *others: object) -> Any:
+    """What nextpnr says of a netlist; asked once for the same netlist, options, version and `others` of the run."""
+    asked = state, netlist, options, nextpnr_version(), others
+    return json.loads(_once(asked, lambda: json.dumps(run(netlist, options, *others))))
 
 
-def _with_pins(netlist: str, module: str = TOP) -> str:
-    return made({"in.json": netlist, "pins.v": pins(_top(netlist, module)["ports"], module)}, JOIN)
+def _with_pins(netlist: str, module: str = TOP, empty: Sequence[str] = ()) -> str:
+    return made({"in.json": netlist, "pins.v": pins(_top(netlist, module)["ports"], module, empty)}, JOIN)
 
 
 def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
@@ -284,50 +243,3 @@ def _longest_path(report: Mapping[str, Any]) -> tuple[str, str]:
 def _register(cell: str) -> str:
     """`machine.load.bursts.consumed_TRELLIS_FF_Q_1` is of register `load.bursts.consumed`."""
     return re.split(r"_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX|MULT|DP16KD)|\$|\.\d", cell.removeprefix("machine."))[0]
-
-
-def pins(ports: Mapping[str, Any], module: str = TOP) -> str:
-    """A module, in Verilog, around one with these ports, which has four pins: no package has a pin for each port.
-
-    Inputs come from a shift register, outputs are gathered in one, so that none is unused. It is written in the cells
-    of the device, as the machine is.
-    """
-    connections = ["  .clk(clk)", "  .rst(rst)"]
-    counts = {"input": 0, "output": 0}
-    for name, port in ports.items():
-        if name in ("clk", "rst"):
-            continue
-        first, bits = counts[port["direction"]], len(port["bits"])
-        register = "shifted" if port["direction"] == "input" else "result"
-        first += port["direction"] == "input"  # bit 0 of `shifted` is the pin itself
-        connections.append(f"  .\\{name} ({register}[{first + bits - 1}:{first}])")
-        counts[port["direction"]] += bits
-    joined = ",\n".join(connections)
-    return f"""\
-module {PINS}(input clk, input rst, input from_pin, output to_pin);
-  wire [{counts["input"]}:0] shifted;
-  wire [{counts["output"]}:0] gathered;
-  wire [{counts["output"] - 1}:0] result, mixed;
-  assign shifted[0] = from_pin;
-  assign gathered[0] = 1'b0;
-  assign to_pin = gathered[{counts["output"]}];
-  \\{module} machine(
-{joined});
-{_registers("shift", counts["input"], "shifted[i]", "shifted[i + 1]")}
-{_registers("gather", counts["output"], "mixed[i]", "gathered[i + 1]", xor="mixed[i], gathered[i], result[i]")}
-endmodule
-"""
-
-
-def _registers(name: str, count: int, source: str, target: str, xor: str = "") -> str:
-    """A register for each bit; `xor` names the output and the two inputs of a gate before it."""
-    gate = ""
-    if xor:
-        output, a, b = xor.split(", ")
-        gate = f"    LUT4 #(.INIT(16'h6666)) gate(.A({a}), .B({b}), .C(1'b0), .D(1'b0), .Z({output}));\n"
-    settings = '.GSR("DISABLED"), .CEMUX("1"), .CLKMUX("CLK"), .LSRMUX("LSR"), .REGSET("RESET"), .SRMODE("LSR_OVER_CE")'
-    return f"""\
-  for (genvar i = 0; i < {count}; i = i + 1) begin : {name}
-{gate}    TRELLIS_FF #({settings})
-      register(.CLK(clk), .LSR(1'b0), .DI({source}), .Q({target}));
-  end"""

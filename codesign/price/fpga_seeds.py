@@ -1,6 +1,7 @@
-"""The clocks that nextpnr estimates before it routes, of a machine and of its units, as the tables of docs/price.md.
+"""The clocks of a machine and of its units by the seed of their placement, as the tables of docs/price.md.
 
-python -m tilewright.codesign.price.fpga_seeds tiny8 --seeds 1 2 3      # five minutes each
+python -m tilewright.codesign.price.fpga_seeds tiny8 --seeds 1 2 3      # estimated before routing, five minutes each
+python -m tilewright.codesign.price.fpga_seeds tiny8 --route            # placed and routed, eleven minutes each
 python -m tilewright.codesign.price.fpga_seeds tiny8 --by-unit          # of each unit alone, 15 minutes
 python -m tilewright.codesign.price.fpga_seeds tiny8 --option=--placer-heap-timingweight --option=10
 """
@@ -12,7 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.fpga import FAMILIES, estimated_clock_of
+from tilewright.codesign.price.fpga import estimated_clock_of, routed_clock_of
+from tilewright.codesign.price.fpga_family import FAMILIES
 from tilewright.codesign.price.fpga_units import clocks_by_unit
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine
@@ -23,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("machine", help="a shipped machine's name, or a .yaml file")
     parser.add_argument("--fpga", default="ecp5", help=f"one of: {', '.join(FAMILIES)}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--by-unit", action="store_true", help="place each unit alone")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--route", action="store_true", help="route each placement, as `tilewright price --place` does")
+    way.add_argument("--by-unit", action="store_true", help="place each unit alone")
     parser.add_argument("--option", action="append", default=[], help="of nextpnr; replaces ours of that name")
     given = parser.parse_args(arguments)
     try:
@@ -33,12 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{unit}: {', '.join(f'{mhz:.1f}' for mhz in found)} MHz", flush=True)
             return 0
         for seed in given.seeds:
-            clocks.append(estimated_clock_of(machine, given.fpga, seed, given.option))
+            clock_of = routed_clock_of if given.route else estimated_clock_of
+            clocks.append(clock_of(machine, given.fpga, seed, given.option))
             print(f"seed {seed}: {clocks[-1]:.1f} MHz", flush=True)
     except (IsaError, PriceError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"mean: {sum(clocks) / len(clocks):.1f} MHz before routing")
+    print(f"mean: {sum(clocks) / len(clocks):.1f} MHz {'routed' if given.route else 'before routing'}")
     return 0
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tilewright.codesign.price.fpga import FAMILIES, Family, cells_of, estimated_clock, family_of, made
+from tilewright.codesign.price.fpga import estimated_clock, made
+from tilewright.codesign.price.fpga_family import FAMILIES, Family, cells_of, family_of
 from tilewright.codesign.price.nextpnr import nextpnr_version
 from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.verilog import TOP, emit_verilog

@@ -35,9 +35,13 @@ def nextpnr_version() -> str:
         ) from error
 
 
-def run_nextpnr(netlist: str, options: Sequence[str]) -> Mapping[str, Any]:
-    """The report on a netlist, which is Yosys's JSON. Raises PriceError when nextpnr is missing or gives up."""
-    return json.loads(_written(netlist, options, "--report"))
+def run_nextpnr(netlist: str, options: Sequence[str], sites: Mapping[str, str]) -> Mapping[str, Any]:
+    """The report on a netlist, which is Yosys's JSON, with each port at the pin of the package that `sites` gives it.
+
+    Raises PriceError when nextpnr is missing or gives up.
+    """
+    constraints = "".join(f'LOCATE COMP "{port}" SITE "{site}";\n' for port, site in sites.items())
+    return json.loads(_written(netlist, options, "--report", constraints))
 
 
 def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
@@ -49,13 +53,14 @@ def estimated_clock_mhz(netlist: str, options: Sequence[str]) -> float:
     return min(map(float, clocks))
 
 
-def _written(netlist: str, options: Sequence[str], to: str) -> str:
-    """What nextpnr writes of a netlist into the file that an option names."""
+def _written(netlist: str, options: Sequence[str], to: str, constraints: str = "") -> str:
+    """What nextpnr writes of a netlist, with constraints in Lattice's format, into the file that an option names."""
     compiled = kept(_compiled_place(), _compile)
     # The program sees its working folder only, so all paths are relative to a folder of its own.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "in.json").write_text(netlist)
-        _run([*options, "--json", "in.json", to, "out"], folder, compiled)
+        Path(folder, "in.lpf").write_text(constraints)
+        _run([*options, "--json", "in.json", "--lpf", "in.lpf", to, "out"], folder, compiled)
         return Path(folder, "out").read_text()
 
 

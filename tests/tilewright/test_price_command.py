@@ -164,14 +164,14 @@ def test_an_fpga_is_placed_after_it_is_synthesised_and_both_are_shown(
 
     monkeypatch.setattr(nextpnr, "version", lambda package: "0.1")
     monkeypatch.setattr(fpga, "_synthesised", synthesised)
-    monkeypatch.setattr(fpga, "_placed", placed)
+    monkeypatch.setattr(fpga, "routed", placed)
     monkeypatch.setattr(progress_module, "progress", shown)
     synthesis = ["synthesising tiny8", "netlist", ""]
     assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5").code == 0
     assert done == synthesis
     done.clear()
     assert tilewright("price", "--isa", "tiny8", "--fpga", "ecp5", "--place").code == 0
-    assert done == [*synthesis, "placing and routing tiny8, minutes to hours", "clock", ""]
+    assert done == [*synthesis, "placing and routing tiny8, minutes", "clock", ""]
 
 
 def test_a_program_for_another_machine_is_refused(tilewright: Command, net: Path) -> None:

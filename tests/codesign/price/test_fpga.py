@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ from amaranth.hdl import unsigned
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price import fpga, nextpnr
-from tilewright.codesign.price.fpga import fpga_report, fpga_table, pins, price_fpga
+from tilewright.codesign.price.fpga import fpga_report, fpga_table, price_fpga
+from tilewright.codesign.price.fpga_family import FAMILIES, places_of
+from tilewright.codesign.price.fpga_pins import pins
 from tilewright.isa.files.loader import load_machine
 from tilewright.rtl.fifo import Fifo
 from tilewright.rtl.yosys import run_script
+
+ECP5 = FAMILIES["ecp5"]
 
 PORTS = {
     "clk": {"direction": "input", "bits": [2]},
@@ -51,12 +56,15 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ran.append(script)
         return json.dumps(NETLIST)
 
-    def place(netlist: str, options: Any) -> dict[str, Any]:
-        ran.append(" ".join(options))
+    def place(netlist: str, options: Any, sites: Any) -> dict[str, Any]:
+        ran.append(" ".join([*options, *sites]))
         return {
             "critical_paths": [path("<async>", "pin", "machine.load.fault_LUT4_Z", 20.0), CRITICAL],
             "fmax": {"$glbnet$clk": {"achieved": 83.25, "constraint": 100.0}},
-            "utilization": {"TRELLIS_COMB": {"used": 2, "available": 83640}, "EHXPLLL": {"used": 0, "available": 4}},
+            "utilization": {
+                "TRELLIS_COMB": {"used": 2 + len(ECP5.device.empty_places(2)), "available": 83640},
+                "EHXPLLL": {"used": 0, "available": 4},
+            },
         }
 
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
@@ -79,7 +87,7 @@ def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
     report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5", place=True))
     assert (report["clock_mhz"], report["basis"]["state"]) == (83.25, "placed and routed")
     assert report["device_cells"] == {"TRELLIS_COMB": {"used": 2, "available": 83640}}
-    assert "--85k --speed 6" in tools[-1] and "--seed 1" in tools[-1]
+    assert "--85k --speed 6" in tools[-1] and "--seed 1" in tools[-1] and "from_pin" in tools[-1]
     assert ("clock", "83.2 MHz") in fpga_table(report)[2]
     assert ("longest path", "from load.bursts.consumed to load.queue.entries") in fpga_table(report)[2]
 
@@ -91,6 +99,15 @@ def test_is_made_once(tools: list[str]) -> None:
     assert len(tools) == 3  # synthesis, the pins around it, place and route
     price_fpga(load_machine("tiny8", ["lanes=4"]), "ecp5")
     assert len(tools) == 4
+
+
+def test_other_pins_and_other_seeds_are_placed_anew(tools: list[str]) -> None:
+    netlist = json.dumps(NETLIST)
+    moved = replace(ECP5, device=replace(ECP5.device, sites={**ECP5.device.sites, "clk": "P5", "from_pin": "R6"}))
+    for family, seed in ((ECP5, 1), (moved, 1), (ECP5, 2), (moved, 1)):
+        assert fpga.routed(family, netlist, seed).clock_mhz == 83.25
+    placed = [ran for ran in tools if "--seed" in ran]
+    assert len(placed) == 3 and "--seed 2" in placed[2]
 
 
 def test_an_unknown_family_is_refused() -> None:
@@ -120,10 +137,29 @@ def test_four_pins_reach_every_port() -> None:
 (* blackbox *) module LUT4 #(parameter INIT = 0) (input A, B, C, D, output Z); endmodule
 """
     script = "read_verilog -sv in.v\nhierarchy -top pins\nflatten\nopt_clean\nwrite_json out"
-    module = json.loads(run_script({"in.v": f"{cells}{machine}\n{pins(PORTS)}"}, script))["modules"]["pins"]
-    kinds = [cell["type"] for cell in module["cells"].values()]
-    assert sorted(module["ports"]) == ["clk", "from_pin", "rst", "to_pin"]
-    assert (kinds.count("TRELLIS_FF"), kinds.count("LUT4")) == (3 + 2, 2)
+    for empty in ([], ["X2/Y2/SLICEA.K0", "X7/Y8/SLICED.K1"]):
+        verilog = f"{cells}{machine}\n{pins(PORTS, empty=empty)}"
+        module = json.loads(run_script({"in.v": verilog}, script))["modules"]["pins"]
+        kinds = [cell["type"] for cell in module["cells"].values()]
+        assert sorted(module["ports"]) == ["clk", "from_pin", "rst", "to_pin"] == sorted(ECP5.device.sites)
+        assert (kinds.count("TRELLIS_FF"), kinds.count("LUT4")) == (3 + 2, 2 + len(empty))
+        placed = [cell["attributes"]["BEL"] for cell in module["cells"].values() if "BEL" in cell["attributes"]]
+        assert placed == empty
+
+
+def test_rows_stay_empty_where_the_others_have_room() -> None:
+    device = ECP5.device
+    empty = device.empty_places(20_000)
+    rows = {int(place.split("/")[1].removeprefix("Y")) for place in empty}
+    assert len(empty) == len(set(empty)) == len(rows) * len(device.columns) * len(device.places)
+    assert 3 * len(rows) - 2 <= len(device.rows) <= 3 * len(rows)
+    assert all(row in rows or (row - 1 in rows) or (row + 1 in rows) for row in device.rows if row % 12 not in (9, 11))
+    left = len(device.rows) * len(device.columns) * len(device.places) - len(empty)
+    assert (len(device.empty_places(left * 3 // 4)), device.empty_places(left * 3 // 4 + 1)) == (len(empty), [])
+
+
+def test_places_are_counted_by_what_a_cell_takes() -> None:
+    assert places_of(ECP5, {"lut4": 10, "carry_cells": 3, "distributed_rams": 2, "flip_flops": 99}) == 10 + 6 + 8
 
 
 @pytest.mark.slow
@@ -133,9 +169,11 @@ def test_a_queue_is_placed_and_routed(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(fpga, "cache_folder", lambda: tmp_path)
     text = rtlil.convert(Fifo(unsigned(8), 4), name="npu", emit_src=False)
     netlist = run_script({"in.il": text}, "read_rtlil in.il\nsynth_ecp5 -noabc9 -top npu\nwrite_json out")
-    placed = fpga._placed(netlist, fpga.FAMILIES["ecp5"])
+    placed = fpga.routed(ECP5, netlist)
     assert 50 < placed.clock_mhz < 1000
     assert placed.used["TRELLIS_FF"][0] > 16
-    assert placed == fpga._placed(netlist, fpga.FAMILIES["ecp5"])
-    options = (*fpga.FAMILIES["ecp5"].device_options, *fpga.PLACE_OPTIONS)
+    used, available = placed.used[ECP5.device.place_kind]
+    assert 0 < used < 100 and available == len(ECP5.device.rows) * len(ECP5.device.columns) * 8
+    assert placed == fpga.routed(ECP5, netlist)
+    options = (*ECP5.device.options, *fpga.PLACE_OPTIONS)
     assert 50 < nextpnr.estimated_clock_mhz(fpga._with_pins(netlist), options) < 1000

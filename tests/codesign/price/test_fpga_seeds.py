@@ -26,6 +26,12 @@ def test_prints_each_seed_and_their_mean(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().out.startswith("seed 5: 41.0 MHz\n")
 
 
+def test_routes_each_seed_if_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(fpga_seeds, "routed_clock_of", lambda machine, family, seed, options: 30.0 + seed)
+    assert fpga_seeds.main(["tiny8", "--route", "--seeds", "3", "5"]) == 0
+    assert capsys.readouterr().out == "seed 3: 33.0 MHz\nseed 5: 35.0 MHz\nmean: 34.0 MHz routed\n"
+
+
 def test_prints_each_unit_with_each_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def clocks(machine: Any, family: str, seeds: Sequence[int], options: Sequence[str]) -> list[tuple[str, Any]]:
         return [("vec", [40.0 + seed for seed in seeds]), ("load", [60.0 + len(options)])]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price import fpga, fpga_units
+from tilewright.codesign.price import fpga, fpga_pins, fpga_units
+from tilewright.codesign.price.fpga_family import family_of
 from tilewright.codesign.price.fpga_units import cells_by_unit, clocks_by_unit, units_table
 from tilewright.isa.files.loader import load_machine
 
@@ -52,7 +53,7 @@ def test_units_with_registers_are_placed_alone(monkeypatch: pytest.MonkeyPatch) 
 
     def estimate(netlist: str, options: Sequence[str]) -> float:
         given.append(options)
-        cells = json.loads(netlist)["modules"][fpga.PINS]["cells"].values()
+        cells = json.loads(netlist)["modules"][fpga_pins.PINS]["cells"].values()
         assert all("port_directions" in cell for cell in cells), "nextpnr refuses it without"
         return float(sum(cell["type"] == "TRELLIS_FF" for cell in cells))
 
@@ -61,7 +62,7 @@ def test_units_with_registers_are_placed_alone(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(module, "nextpnr_version", lambda: "0.1")
     clocks = list(clocks_by_unit(load_machine("tiny8"), "ecp5", [7, 9], ["--placer", "static"]))
     assert clocks == [("stage", [5.0 + 5 + 5] * 2)]  # its own, and those at its inputs and at its outputs
-    family = fpga.family_of("ecp5")
+    family = family_of("ecp5")
     assert given == [(*fpga._place_options(family, seed), "--placer", "static") for seed in (7, 9)]
 
 

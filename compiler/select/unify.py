@@ -9,8 +9,6 @@ is bound to that neutral value, so `clamp(round_shift((a - z) * scale, shift) + 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -79,6 +77,8 @@ class _Anything(Match):
 
 
 ANYTHING = _Anything()
+
+Args = tuple[Expr, ...]
 
 Possible = dict[tuple[int, int], tuple[bool, Expr]]
 """Which parts of a statement may equal which expressions: by the part's `id`, and a number or an expression's `id`."""
@@ -178,24 +178,26 @@ class Unifier:
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
-    def _unify_arguments(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+    def _unify_arguments(self, patterns: Args, args: Args, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """All arguments, from the left, under one set of bindings."""
-        if all(map(self._is_possible, pattern.args, expr.args)):
-            yield from self._unify_rest(0, pattern, expr, so_far, is_reduced)
+        if all(map(self._is_possible, patterns, args)):
+            yield from self._unify_rest(0, patterns, args, so_far, is_reduced)
 
-    def _unify_rest(self, position: int, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
+    def _unify_rest(
+        self, position: int, patterns: Args, args: Args, so_far: Match, is_reduced: bool
+    ) -> Iterator[Match]:
         """The arguments from a position on."""
-        if position == len(pattern.args):
+        if position == len(patterns):
             yield so_far
             return
-        for bound in self._compare(pattern.args[position], expr.args[position], so_far, is_reduced):
-            yield from self._unify_rest(position + 1, pattern, expr, bound, is_reduced)
+        for bound in self._compare(patterns[position], args[position], so_far, is_reduced):
+            yield from self._unify_rest(position + 1, patterns, args, bound, is_reduced)
 
     def _unify_product(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         products = products_of(expr)
         if products is not None:
-            yield from self._unify_arguments(pattern, products.main, so_far, is_reduced)
-            yield from self._unify_arguments(pattern, _swapped(products.main), so_far, is_reduced)
+            for args in (products.main.args, products.main.args[::-1]):
+                yield from self._unify_arguments(pattern.args, args, so_far, is_reduced)
 
     def _unify_transposed(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """Which loop runs along a tile's rows is seen from the accesses."""
@@ -237,8 +239,8 @@ class Unifier:
     def _unify_operation(self, pattern: Expr, expr: Expr, so_far: Match, is_reduced: bool) -> Iterator[Match]:
         """The same operation on both sides; only where that fails, a neutral operation of the pattern."""
         is_found = False
-        for arguments in _equal_arguments(pattern, expr):
-            for match in self._unify_arguments(pattern, arguments, so_far, is_reduced):
+        for args in _equal_arguments(pattern, expr):
+            for match in self._unify_arguments(pattern.args, args, so_far, is_reduced):
                 is_found = True
                 yield match
         if is_found:
@@ -289,20 +291,15 @@ def _held(format: InstructionFormat, name: str) -> Interval:
     return Interval(field.low, field.high)
 
 
-def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Expr]:
-    """The forms of `expr` whose arguments may be unified with the pattern's one by one."""
+def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Args]:
+    """The arguments with which the pattern's operation gives the value of `expr`, to be unified with its own."""
     facts = pattern.op.facts
     if expr.op is pattern.op and expr.setting == pattern.setting:
-        yield expr
+        yield expr.args
         if facts.is_commutative:
-            yield _swapped(expr)
+            yield expr.args[::-1]
     if facts.mirror and expr.op.facts.word == facts.mirror and expr.args[1].op is Op.CONST:
-        yield replace(expr, args=(expr.args[0], const(-expr.args[1].value)))
-
-
-@lru_cache(1 << 12)
-def _swapped(expr: Expr) -> Expr:
-    return replace(expr, args=(expr.args[1], expr.args[0]))
+        yield expr.args[0], const(-expr.args[1].value)
 
 
 _COMPARE: Mapping[Op, Callable[[Unifier, Expr, Expr, Match, bool], Iterator[Match]]] = {

@@ -39,7 +39,7 @@ def price_command(
         str | None, typer.Option("--fpga", metavar="FAMILY", help="Count the cells of an FPGA instead; ecp5.")
     ] = None,
     place: Annotated[
-        bool, typer.Option("--place", help="With --fpga: place and route it, minutes to hours; print the clock.")
+        bool, typer.Option("--place", help="With --fpga: place and route it, in minutes; print the clock.")
     ] = False,
     by_unit: Annotated[
         bool, typer.Option("--by-unit", help="With --fpga: synthesise each unit alone, too, and print its cells.")

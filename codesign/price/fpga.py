@@ -23,12 +23,13 @@ from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 TIMING_WEIGHT = 40
 """How much nextpnr's placer minds late wires beside long ones; 10 is its own choice. docs/price.md compares them."""
 
-PLACE_OPTIONS = (
-    *("--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained"),
-    *("--placer-heap-timingweight", str(TIMING_WEIGHT)),
-    *("--router", "router2"),
-)
-"""A frequency to try for, which it need not reach; and the router that comes to an end, as docs/price.md shows."""
+PLACE_OPTIONS = ("--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrained")
+"""A frequency to try for, which it need not reach."""
+
+ESTIMATE_OPTIONS = ("--placer-heap-timingweight", str(TIMING_WEIGHT))
+
+ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
+"""The placer whose placements can be routed, and the router that comes to an end: docs/price.md compares them."""
 
 SEED = 1
 """Of a placement, so that every run gives the same clock."""
@@ -180,7 +181,7 @@ def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str
     """A machine's netlist, placed and routed. Raises PriceError when nextpnr is missing or gives up."""
     device = family.device
     empty = device.empty_places(places_of(family, cells_of(family, _top(netlist, TOP))))
-    asked = _replaced(_place_options(family, seed), options)
+    asked = _replaced((*_place_options(family, seed), *ROUTE_OPTIONS), options)
     report = _kept("routed", _with_pins(netlist, empty=empty), asked, run_nextpnr, device.sites)
     clocks = [clock["achieved"] for clock in report["fmax"].values()]
     if not clocks:
@@ -195,7 +196,7 @@ def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str
 def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:
     """The clock in MHz that a placement with a seed is estimated to reach before it is routed, as `routed_clock_of`.
 
-    The placement is one with all rows and any pins, faster than those that can be routed.
+    The placement is one with all rows and any pins, which need not be one that can be routed.
     """
     found = family_of(family)
     nextpnr_version()
@@ -204,7 +205,7 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
 
 def estimated_clock(family: Family, netlist: str, module: str, seed: int = SEED, options: Sequence[str] = ()) -> float:
     """As `estimated_clock_of`, of a module's netlist. Raises PriceError when nextpnr is missing or gives up."""
-    asked = _replaced(_place_options(family, seed), options)
+    asked = _replaced((*_place_options(family, seed), *ESTIMATE_OPTIONS), options)
     return _kept("placed", _with_pins(netlist, module), asked, estimated_clock_mhz)
 
 

@@ -63,7 +63,9 @@ def test_units_with_registers_are_placed_alone(monkeypatch: pytest.MonkeyPatch) 
     clocks = list(clocks_by_unit(load_machine("tiny8"), "ecp5", [7, 9], ["--placer", "static"]))
     assert clocks == [("stage", [5.0 + 5 + 5] * 2)]  # its own, and those at its inputs and at its outputs
     family = family_of("ecp5")
-    assert given == [(*fpga._place_options(family, seed), "--placer", "static") for seed in (7, 9)]
+    assert given == [
+        (*fpga._place_options(family, seed), *fpga.ESTIMATE_OPTIONS, "--placer", "static") for seed in (7, 9)
+    ]
 
 
 def test_no_unit_is_synthesised_to_be_placed_without_nextpnr(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ class Placed:
     longest_path: tuple[str, str]  # where it begins and where it ends
     nextpnr: str
     used: Mapping[str, tuple[int, int]]  # a kind of cell of the device → how many are used, of how many
+    left_empty: int  # places for LUTs in rows that stay empty, so that there are wires for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def fpga_report(price: FpgaPrice) -> dict[str, Any]:
             name: {"used": used, "available": available}
             for name, (used, available) in (placed.used if placed else {}).items()
         },
+        "left_empty": placed and placed.left_empty,
     }
 
 
@@ -111,6 +113,7 @@ def fpga_table(report: Mapping[str, Any]) -> tuple[str, Sequence[str], Sequence[
             ("clock", f"{report['clock_mhz']:.1f} MHz"),
             ("longest path", f"from {path['from']} to {path['to']}"),
             ("device", basis["device"]),
+            ("left empty", f"{report['left_empty']:,} places for LUTs, whose wires are for the others"),
             ("ports", basis["ports"]),
         ]
     tools = f"Yosys {basis['yosys']}, {basis['script']}"
@@ -190,7 +193,7 @@ def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str
     if empty:
         filled, available = used[device.place_kind]
         used[device.place_kind] = filled - len(empty), available
-    return Placed(min(clocks), _longest_path(report), nextpnr_version(), used)
+    return Placed(min(clocks), _longest_path(report), nextpnr_version(), used, len(empty))
 
 
 def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequence[str] = ()) -> float:

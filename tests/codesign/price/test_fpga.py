@@ -80,6 +80,7 @@ def test_counts_cells_by_what_they_are() -> None:
     counts = {key: report[key] for key in ("lut4", "flip_flops", "dsps", "block_rams", "distributed_rams")}
     assert counts == {"lut4": 2, "flip_flops": 1, "dsps": 1, "block_rams": 1, "distributed_rams": 0}
     assert (report["clock_mhz"], report["basis"]["state"]) == (None, "synthesised, not placed")
+    assert report["left_empty"] is None and "left empty" not in dict(fpga_table(report)[2])
 
 
 @pytest.mark.slow
@@ -87,6 +88,10 @@ def test_a_placed_one_has_a_clock_and_says_where(tools: list[str]) -> None:
     report = fpga_report(price_fpga(load_machine("tiny8"), "ecp5", place=True))
     assert (report["clock_mhz"], report["basis"]["state"]) == (83.25, "placed and routed")
     assert report["device_cells"] == {"TRELLIS_COMB": {"used": 2, "available": 83640}}
+    left_empty = len(ECP5.device.empty_places(2))
+    assert report["left_empty"] == left_empty > 20_000
+    told = dict(fpga_table(report)[2])["left empty"]
+    assert told == f"{left_empty:,} places for LUTs, whose wires are for the others"
     assert "--85k --speed 6" in tools[-1] and "--seed 1" in tools[-1] and "from_pin" in tools[-1]
     assert ("clock", "83.2 MHz") in fpga_table(report)[2]
     assert ("longest path", "from load.bursts.consumed to load.queue.entries") in fpga_table(report)[2]

@@ -27,6 +27,7 @@ PLACE_OPTIONS = ("--freq", "100", "--timing-allow-fail", "--lpf-allow-unconstrai
 """A frequency to try for, which it need not reach."""
 
 ESTIMATE_OPTIONS = ("--placer-heap-timingweight", str(TIMING_WEIGHT))
+"""Of nextpnr's usual placer, HeAP, with which designs are compared before they are routed."""
 
 ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
 """The placer whose placements can be routed, and the router that comes to an end: docs/price.md compares them."""
@@ -175,9 +176,7 @@ def routed_clock_of(machine: Machine, family: str, seed: int, options: Sequence[
 
     `options` of nextpnr come in place of our own of the same name. Raises PriceError as `price_fpga` does.
     """
-    found = family_of(family)
-    nextpnr_version()
-    return routed(found, _synthesised(machine, found), seed, options).clock_mhz
+    return routed(*_synthesised_to_place(machine, family), seed, options).clock_mhz
 
 
 def routed(family: Family, netlist: str, seed: int = SEED, options: Sequence[str] = ()) -> Placed:
@@ -201,15 +200,20 @@ def estimated_clock_of(machine: Machine, family: str, seed: int, options: Sequen
 
     The placement is one with all rows and any pins, which need not be one that can be routed.
     """
-    found = family_of(family)
-    nextpnr_version()
-    return estimated_clock(found, _synthesised(machine, found), TOP, seed, options)
+    return estimated_clock(*_synthesised_to_place(machine, family), TOP, seed, options)
 
 
 def estimated_clock(family: Family, netlist: str, module: str, seed: int = SEED, options: Sequence[str] = ()) -> float:
     """As `estimated_clock_of`, of a module's netlist. Raises PriceError when nextpnr is missing or gives up."""
     asked = _replaced((*_place_options(family, seed), *ESTIMATE_OPTIONS), options)
     return _kept("placed", _with_pins(netlist, module), asked, estimated_clock_mhz)
+
+
+def _synthesised_to_place(machine: Machine, family: str) -> tuple[Family, str]:
+    """A family, and the netlist of a machine in its cells."""
+    found = family_of(family)
+    nextpnr_version()  # before minutes of synthesis
+    return found, _synthesised(machine, found)
 
 
 def _place_options(family: Family, seed: int) -> tuple[str, ...]:

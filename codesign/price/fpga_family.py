@@ -15,12 +15,11 @@ LONGEST_PATH_PS = 5900
 It makes shorter paths small instead of short. `tiny8` had 18,202 LUTs with 5500 and 17,943 with this.
 """
 
-
 EMPTY_ROW = 3
 """Every so many rows of a device, one stays empty: cells fill tiles wholly, and there wires run out (docs/price.md)."""
 
 FULLEST = 0.75
-"""The share of the other rows that LUTs may fill; nextpnr's own limit for a region is the same."""
+"""The share of the other rows that LUTs may fill; HeAP, nextpnr's usual placer, has the same limit for a region."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The clocks of a machine and of its units by the seed of their placement, as the tables of docs/price.md.
 
 python -m tilewright.codesign.price.fpga_seeds tiny8 --seeds 1 2 3      # estimated before routing, five minutes each
-python -m tilewright.codesign.price.fpga_seeds tiny8 --route            # placed and routed, seven minutes each
+python -m tilewright.codesign.price.fpga_seeds tiny8 --route            # placed and routed, seven to ten minutes each
 python -m tilewright.codesign.price.fpga_seeds tiny8 --by-unit          # of each unit alone, 15 minutes
 python -m tilewright.codesign.price.fpga_seeds tiny8 --option=--placer-heap-timingweight --option=10
 """

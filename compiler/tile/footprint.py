@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.compiler.tile.program import BufferAddress, TileBuffer, TileOperation, TileProgram, forms
+from tilewright.compiler.tile.program import TileBuffer, TileOperation
 from tilewright.isa.machine.encoding import ACCUMULATE, InstructionFormat, Operand
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.machine.memory import DRAM
@@ -23,7 +23,7 @@ class Footprint(NamedTuple):
     """What one operand of an operation touches: word `first + i` of the buffer wherever `mask[i]` is set.
 
     Words on chip, bytes in DRAM. An accumulating destination is also read. The first and the last bit of a mask are
-    set; it `is_whole` when all are.
+    set; `edges` are where the others change: 1100 0111 → [2, 5].
     """
 
     operand: str
@@ -32,7 +32,7 @@ class Footprint(NamedTuple):
     is_write: bool
     first: int
     mask: NDArray[np.bool_]
-    is_whole: bool
+    edges: NDArray[np.int64]
 
     @property
     def stop(self) -> int:
@@ -44,33 +44,12 @@ def operation_footprints(machine: Machine, operation: TileOperation) -> tuple[Fo
     format = machine.format(operation.mnemonic)
     found = []
     for operand in format.operands:
-        first, mask, is_whole = operand_mask(machine, format, operand, operation)
+        first, mask, edges = operand_mask(machine, format, operand, operation)
         base = operation.bases[operand.name]
         is_write = operand is format.destination
         is_read = not is_write or reads_destination(format, operation)
-        found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask, is_whole))
+        found.append(Footprint(operand.name, base.buffer, is_read, is_write, base.offset + first, mask, edges))
     return tuple(found)
-
-
-def program_footprints(program: TileProgram) -> tuple[tuple[Footprint, ...], ...]:
-    """The footprints of every operation, in program order; those that differ only in their bases are found once."""
-    known: dict[int, tuple[Footprint, ...]] = {}  # by form
-    found = []
-    for operation, form in zip(program.operations, program.of_each(forms), strict=True):
-        alike = known.get(form)
-        if alike is None:
-            elsewhere = {name: BufferAddress("", 0) for name in operation.bases}
-            alike = known[form] = operation_footprints(program.machine, operation._replace(bases=elsewhere))
-        bases = operation.bases
-        found.append(tuple([_moved(footprint, bases[footprint.operand]) for footprint in alike]))
-    return tuple(found)
-
-
-def _moved(of: Footprint, base: BufferAddress) -> Footprint:
-    """The footprint of an operand at another base, of one at word 0."""
-    operand, _, is_read, is_write, first, mask, is_whole = of
-    buffer, offset = base
-    return Footprint(operand, buffer, is_read, is_write, offset + first, mask, is_whole)
 
 
 def reads_destination(format: InstructionFormat, operation: TileOperation) -> bool:
@@ -79,7 +58,7 @@ def reads_destination(format: InstructionFormat, operation: TileOperation) -> bo
 
 
 def operand_mask(machine: Machine, format: InstructionFormat, operand: Operand, operation: TileOperation) -> Mask:
-    """First word relative to the base, mask from there on, and whether every bit of it is set, of one operand."""
+    """First word relative to the base, mask from there on, and where it changes, of one operand."""
     return affine_mask(block_words(machine, format, operand), _operand_loops(operand, operation))
 
 
@@ -114,8 +93,8 @@ def dma_word_bytes(machine: Machine, format: InstructionFormat) -> int:
 Loops = tuple[tuple[int, int], ...]
 """(trip, stride) of each loop, innermost first."""
 
-Mask = tuple[int, NDArray[np.bool_], bool]
-"""First word, the words touched from there on, and whether these are all words up to the last."""
+Mask = tuple[int, NDArray[np.bool_], NDArray[np.int64]]
+"""First word, the words touched from there on, and the edges: where that changes; none if these are all words."""
 
 MOST_KEPT_BYTES = 1 << 27
 
@@ -131,7 +110,7 @@ class _KeptMasks:
         found = self._found.get((block, loops))
         if found is None:
             first, mask = _new_mask(block, loops)
-            found = first, mask, bool(mask.all())
+            found = first, mask, np.flatnonzero(mask[1:] != mask[:-1]) + 1
             if self._bytes + found[1].nbytes > MOST_KEPT_BYTES:
                 self._found.clear()
                 self._bytes = 0

@@ -11,10 +11,10 @@ and not the size of a memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,13 @@ from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
 from tilewright.isa.program.program import Program
 
-Pieces = slice | NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 PIECES_AT_A_TIME = 16
 """Pieces that are looked at as fast as one of an access of its own is made."""
+
+ROOM = 64
+"""For so many hazards there is room at first; a program that is right has none."""
 
 
 class HazardKind(Enum):
@@ -42,6 +45,9 @@ NUMBERS = {engine: number for number, engine in enumerate(ENGINES)}
 
 NOBODY = len(ENGINES)
 """Stands for an engine where words have not been written; every clock says 0 of it."""
+
+
+OVER_BUDGET = "the accesses cut each other into %s of memory, each to be checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +81,27 @@ def wait_clocks(instructions: Sequence[Instruction]) -> tuple[NDArray[np.int32],
 
     Also each wait that names an instruction which is not earlier; the clocks take such a wait for as much as there is.
     """
-    clocks: list[list[int]] = []
-    by_engine: list[list[int]] = [[] for _ in ENGINES]  # instruction indices, in program order
-    bad: list[BadWait] = []
+    from tilewright.isa.check.order_kernel import find_clocks  # loads Numba
+
+    count, engine = len(instructions), _engine_numbers(instructions)
+    waits = np.zeros((count, len(ENGINES)), np.int64)
     for index, instruction in enumerate(instructions):
-        mine = by_engine[NUMBERS[instruction.engine]]
-        clock = list(clocks[mine[-1]]) if mine else [0] * len(ENGINES)
-        for engine, place in instruction.format.wait_places:
-            count = instruction.values[place]
-            if not count:
-                continue
-            number = NUMBERS[engine]
-            if count > len(by_engine[number]):
-                bad.append(BadWait(index, engine, count, len(by_engine[number])))
-                count = len(by_engine[number])
-            if count > clock[number]:
-                seen = clocks[by_engine[number][count - 1]]
-                clock = [max(a, b) for a, b in zip(clock, seen, strict=True)]
-                clock[number] = max(clock[number], count)
-        clocks.append(clock)
-        mine.append(index)
-    return np.array(clocks, np.int32).reshape(-1, len(ENGINES)), bad
+        values = instruction.values
+        for name, place in instruction.format.wait_places:
+            if values[place]:
+                waits[index, NUMBERS[name]] = values[place]
+    clocks, missing = np.zeros((count, len(ENGINES)), np.int32), np.zeros((count, len(ENGINES)), np.bool_)
+    by_engine, counts = np.zeros((len(ENGINES), count), np.int64), np.zeros(len(ENGINES), np.int64)
+    find_clocks(engine, waits, by_engine, counts, clocks, missing)
+    bad = [
+        BadWait(index, ENGINES[e], int(waits[index, e]), int((engine[:index] == e).sum()))
+        for index, e in np.argwhere(missing).tolist()
+    ]
+    return clocks, bad
+
+
+def _engine_numbers(instructions: Sequence[Instruction]) -> Integers:
+    return np.array([NUMBERS[instruction.engine] for instruction in instructions], np.int64)
 
 
 def find_hazards(
@@ -103,7 +109,7 @@ def find_hazards(
     accesses: Sequence[tuple[Access, ...]],
     clocks: NDArray[np.int32],
     initialised: Mapping[str, int],
-    expected: Sequence[NDArray[np.int64]],
+    expected: Sequence[Integers],
     budgets: Budgets = DEFAULT_BUDGETS,
 ) -> tuple[list[Hazard], list[tuple[int, int]]]:
     """Hazards of all accesses in program order, and (number, first byte) of each `expected` output that is not stored.
@@ -112,39 +118,73 @@ def find_hazards(
     the outputs region that must be written when the program ends. Raises OverBudget when the accesses cut each other
     into too many pieces.
     """
-    places = _build_places(program.instructions, accesses, initialised, expected)
-    compared = sum(place.piece_count for place in places.values()) // PIECES_AT_A_TIME
-    require(budgets, "pieces", compared, "the accesses cut each other into %s of memory, each to be checked")
-    by_engine: list[list[int]] = [[] for _ in ENGINES]
-    hazards: list[Hazard] = []
-    nobody = np.zeros((len(clocks), 1), clocks.dtype)
-    steps = zip(program.instructions, accesses, np.hstack([clocks, nobody]).tolist(), strict=True)
-    for index, (instruction, touched, clock) in enumerate(steps):
-        engine = NUMBERS[instruction.engine]
-        count = len(by_engine[engine]) + 1
-        for access in touched:
-            place = places[access.place]
-            if place.is_constant:
-                continue
-            pieces = place.next_pieces()
-            latest, follows = place.before(access.is_write, pieces)
-            for row, (count_before, (kind, by)) in enumerate(zip(latest, follows, strict=True)):
-                if count_before <= clock[by] or _keeps_order(instruction, access, engine, by):
-                    continue
-                word = place.first_word(access.is_write, pieces, row, clock[by])
-                earlier = (-1, -1) if by == NOBODY else (by_engine[by][count_before - 1], count_before)
-                hazards.append(Hazard(kind, index, access, word, *earlier))
-            place.note(access.is_write, pieces, engine, count)
-        by_engine[engine].append(index)
-    return hazards, _unwritten_outputs(places.get("outputs"), expected)
+    from tilewright.isa.check.order_kernel import FULL, find_unordered  # loads Numba
+
+    pieces = _Pieces.of(accesses, initialised, expected)
+    require(budgets, "pieces", pieces.count // PIECES_AT_A_TIME, OVER_BUDGET)
+    engine = _engine_numbers(program.instructions)
+    number = np.zeros(len(engine), np.int64)  # of each among its engine's, from 1 on
+    by_engine = [np.flatnonzero(engine == e) for e in range(len(ENGINES))]
+    for own in by_engine:
+        number[own] = np.arange(1, len(own) + 1)
+    begins = np.cumsum([0, *map(len, accesses)])
+    touching = np.repeat(np.arange(len(accesses)), np.diff(begins))
+    flat = list(chain.from_iterable(accesses))
+    is_write = np.array([access.is_write for access in flat], np.bool_)
+    keeps_order = np.array(
+        [
+            not access.is_write and _adds_to_sums(program.instructions[index], access)
+            for index, access in zip(touching.tolist(), flat, strict=True)
+        ],
+        np.bool_,
+    )
+    rows = _Rows.of(pieces, engine[touching], is_write)
+    place, room = np.where(rows.is_constant[pieces.place], -1, pieces.place), ROOM
+    while True:
+        touched, found = rows.at_first(pieces), np.zeros((room, 5), np.int64)
+        hazards = find_unordered(
+            engine,
+            number,
+            clocks,
+            begins,
+            place[: len(flat)],
+            is_write,
+            keeps_order,
+            pieces.range_begins,
+            pieces.begins,
+            pieces.ends,
+            rows.begins,
+            rows.unwritten,
+            touched,
+            found,
+        )
+        if hazards != FULL:
+            break
+        room *= 16
+    unordered = [
+        _hazard(int(touching[at]), flat[at], kind, by, count, pieces.first_word(at, piece), by_engine)
+        for at, kind, by, count, piece in found[:hazards].tolist()
+    ]
+    return unordered, [
+        (output, pieces.first_word(at, int(missing[0])))
+        for output, at in enumerate(range(len(flat), len(pieces.place)))
+        if len(missing := pieces.among(at, touched[rows.unwritten[pieces.place[at]] :]))
+    ]
 
 
-def _keeps_order(instruction: Instruction, access: Access, engine: int, by: int) -> bool:
-    """Whether an engine that touched the words before works in order: then nobody has to wait for it.
+def _hazard(
+    index: int, access: Access, kind: int, by: int, count: int, word: int, by_engine: Sequence[Integers]
+) -> Hazard:
+    """One hazard, from a row of `find_unordered`."""
+    from tilewright.isa.check.order_kernel import READ
 
-    It is the same engine, and its access is a write, or a read of the sums to which the array adds.
-    """
-    return by == engine and (access.is_write or _adds_to_sums(instruction, access))
+    if by == NOBODY:
+        return Hazard(HazardKind.UNWRITTEN, index, access, word)
+    earlier = int(by_engine[by][count - 1])
+    if not access.is_write:
+        return Hazard(HazardKind.READ_AFTER_WRITE, index, access, word, earlier, count)
+    what = HazardKind.WRITE_AFTER_READ if kind == READ else HazardKind.WRITE_AFTER_WRITE
+    return Hazard(what, index, access, word, earlier, count)
 
 
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
@@ -156,132 +196,100 @@ def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-class _Place:
-    """One memory or region, cut where any access begins or ends; who last read and wrote each piece.
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """All accesses, and behind them the expected outputs: each as ranges of the pieces that its place is cut into.
 
-    A piece has a row for each engine that reads the place, one for each that writes it, and one of what is not written:
-    so what a write must come after stands together, and so does what a read must come after.
+    A place is cut where any access begins or ends, and where what is there from the start ends. The ranges of an access
+    are those from `range_begins[access]` on, from piece `begins` to before `ends`.
     """
 
-    def __init__(
-        self,
-        bounds: NDArray[np.int64],
-        pieces: Iterator[Pieces],
-        piece_count: int,
-        initialised: int,
-        readers: Collection[int],
-        writers: Collection[int],
-    ) -> None:
-        self.is_constant = not writers and int(bounds[-1]) <= initialised
-        """Whether all of it is there from the start and nobody writes it, so that reads come when they like."""
-        self._bounds = bounds
-        self._pieces = pieces
-        self.piece_count = piece_count
+    names: tuple[str, ...]
+    bounds: tuple[Integers, ...]
+    """By place: the first word of each piece, and the end of the last."""
+    known: tuple[int, ...]
+    """By place: so many words hold something from the start."""
+    place: Integers
+    range_begins: Integers
+    begins: Integers
+    ends: Integers
+
+    @staticmethod
+    def of(
+        accesses: Sequence[tuple[Access, ...]], initialised: Mapping[str, int], expected: Sequence[Integers]
+    ) -> _Pieces:
+        flat = list(chain.from_iterable(accesses))
+        places = [access.place for access in flat] + ["outputs"] * len(expected)
+        names = tuple(dict.fromkeys(places))
+        numbers = {name: number for number, name in enumerate(names)}
+        place = np.array([numbers[name] for name in places], np.int64)
+        ranges = [*(access.ranges for access in flat), *expected]
+        lengths = np.array([len(own) for own in ranges], np.int64)
+        words = np.concatenate([*ranges, np.empty((0, 2), np.int64)])
+        of_range = np.repeat(place, lengths)
+        known = tuple(initialised.get(name, 0) for name in names)
+        cut, bounds = np.empty_like(words), []
+        for number, end in enumerate(known):
+            own = of_range == number
+            bounds.append(_distinct(np.append(words[own], end)))
+            cut[own] = np.searchsorted(bounds[-1], words[own])
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        return _Pieces(names, tuple(bounds), known, place, begins, cut[:, 0].copy(), cut[:, 1].copy())
+
+    @property
+    def count(self) -> int:
         """How many pieces all accesses have together."""
-        first = len(readers)
-        self._read_row = {engine: row for row, engine in enumerate(sorted(readers))}
-        self._write_row = {engine: row for row, engine in enumerate(sorted(writers), first)}
-        kinds = [
-            *((HazardKind.WRITE_AFTER_READ, engine) for engine in self._read_row),
-            *((HazardKind.WRITE_AFTER_WRITE, engine) for engine in self._write_row),
-            *((HazardKind.READ_AFTER_WRITE, engine) for engine in self._write_row),
-            (HazardKind.UNWRITTEN, NOBODY),
-        ]
-        last, count = first + len(writers), max(1, len(bounds) - 1)
-        self._rows = np.zeros((last + 1, count), np.int32)  # instructions of an engine up to its last access
-        self._is_unwritten = self._rows[last]  # 1 where that is so
-        self._is_unwritten[int(np.searchsorted(bounds, initialised)) :] = 1
-        self._before_reads, self._kinds_of_reads = self._rows[first:], kinds[last:]
-        self._before_writes, self._kinds_of_writes = self._rows[:last], kinds[:last]
+        return int((self.ends - self.begins).sum())
 
-    def next_pieces(self) -> Pieces:
-        """The pieces of the next access to this place, in program order."""
-        return next(self._pieces)
+    def first_word(self, access: int, piece: int) -> int:
+        """The first word of a piece of an access."""
+        return int(self.bounds[self.place[access]][piece])
 
-    def before(self, is_write: bool, pieces: Pieces) -> tuple[list[int], Sequence[tuple[HazardKind, int]]]:
-        """Counts of what an access must come after, and for each what it is if it does not, and of which engine."""
-        rows = self._before_writes if is_write else self._before_reads
-        kinds = self._kinds_of_writes if is_write else self._kinds_of_reads
-        if isinstance(pieces, slice) and pieces.stop - pieces.start == 1:
-            return rows[:, pieces.start].tolist(), kinds  # as below, six times as fast
-        # take is up to ten times as fast as an index of many pieces
-        own = rows[:, pieces] if isinstance(pieces, slice) else rows.take(pieces, axis=1)
-        return np.maximum.reduce(own, axis=1).tolist(), kinds
-
-    def note(self, is_write: bool, pieces: Pieces, engine: int, count: int) -> None:
-        if is_write:
-            self._rows[self._write_row[engine]][pieces] = count
-            self._is_unwritten[pieces] = 0
-        else:
-            self._rows[self._read_row[engine]][pieces] = count
-
-    def first_word(self, is_write: bool, pieces: Pieces, row: int, known: int) -> int:
-        """The first word of the first piece of which a row of `before` is beyond what is known."""
-        rows = self._before_writes if is_write else self._before_reads
-        return self._first_word(pieces, rows[row, pieces] > known)
-
-    def first_unwritten(self, pieces: Pieces) -> int | None:
-        """The first word of some pieces that has not been written; None if all are."""
-        is_missing = self._is_unwritten[pieces] > 0
-        return self._first_word(pieces, is_missing) if is_missing.any() else None
-
-    def _first_word(self, pieces: Pieces, chosen: NDArray[np.bool_]) -> int:
-        offset = int(np.flatnonzero(chosen)[0])
-        piece = pieces.start + offset if isinstance(pieces, slice) else int(pieces[offset])
-        return int(self._bounds[piece])
+    def among(self, access: int, is_chosen: NDArray[np.int32]) -> Integers:
+        """The chosen ones of an access's pieces, in order."""
+        own = slice(self.range_begins[access], self.range_begins[access + 1])
+        found = [np.arange(begin, end) for begin, end in zip(self.begins[own], self.ends[own], strict=True)]
+        pieces = np.concatenate([*found, np.empty(0, np.int64)])
+        return pieces[is_chosen[pieces] > 0]
 
 
-def _build_places(
-    instructions: Sequence[Instruction],
-    accesses: Sequence[tuple[Access, ...]],
-    initialised: Mapping[str, int],
-    expected: Sequence[NDArray[np.int64]],
-) -> dict[str, _Place]:
-    ranges: dict[str, list[NDArray[np.int64]]] = {}
-    users: dict[tuple[str, bool], set[int]] = defaultdict(set)  # by place and whether they write it
-    for instruction, touched in zip(instructions, accesses, strict=True):
-        engine = NUMBERS[instruction.engine]
-        for access in touched:
-            ranges.setdefault(access.place, []).append(access.ranges)
-            users[access.place, access.is_write].add(engine)
-    if expected:
-        ranges.setdefault("outputs", []).extend(expected)
-    places = {}
-    for name, touched_ranges in ranges.items():
-        end = initialised.get(name, 0)
-        bounds = _distinct(np.concatenate([*(r.reshape(-1) for r in touched_ranges), np.array([end], np.int64)]))
-        cut = np.searchsorted(bounds, np.concatenate(touched_ranges))
-        piece_count = int((cut[:, 1] - cut[:, 0]).sum())
-        pieces = _piece_sets(cut, touched_ranges)
-        places[name] = _Place(bounds, pieces, piece_count, end, users[name, False], users[name, True])
-    return places
-
-
-def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct(values: Integers) -> Integers:
     """The values once each, sorted; np.unique takes ten times as long for millions."""
     values.sort()
     return values[np.append(True, values[1:] != values[:-1])]
 
 
-def _piece_sets(cut: NDArray[np.int64], touched_ranges: list[NDArray[np.int64]]) -> Iterator[Pieces]:
-    """Each access's ranges of words, given as `cut`, as the pieces that they are made of."""
-    lengths = cut[:, 1] - cut[:, 0]
-    ends = np.cumsum(lengths)  # how many pieces there are up to the end of each range
-    shifts = cut[:, 1] - ends
-    first, begin = 0, 0
-    for ranges in touched_ranges:
-        last = first + len(ranges)
-        end = int(ends[last - 1]) if last else 0
-        if last == first + 1:
-            shift = int(shifts[first])
-            yield slice(begin + shift, end + shift)
-        else:
-            yield np.arange(begin, end) + shifts[first:last].repeat(lengths[first:last])
-        first, begin = last, end
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A row of counts, one for each piece of a place, for each engine that reads there, and for each that writes.
 
+    One more says where nobody has written. `begins` [places, engines, 2] and `unwritten` [places]: where rows begin,
+    -1 for none. A place `is_constant` if all of it is there from the start and nobody writes it.
+    """
 
-def _unwritten_outputs(outputs: _Place | None, expected: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
-    if outputs is None:
-        return []
-    missing = [outputs.first_unwritten(outputs.next_pieces()) for _ in expected]
-    return [(number, first) for number, first in enumerate(missing) if first is not None]
+    begins: Integers
+    unwritten: Integers
+    is_constant: NDArray[np.bool_]
+    length: int
+
+    @staticmethod
+    def of(pieces: _Pieces, engine: Integers, is_write: NDArray[np.bool_]) -> _Rows:
+        """`engine` and `is_write` of each access."""
+        sizes = np.array([len(bounds) - 1 for bounds in pieces.bounds], np.int64)
+        uses = np.zeros((len(sizes), len(ENGINES) + 1, 2), np.int64)
+        uses[pieces.place[: len(engine)], engine, is_write.astype(np.int64)] = 1
+        is_written = uses[:, :, 1].any(axis=1)
+        ends = np.array([bounds[-1] for bounds in pieces.bounds], np.int64)
+        uses[:, NOBODY, 1] = 1
+        room = uses * sizes[:, None, None]
+        after = np.cumsum(room.reshape(-1)).reshape(room.shape)
+        begins = np.where(uses > 0, after - room, -1)
+        is_constant = ~is_written & (ends <= np.array(pieces.known, np.int64))
+        return _Rows(begins[:, :NOBODY].copy(), begins[:, NOBODY, 1].copy(), is_constant, int(room.sum()))
+
+    def at_first(self, pieces: _Pieces) -> NDArray[np.int32]:
+        """The counts before the first instruction."""
+        touched = np.zeros(self.length, np.int32)
+        for begin, bounds, known in zip(self.unwritten.tolist(), pieces.bounds, pieces.known, strict=True):
+            touched[begin + int(np.searchsorted(bounds, known)) : begin + len(bounds) - 1] = 1
+        return touched

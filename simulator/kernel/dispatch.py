@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     AT_DISPATCHED,
     AT_RETIRING,
@@ -22,14 +22,14 @@ REFUSED = -2
 """Nothing can be dispatched, because the instruction waits for more instructions than there are before it."""
 
 
-@part_of_cycle
+@part_of_kernel
 def fetch_burst(p, s):
     """Beats of the burst that fetch asks for in this cycle, or 0."""
     beats = min(p.burst_beats, s.program_beats - s.beats_asked)
     return beats if s.fetch_reserved + beats <= p.fetch_buffer else 0
 
 
-@part_of_cycle
+@part_of_kernel
 def fetch_apart(p, s, t):
     """Fetch with a bus of its own: a beat a cycle, as soon as DRAM can answer, while there is room."""
     if s.beats_asked == s.program_beats:
@@ -44,7 +44,7 @@ def fetch_apart(p, s, t):
         s.fetch_held += 1
 
 
-@part_of_cycle
+@part_of_kernel
 def step_dispatch(p, s, code, q):
     """Assemble and dispatch: the engine that an instruction is pushed to, -1, or REFUSED.
 
@@ -72,7 +72,7 @@ def step_dispatch(p, s, code, q):
     return pushed
 
 
-@part_of_cycle
+@part_of_kernel
 def can_dispatch(p, s, code, q):
     """Whether assembly or dispatch goes on in this cycle, or refuses an instruction."""
     if s.assembled < p.instruction_beats:
@@ -85,7 +85,7 @@ def can_dispatch(p, s, code, q):
     return q[AT_DISPATCHED + e] - q[AT_STARTED + e] < q[p.at_queue_depth + e]
 
 
-@part_of_cycle
+@part_of_kernel
 def request_read(p, s, q, t, owner, beats):
     """A request enters the address register in cycle t, and is accepted in t + 1."""
     slot = wrapped(s.read_head + s.read_count, p.read_slots)
@@ -96,7 +96,7 @@ def request_read(p, s, q, t, owner, beats):
     s.read_free = q[p.at_read_first + slot] + beats
 
 
-@part_of_cycle
+@part_of_kernel
 def step_memory(p, s, q, t):
     """Deliver a read beat and a write response that come in this cycle; load takes a beat when it has room for it."""
     if s.read_count > 0:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     AT_ACTIVITY,
     AT_CAN_TAKE,
@@ -28,7 +28,7 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.kernel.nests import advance, begin_walk, burst_bytes, first_place, port_of, step_of, wrapped
 
 
-@part_of_cycle
+@part_of_kernel
 def start_load(p, s, code, q, i):
     s.load_active = 1
     s.load_instruction = i
@@ -39,7 +39,7 @@ def start_load(p, s, code, q, i):
     begin_walk(p, q, W_LOAD_DRAM)
 
 
-@part_of_cycle
+@part_of_kernel
 def ask_load_burst(p, s, code, q):
     """Put the current burst into the queue if there is room, and move to the next; its beats, or 0."""
     if not s.load_active or s.load_burst_count >= p.load_bursts:
@@ -67,7 +67,7 @@ def ask_load_burst(p, s, code, q):
     return beats
 
 
-@part_of_cycle
+@part_of_kernel
 def step_load(p, s, code, q, is_fetch_asking, is_written):
     """Address side, packer and writer; the beats of a burst asked for in this cycle, or 0."""
     in_hand = q[AT_STARTED + LOAD] - q[AT_COMPLETED + LOAD]
@@ -98,7 +98,7 @@ def step_load(p, s, code, q, is_fetch_asking, is_written):
     return beats
 
 
-@part_of_cycle
+@part_of_kernel
 def emit_part(p, s, code, q):
     """The next bytes of a word, as many as a beat has or as the word lacks, go to the writer; 1 if they do."""
     if s.words_left == 0 and s.packed < q[AT_STARTED + LOAD]:
@@ -130,7 +130,7 @@ def emit_part(p, s, code, q):
     return 1
 
 
-@part_of_cycle
+@part_of_kernel
 def take_beat(p, s, q):
     head = s.load_burst_head
     valid = min(p.bus_bytes - q[p.at_load_burst_first + head], q[p.at_load_burst_bytes + head])

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     ACCUMULATES,
     AT_ACTIVITY,
@@ -27,7 +27,7 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.kernel.nests import advance, begin_walk, first_place, port_of, step_of, wrapped
 
 
-@part_of_cycle
+@part_of_kernel
 def start_mma(p, s, code, q, i):
     s.mma_active = 1
     s.mma_instruction = i
@@ -43,7 +43,7 @@ def start_mma(p, s, code, q, i):
     begin_walk(p, q, W_WEIGHTS)
 
 
-@part_of_cycle
+@part_of_kernel
 def weight_port(p, s, code, q):
     """The port from which a weight row is read in this cycle, or -1."""
     if not s.mma_active or s.weight_tile == code[s.mma_instruction, GROUP]:
@@ -56,7 +56,7 @@ def weight_port(p, s, code, q):
     return -1
 
 
-@part_of_cycle
+@part_of_kernel
 def vector_port(p, s, code, q, t):
     """The port from which the next activation vector is asked for in this cycle, or -1."""
     i = s.mma_instruction
@@ -72,7 +72,7 @@ def vector_port(p, s, code, q, t):
     return port_of(p, q, s.a_word)
 
 
-@part_of_cycle
+@part_of_kernel
 def read_weight_row(p, s, code, q, t):
     i = s.mma_instruction
     if s.weight_row == 0:
@@ -89,7 +89,7 @@ def read_weight_row(p, s, code, q, t):
             s.weight_word += step_of(p, code, i, MMA_W, loop)
 
 
-@part_of_cycle
+@part_of_kernel
 def issue_vector(p, s, code, q, t):
     i = s.mma_instruction
     size = p.pipeline_slots
@@ -115,7 +115,7 @@ def issue_vector(p, s, code, q, t):
             s.is_adding = 1
 
 
-@part_of_cycle
+@part_of_kernel
 def step_mma(p, s, code, q, t, w_port, c_write_port):
     q[AT_CAN_TAKE + MMA] = not s.mma_active
     q[AT_ACTIVITY + MMA] = STALL_WEIGHTS if s.mma_active else -1

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import MMA_ASKS
 
 
-@part_of_cycle
+@part_of_kernel
 def arbitrate_reads(p, q, c_port, w_port):
     """The array's c and w win; the others take turns on each port. Apart, only those of one engine do."""
     count = p.requesters
@@ -29,7 +29,7 @@ def arbitrate_reads(p, q, c_port, w_port):
             q[p.at_read_turn + q[p.at_ask + k]] = k
 
 
-@part_of_cycle
+@part_of_kernel
 def grant_vector(p, q, c_port, w_port):
     """The same, where nobody but the array asks."""
     port = q[p.at_ask + MMA_ASKS]
@@ -40,7 +40,7 @@ def grant_vector(p, q, c_port, w_port):
         q[p.at_read_turn + port] = MMA_ASKS
 
 
-@part_of_cycle
+@part_of_kernel
 def engine_of(p, requester):
     """Equal for read requesters of the same engine."""
     if requester == MMA_ASKS:
@@ -48,7 +48,7 @@ def engine_of(p, requester):
     return 1 if requester < p.requesters - 1 else 2
 
 
-@part_of_cycle
+@part_of_kernel
 def arbitrate_writes(p, c_port, vec_port, load_port):
     """The array's c wins, then vec. Whether vec and load are written."""
     vec_written = vec_port >= 0 and (vec_port != c_port or p.is_apart)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import kept_on_disk, part_of_cycle
+from tilewright.isa.kernels import kept_on_disk, part_of_kernel
 from tilewright.simulator.kernel.dispatch import (
     REFUSED,
     can_dispatch,
@@ -54,7 +54,7 @@ READY, ABSENT = -1, -2
 """What an engine's next instruction waits for: nothing; or there is no such instruction yet."""
 
 
-@part_of_cycle
+@part_of_kernel
 def array_is_alone(p, s, code, q):
     """Whether nothing but the array can change anything before an instruction starts or completes."""
     if p.is_apart or p.ideal_engines:
@@ -70,7 +70,7 @@ def array_is_alone(p, s, code, q):
     return not can_dispatch(p, s, code, q)
 
 
-@part_of_cycle
+@part_of_kernel
 def step_engines(p, s, code, q, t, is_alone):
     """Requests, arbitration and what every engine and the address channel do in cycle t; or the array, if alone."""
     slot = s.slot
@@ -93,7 +93,7 @@ def step_engines(p, s, code, q, t, is_alone):
         step_others(p, s, code, q, t, c_write_port, can_issue)
 
 
-@part_of_cycle
+@part_of_kernel
 def step_others(p, s, code, q, t, c_write_port, can_issue):
     """What all but the array do in cycle t."""
     vec_port = result_port(p, s, q, t)
@@ -113,20 +113,20 @@ def step_others(p, s, code, q, t, c_write_port, can_issue):
         request_read(p, s, q, t, LOAD_OWNER, loaded)
 
 
-@part_of_cycle
+@part_of_kernel
 def resting(q, e):
     """The counter of an engine in a cycle in which it does nothing and starts nothing."""
     waited = q[AT_WAITED + e]
     return WAIT + waited if waited >= 0 else IDLE
 
 
-@part_of_cycle
+@part_of_kernel
 def nothing_else_happens(s, q):
     """Whether all that a cycle changes is the array's own: it goes on, starts no instruction and ends none."""
     return s.has_progress and not q[AT_RETIRING + MMA] and not (q[AT_WAITED + MMA] == READY and q[AT_CAN_TAKE + MMA])
 
 
-@part_of_cycle
+@part_of_kernel
 def run_alone(p, s, code, q, t):
     """Cycles in which only the array goes on, up to the first in which something else happens: this is the result.
 
@@ -146,7 +146,7 @@ def run_alone(p, s, code, q, t):
     return t
 
 
-@part_of_cycle
+@part_of_kernel
 def first_waited(p, code, q, i):
     """The first engine that an instruction still waits for, or READY."""
     for e in range(ENGINE_COUNT):
@@ -155,7 +155,7 @@ def first_waited(p, code, q, i):
     return READY
 
 
-@part_of_cycle
+@part_of_kernel
 def start_instructions(p, s, code, q, t):
     """Start what may start, and choose the counter of every engine for this cycle (into `activity`)."""
     if s.has_news:
@@ -193,7 +193,7 @@ def start_instructions(p, s, code, q, t):
             start_store(p, s, code, q, i)
 
 
-@part_of_cycle
+@part_of_kernel
 def rest_others(p, q):
     """Let all engines but the array have nothing in hand, and take what comes."""
     for e in range(ENGINE_COUNT):
@@ -202,7 +202,7 @@ def rest_others(p, q):
             q[AT_CAN_TAKE + e] = 1
 
 
-@part_of_cycle
+@part_of_kernel
 def next_event(p, s, q):
     """The next cycle in which DRAM answers, or FAR."""
     event = FAR
@@ -213,7 +213,7 @@ def next_event(p, s, q):
     return event
 
 
-@part_of_cycle
+@part_of_kernel
 def is_over(p, s, q):
     if s.dispatched_all < p.instructions:
         return False

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     AT_ACTIVITY,
     AT_CAN_TAKE,
@@ -27,7 +27,7 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.kernel.nests import advance, begin_walk, burst_bytes, first_place, port_of, step_of, wrapped
 
 
-@part_of_cycle
+@part_of_kernel
 def start_store(p, s, code, q, i):
     s.reader_active = 1
     s.reader_instruction = i
@@ -43,7 +43,7 @@ def start_store(p, s, code, q, i):
     begin_walk(p, q, W_STORE_WORD)
 
 
-@part_of_cycle
+@part_of_kernel
 def step_store(p, s, code, q, t):
     in_hand = q[AT_STARTED + STORE] - q[AT_COMPLETED + STORE]
     is_asking = q[p.at_ask + p.requesters - 1] >= 0
@@ -68,7 +68,7 @@ def step_store(p, s, code, q, t):
         s.has_progress = 1
 
 
-@part_of_cycle
+@part_of_kernel
 def form_beat(p, s, q, t):
     head = s.store_burst_head
     valid = min(p.bus_bytes - q[p.at_store_burst_first + head], q[p.at_store_burst_bytes + head])
@@ -88,7 +88,7 @@ def form_beat(p, s, q, t):
     return 1
 
 
-@part_of_cycle
+@part_of_kernel
 def take_part(p, s, q, t):
     head = s.part_head
     if t < q[p.at_part_ready + head]:
@@ -102,7 +102,7 @@ def take_part(p, s, q, t):
     s.has_progress = 1
 
 
-@part_of_cycle
+@part_of_kernel
 def address_store_burst(p, s, code, q):
     size = burst_bytes(p, s.store_run_at, s.store_run_left)
     slot = wrapped(s.store_burst_head + s.store_burst_count, p.store_bursts)
@@ -126,7 +126,7 @@ def address_store_burst(p, s, code, q):
             s.store_run_left = code[i, RUN_BYTES]
 
 
-@part_of_cycle
+@part_of_kernel
 def grant_read(p, s, code, q, t):
     i = s.reader_instruction
     slot = wrapped(s.part_head + s.part_count, p.store_beats)
@@ -146,7 +146,7 @@ def grant_read(p, s, code, q, t):
         s.reader_active = 0
 
 
-@part_of_cycle
+@part_of_kernel
 def store_port(p, s, code, q):
     """The port that the store engine's reader asks in this cycle, or -1."""
     if not s.reader_active or s.part_count >= p.store_beats:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 from tilewright.simulator.kernel.layout import (
     AT_ACTIVITY,
     AT_CAN_TAKE,
@@ -24,7 +24,7 @@ from tilewright.simulator.kernel.layout import (
 from tilewright.simulator.kernel.nests import advance, begin_walk, first_place, port_of, step_of, wrapped
 
 
-@part_of_cycle
+@part_of_kernel
 def start_vec(p, s, code, q, i):
     s.vec_active = 1
     s.vec_instruction = i
@@ -36,7 +36,7 @@ def start_vec(p, s, code, q, i):
     begin_walk(p, q, W_VEC)
 
 
-@part_of_cycle
+@part_of_kernel
 def may_issue(p, s, code, t):
     """There is room for a result, and one of this instruction would not overtake those before it."""
     if not s.vec_active or s.refusable_count >= code[s.vec_instruction, RESULT_LIMIT]:
@@ -44,7 +44,7 @@ def may_issue(p, s, code, t):
     return t + code[s.vec_instruction, TO_WRITE] > s.newest_ready
 
 
-@part_of_cycle
+@part_of_kernel
 def ask_sources(p, s, code, q, can_issue):
     for k in range(p.vec_sources):
         q[p.at_ask + VEC_ASKS + k] = -1
@@ -55,7 +55,7 @@ def ask_sources(p, s, code, q, can_issue):
             q[p.at_ask + VEC_ASKS + k] = port_of(p, q, q[p.at_source_word + k])
 
 
-@part_of_cycle
+@part_of_kernel
 def step_vec(p, s, code, q, t, can_issue, is_written):
     q[AT_CAN_TAKE + VEC] = not s.vec_active
     q[AT_ACTIVITY + VEC] = STALL_PORT if s.vec_active else -1
@@ -103,7 +103,7 @@ def step_vec(p, s, code, q, t, can_issue, is_written):
     q[p.at_source_word + p.vec_sources] += step_of(p, code, i, p.vec_sources, loop)
 
 
-@part_of_cycle
+@part_of_kernel
 def result_port(p, s, q, t):
     """The port to which the oldest result asks to be written in this cycle, or -1."""
     if s.result_count == 0 or t < q[p.at_result_ready + s.result_head]:

@@ -72,3 +72,18 @@ def test_an_engine_keeps_its_own_writes_in_order_but_waits_to_read_them() -> Non
     before = dependences(build.program())
     assert before.completed == ((), (), (0,), ())
     assert before.started == ((), (), (), (2,))
+
+
+def test_many_that_meet_many() -> None:
+    """More pairs than four for each access, for which there is room at first."""
+    build = builder()
+    x = build.fill()
+    many = range(1, 41)
+    for _ in many:
+        build.store(x)
+    build.run("load_act", {"trip.k": 2, "d.k": 16, "y.k": 2}, d="inputs", y=x)
+    for _ in many:
+        build.run("load_act", {"trip.k": 2, "d.k": 16, "y.k": 3}, d="inputs", y=x)
+    completed = dependences(build.program()).completed
+    assert list(completed[41]) == [0, *many]
+    assert all(list(own) == [0, *many] for own in completed[42:])

@@ -1,4 +1,8 @@
-"""How the kernel's parts become one compiled function, and how that function is kept on disk."""
+"""Kernels: loops over integers that are compiled with numba. How their parts become one function, kept on disk.
+
+What is done once for each instruction, cycle or word is a kernel, where numpy has no operation for it. It takes flat
+arrays and makes none itself. Import a file of kernels where it is called: numba takes a while to load.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from numba.core.dispatcher import Dispatcher
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
-part_of_cycle = njit(**OPTIONS, forceinline=True)
-"""Marks a part of a cycle. It is inlined into the compiled function, which can then keep its values in registers."""
+part_of_kernel = njit(**OPTIONS, forceinline=True)
+"""Marks a part of a kernel. It is inlined into the compiled function, which can then keep its values in registers."""
 
 
 def kept_on_disk(function: Callable[..., Any]) -> Any:
@@ -30,8 +34,8 @@ def kept_on_disk(function: Callable[..., Any]) -> Any:
         return njit(**OPTIONS, cache=True)(function)
     except RuntimeError as error:
         warnings.warn(
-            f"the cycle model is compiled in every run, which takes seconds each time, because its code cannot be kept "
-            f"({error}); set NUMBA_CACHE_DIR to a folder that can be written to",
+            f"parts of Tilewright are compiled in every run, which takes seconds each time, because their code cannot "
+            f"be kept ({error}); set NUMBA_CACHE_DIR to a folder that can be written to",
             stacklevel=2,
         )
         return njit(**OPTIONS)(function)
@@ -57,5 +61,5 @@ def fingerprint(function: FunctionType) -> str:
                 case None | int() as value:
                     digest.update(repr((name, value)).encode())
                 case other:
-                    raise TypeError(f"{code.co_name} names {name}, {other!r}; expected a number or a part of a cycle")
+                    raise TypeError(f"{code.co_name} names {name}, {other!r}; expected a number or a part of a kernel")
     return digest.hexdigest()[:16]

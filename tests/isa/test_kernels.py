@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.isa.kernels import fingerprint
 from tilewright.simulator.kernel import layout
-from tilewright.simulator.kernel.compilation import fingerprint
 from tilewright.simulator.kernel.run import run_cycles
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 PART = """\
-from tilewright.simulator.kernel.compilation import part_of_cycle
+from tilewright.isa.kernels import part_of_kernel
 ADDED = 1
-@part_of_cycle
+@part_of_kernel
 def added(a):
     return a + ADDED
 """
 
 ENTRY = """\
 from part import added
-from tilewright.simulator.kernel.compilation import kept_on_disk
+from tilewright.isa.kernels import kept_on_disk
 @kept_on_disk
 def entry(a):
     return 10 * added(a)
@@ -93,7 +93,7 @@ def test_without_any_folder_it_compiles_and_says_so(folder: Path) -> None:
     (folder / "__pycache__").write_text("no folder can be made here")
     output, errors = start(folder, XDG_CACHE_HOME=str(folder / "__pycache__")).communicate()
     assert output.strip() == "50 compiled"
-    assert "the cycle model is compiled in every run, which takes seconds each time" in errors
+    assert "parts of Tilewright are compiled in every run, which takes seconds each time" in errors
     assert "set NUMBA_CACHE_DIR to a folder that can be written to" in errors
 
 

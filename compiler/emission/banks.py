@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lcm
 
 from tilewright.compiler.tile.program import TileBuffer
+
+NOWHERE = -1
+"""The address of a buffer that has no place."""
+
+REUSE_DISTANCE = 64
+"""After this many operations a word counts as free for long, because its last user has completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +32,26 @@ def legal_address(buffer: TileBuffer, lowest: int, bank_words: int) -> int | Non
     A group lies across a bank boundary inside the buffer exactly when that boundary is not itself aligned. A buffer
     that must be in one bank has no boundary inside. `bank_words` 0 means no banks.
     """
-    step = buffer.alignment
+    address = first_legal(buffer.size, buffer.alignment, buffer.is_in_bank, lowest, bank_words)
+    return None if address < 0 else address
+
+
+def first_legal(size: int, step: int, is_in_bank: bool, lowest: int, bank_words: int) -> int:
+    """As `legal_address`, in numbers, so that kernels can have it compiled; NOWHERE for None."""
     address = -(-lowest // step) * step
-    if bank_words and buffer.is_in_bank:
-        starts = (address, -(-(address // bank_words + 1) * bank_words // step) * step)
-        return next((start for start in starts if start % bank_words + buffer.size <= bank_words), None)
+    if bank_words and is_in_bank:
+        if address % bank_words + size <= bank_words:
+            return address
+        address = -(-(address // bank_words + 1) * bank_words // step) * step
+        return address if address % bank_words + size <= bank_words else NOWHERE
     if bank_words == 0 or bank_words % step == 0:
         return address
-    period = lcm(bank_words, step)  # boundaries and groups meet again after it
-    tried_up_to = address + period
+    tried_up_to = address + bank_words * step  # after which boundaries and groups have met again
     while address < tried_up_to:
-        inside = range((address // bank_words + 1) * bank_words, address + buffer.size, bank_words)
-        across = next((boundary for boundary in inside if boundary % step), None)
-        if across is None:
+        boundary = (address // bank_words + 1) * bank_words
+        while boundary < address + size and boundary % step == 0:
+            boundary += bank_words
+        if boundary >= address + size:
             return address
-        address = -(-across // step) * step
-    return None
+        address = -(-boundary // step) * step
+    return NOWHERE

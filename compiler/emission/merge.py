@@ -185,8 +185,8 @@ class _State:
 
     def has_room(self, step: _Step, start: int) -> bool:
         """Whether it is a step's turn, or there are words for what it brings on chip."""
-        fresh = {buffer.name: buffer for index in step.all for buffer in self._room.fresh(index)}
-        ready = self._room.ready(step.all[0], fresh.values(), {}) if fresh else 0
+        fresh = list(dict.fromkeys(buffer for index in step.all for buffer in self._room.fresh(index)))
+        ready = self._room.ready(step.all[0], fresh, {}) if fresh else 0
         return step.all[0] == self._room.turn or (ready is not None and ready <= start)
 
     def take(self, step: _Step, start: int) -> None:

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EIGHTHS
-from tilewright.compiler.tile.program import TileBuffer, TileProgram
-
-AHEAD = 3, 4
-"""The share of the words free at its turn that an operation may fill ahead of it; the rest leaves the allocator a
-choice."""
+from tilewright.compiler.tile.accesses import Integers
+from tilewright.compiler.tile.program import TileProgram
 
 
-@dataclass(slots=True)
-class _Memory:
-    """Words of a memory: in use now, given back at a cycle, and in use at each position of the program's order."""
+class RoomColumns(NamedTuple):
+    """A memory in use, as `kernels.room` steps it: buffers, operations and memories are numbers.
 
-    depth: int
-    for_ahead: int  # what operations ahead of their turn may fill at the most
-    live: int
-    releases: list[tuple[int, int]]  # (cycle, words), by cycle
-    original: Sequence[int]  # if every operation waits for its turn
-    planned: NDArray[np.int64]  # with what came earlier
+    First what stays: `named` from `begins[operation]` on are the buffers that an operation names; of each buffer,
+    `size`, `memory`, and its `first` and `last` operation; of each memory, its `depth`, the most that operations ahead
+    of their turn may fill, and the words in use at each operation if every operation waits for its turn (`original`).
 
-    def plan(self, turn: int, stop: int, words: int) -> None:
-        """Have so many words more in use from an operation to before another."""
-        if turn < stop:
-            own = self.planned[turn:stop]
-            own += words
+    Then what changes: the words in use now (`live`) and at each operation, with what came earlier (`planned`); what is
+    given back, by cycle, from `release_begins` to before `release_ends`; of each buffer, how many operations are `left`
+    that name it, and when those so far complete (`end`, NOT_YET while it has no words); of an operation refused as
+    unsafe, the turn from which on to ask again (`retry`), and whether it has `started`; and the `turn`: the first
+    operation that has not.
+    """
+
+    begins: Integers
+    named: Integers
+    size: Integers
+    memory: Integers
+    first: Integers
+    last: Integers
+    depth: Integers
+    for_ahead: Integers
+    original: Integers
+    live: Integers
+    planned: Integers
+    release_cycles: Integers
+    release_words: Integers
+    release_begins: Integers
+    release_ends: Integers
+    left: Integers
+    end: Integers
+    retry: Integers
+    started: NDArray[np.bool_]
+    turn: Integers
 
 
 class Residents:
@@ -41,34 +55,33 @@ class Residents:
 
     def __init__(self, program: TileProgram, eighths: int = EIGHTHS) -> None:
         """`eighths`: as `Ahead` says."""
-        self.memories = program.machine.memories
-        self.for_ahead = {name: memory.depth * eighths // EIGHTHS for name, memory in self.memories.items()}
-        self.of_operation = program.of_each(_on_chip)
-        self.first: dict[str, int] = {}
-        self.last: dict[str, int] = {}
-        self.uses: dict[str, list[int]] = {}  # the operations that name a buffer
-        changes = {name: [0] * (len(program.operations) + 2) for name in self.memories}
-        for index, buffers in enumerate(self.of_operation):
-            for buffer in buffers:
-                name = buffer.name
-                if name not in self.first:
-                    self.first[name] = index
-                    changes[buffer.place][index] += buffer.size
-                self.uses.setdefault(name, []).append(index)
-                self.last[name] = index
-        for name, last in self.last.items():
-            changes[program.buffers[name].place][last + 1] -= program.buffers[name].size
-        self.words = {name: list(accumulate(change[:-1])) for name, change in changes.items()}
+        memories = program.machine.memories
+        self.memories = tuple(memories)
+        self.depth = np.array([memory.depth for memory in memories.values()], np.int64)
+        self.for_ahead = self.depth * eighths // EIGHTHS
+        on_chip = [buffer for buffer in program.buffers.values() if buffer.place in memories]
+        numbers = {buffer.name: number for number, buffer in enumerate(on_chip)}
+        named = [[numbers[name] for name in own if name in numbers] for own in program.of_each(_names)]
+        self.begins = np.array([0, *accumulate(map(len, named))], np.int64)
+        self.named = np.fromiter(chain.from_iterable(named), np.int64)
+        self.size = np.array([buffer.size for buffer in on_chip], np.int64)
+        self.memory = np.array([self.memories.index(buffer.place) for buffer in on_chip], np.int64)
+        count, operation = len(named), np.repeat(np.arange(len(named)), np.diff(self.begins))
+        self.uses = np.bincount(self.named, minlength=len(on_chip))
+        self.first, self.last = np.full(len(on_chip), count), np.full(len(on_chip), -1)
+        np.minimum.at(self.first, self.named, operation)
+        np.maximum.at(self.last, self.named, operation)
+        changes, used = np.zeros((len(memories), count + 2), np.int64), self.uses > 0
+        np.add.at(changes, (self.memory[used], self.first[used]), self.size[used])
+        np.subtract.at(changes, (self.memory[used], self.last[used] + 1), self.size[used])
+        self.words = np.cumsum(changes, axis=1)[:, :-1]
         """By memory, the words in use at each operation if all of them follow in the program's order."""
-        self.planned = {name: np.array(words, np.int64) for name, words in self.words.items()}
-        """The same as arrays; each `Room` changes a copy."""
+        self.words.setflags(write=False)
 
 
-def _on_chip(program: TileProgram) -> list[tuple[TileBuffer, ...]]:
-    """The buffers on chip that each operation names, once each."""
-    on_chip = {name: buffer for name, buffer in program.buffers.items() if buffer.place in program.machine.memories}
-    names = [dict.fromkeys([base.buffer for base in operation.bases.values()]) for operation in program.operations]
-    return [tuple([on_chip[name] for name in own if name in on_chip]) for own in names]
+def _names(program: TileProgram) -> list[dict[str, None]]:
+    """The buffers that each operation names, once each."""
+    return [dict.fromkeys([base.buffer for base in operation.bases.values()]) for operation in program.operations]
 
 
 class Room:
@@ -79,96 +92,64 @@ class Room:
     """
 
     def __init__(self, residents: Residents) -> None:
-        self.turn = 0  # the first operation that has not started
-        self._buffers, self._first, self._last = residents.of_operation, residents.first, residents.last
-        self._uses = residents.uses
-        self._left: dict[str, int] = {}  # operations that are still to name a buffer; all of its uses if it is not here
-        self._end: dict[str, int] = {}  # when the operations so far complete; a buffer has no words before it is here
-        self._retry: dict[int, int] = {}  # an operation refused as unsafe → the turn from which on to ask again
-        self._started = [False] * (len(self._buffers) + 1)
-        words, most = residents.words, residents.for_ahead
-        self._memories = {
-            name: _Memory(memory.depth, most[name], 0, [], words[name], residents.planned[name].copy())
-            for name, memory in residents.memories.items()
-        }
+        from tilewright.compiler.emission.kernels.room import NOT_YET, cycle_that_fits, take_words  # loads Numba
+
+        self._not_yet, self._cycle_that_fits, self._take_words = NOT_YET, cycle_that_fits, take_words
+        of = self._residents = residents
+        memories, buffers, operations = len(of.memories), len(of.size), len(of.begins) - 1
+        self.columns = RoomColumns(
+            begins=of.begins,
+            named=of.named,
+            size=of.size,
+            memory=of.memory,
+            first=of.first,
+            last=of.last,
+            depth=of.depth,
+            for_ahead=of.for_ahead,
+            original=of.words.copy(),
+            live=np.zeros(memories, np.int64),
+            planned=of.words.copy(),
+            release_cycles=np.zeros((memories, buffers), np.int64),
+            release_words=np.zeros((memories, buffers), np.int64),
+            release_begins=np.zeros(memories, np.int64),
+            release_ends=np.zeros(memories, np.int64),
+            left=of.uses.copy(),
+            end=np.full(buffers, NOT_YET, np.int64),
+            retry=np.zeros(operations, np.int64),
+            started=np.zeros(operations + 1, np.bool_),
+            turn=np.zeros(1, np.int64),
+        )
+
+    @property
+    def turn(self) -> int:
+        """The first operation that has not started."""
+        return int(self.columns.turn[0])
 
     def begin_at(self, turn: int) -> None:
         """Everything before an operation is done, and words that nobody will name again are free."""
-        for name, first in self._first.items():
-            if first >= turn:
-                break  # they are in the order of their first operations
-            if self._last[name] >= turn:
-                uses = self._uses[name]
-                buffer = next(buffer for buffer in self._buffers[first] if buffer.name == name)
-                self._memories[buffer.place].live += buffer.size
-                self._left[name] = len(uses) - bisect_left(uses, turn)
-                self._end[name] = 0
-        self._started[:turn] = [True] * turn
-        self.turn = turn
+        columns = self.columns
+        here = (columns.first < turn) & (columns.last >= turn)
+        np.add.at(columns.live, columns.memory[here], columns.size[here])
+        columns.left[:] -= np.bincount(columns.named[: columns.begins[turn]], minlength=len(columns.left))
+        columns.end[here] = 0
+        columns.started[:turn] = True
+        columns.turn[0] = turn
 
-    def fresh(self, index: int) -> list[TileBuffer]:
+    def fresh(self, index: int) -> list[int]:
         """The buffers that take their words with an operation."""
-        return [buffer for buffer in self._buffers[index] if buffer.name not in self._end]
+        columns = self.columns
+        named = columns.named[columns.begins[index] : columns.begins[index + 1]].tolist()
+        return [buffer for buffer in named if columns.end[buffer] == self._not_yet]
 
-    def ready(self, index: int, fresh: Collection[TileBuffer], reserved: Mapping[str, int]) -> int | None:
+    def ready(self, index: int, fresh: Sequence[int], reserved: Mapping[str, int]) -> int | None:
         """The first cycle in which there are words for an operation's fresh buffers; None if that is not known yet.
 
         `reserved`: by memory, words to leave for operations that wait.
         """
-        cycle = 0
-        for buffer in fresh:
-            memory = self._memories[buffer.place]
-            over = memory.live + reserved.get(buffer.place, 0) + buffer.size - self._limit(memory, index)
-            if over <= 0:
-                continue
-            for released, words in memory.releases:
-                over -= words
-                if over <= 0:
-                    cycle = max(cycle, released)
-                    break
-            else:
-                return None
-        return cycle if self._is_safe(index, fresh) else None
+        left = np.array([reserved.get(name, 0) for name in self._residents.memories], np.int64)
+        found = int(self._cycle_that_fits(self.columns, index, np.array(fresh, np.int64), left))
+        return None if found == self._not_yet else found
 
     def take(self, index: int, start: int, end: int) -> None:
         """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""
-        for memory in self._memories.values():
-            while memory.releases and memory.releases[0][0] <= start:
-                memory.live -= memory.releases.pop(0)[1]
-        for buffer in self._buffers[index]:
-            name, memory = buffer.name, self._memories[buffer.place]
-            if name not in self._end:
-                memory.live += buffer.size
-                memory.plan(self.turn, self._first[name], buffer.size)
-            self._end[name] = max(self._end.get(name, 0), end)
-            left = self._left[name] = self._left.get(name, len(self._uses[name])) - 1
-            if not left:
-                # Nobody names it any more: what came before its turn leaves its words to others, then as well.
-                insort(memory.releases, (self._end[name], buffer.size))
-                memory.plan(self.turn, self._last[name] + 1, -buffer.size)
-                if self.turn < self._first[name]:
-                    self._retry.clear()  # there is more room than when they were refused
-        self._started[index] = True
-        while self._started[self.turn]:
-            self.turn += 1
-
-    def _limit(self, memory: _Memory, index: int) -> int:
-        if index == self.turn:
-            return max(memory.depth, int(memory.planned[index]))  # what never fits is refused by the allocator
-        in_use = memory.original[index]
-        filled = in_use + (memory.depth - in_use) * AHEAD[0] // AHEAD[1]
-        return max(in_use, min(filled, memory.for_ahead))
-
-    def _is_safe(self, index: int, fresh: Collection[TileBuffer]) -> bool:
-        if index <= self.turn or not fresh:
-            return True
-        if self._retry.get(index, 0) > self.turn:
-            return False
-        for buffer in fresh:
-            memory = self._memories[buffer.place]
-            until_its_turn = memory.planned[self.turn : self._first[buffer.name]]
-            most = self._limit(memory, index) - buffer.size
-            if until_its_turn.size and np.maximum.reduce(until_its_turn) > most:
-                self._retry[index] = self.turn + int(np.flatnonzero(until_its_turn > most)[-1]) + 1
-                return False
-        return True
+        self._take_words(self.columns, index, start, end)

@@ -8,26 +8,27 @@ starts: whatever stands before an operation starts no later than it, so no full 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
 from tilewright.compiler.emission.durations import Duration, durations
-from tilewright.compiler.emission.load_plan import LOAD, NEVER, plan_loads
+from tilewright.compiler.emission.load_plan import LOAD, LoadPlan, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
-from tilewright.compiler.tile.program import TileBuffer, TileProgram, engines
+from tilewright.compiler.tile.accesses import Integers
+from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.timing import dma_round_trip
 
 NONE_AHEAD = "no load comes earlier than its tile{}, because the memories are too full; engines may wait for DRAM"
 """The remark about a program whose order stays as it is, or that of some layers."""
-
-LOADS_COMPARED = 32
-"""How many of the loads that are needed next may be chosen from, when the first of them cannot start yet."""
 
 
 def schedule(
@@ -42,18 +43,16 @@ def schedule(
     if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
     work = _Work.of(program, ahead, in_order)
-    found = _Scheduler(work)
-    order = found.order()
+    found = _found(work)
+    order = found.order
     layers = [operation.layer for operation in program.operations]
-    starts = found.plan.starts
     beside = overlapped(
-        layers, work.engines, work.durations, work.before, work.residents, starts, work.kept, ahead.by_rows
+        layers, work.engines, work.durations, work.before, work.residents, found.planned, work.kept, ahead.by_rows
     )
     if beside is not None:
-        other = _Scheduler(work.in_order(beside.order))
-        by_other = other.order()
+        other = _found(work.in_order(beside.order))
         if other.end < found.end - beside.worth:
-            order = [beside.order[index] for index in by_other]
+            order = [beside.order[index] for index in other.order]
     if in_order:
         program = program.with_remarks({"order": NONE_AHEAD.format(" in " + " and ".join(sorted(in_order)))})
     return program.in_order(order)
@@ -108,116 +107,98 @@ class _Work:
         return found
 
 
-class _Scheduler:
-    """The state of the machine while operations start one after the other."""
+class WorkColumns(NamedTuple):
+    """Operations and engines while operations start, as `kernels.schedule` steps them; both are numbers.
 
-    def __init__(self, work: _Work) -> None:
-        program, before = work.program, work.before
-        count = len(program.operations)
-        self.end = 0  # when the last operation so far completes
-        self._engines, self._durations = work.engines, work.durations
-        self._room = Room(work.residents)
-        self._loads_ahead = count if work.ahead.loads is None else work.ahead.loads
-        self._early: set[int] = set()  # loads that started before their turn
-        self._passable = work.passable()
-        self._open = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
-        self._comes_after = [count > 0 for count in self._open]
-        self._after_end, self._after_start = before.after_end, before.after_start
-        self._ready = [0] * count  # when what an operation comes after lets it start
-        self._free = dict.fromkeys(ENGINES, 0)
-        self._ends = {engine: deque([0] * flight.contexts) for engine, flight in program.machine.flights.items()}
-        self.plan = plan_loads(self._engines, self._durations, before, dma_round_trip(program.machine))
-        self._late = 0  # cycles by which the last operation of another engine came later than planned
-        self._waiting = {e: deque(i for i, engine in enumerate(self._engines) if engine == e) for e in ENGINES}
-        self._waiting[LOAD] = deque(self.plan.loads)
-        self._known: dict[str, tuple[int, int]] = {}  # by engine, what `_next` gives until something changes it
+    Of each operation: its `engine`, for how many cycles that is `busy` with it and when it is `complete`; whether it
+    `comes_after` any; its planned start (`starts`), and of a load the first cycle for it (`from_cycle`); the first
+    operation from there on that nothing behind may pass (`passable`); how many operations are `open` before it, and
+    when what it comes after lets it start (`ready`). `after_end` from `after_end_begins[operation]` on are those that
+    wait for its end, `after_start` those that wait for its start.
 
-    def order(self) -> list[int]:
-        """All operations, by the cycle of their start."""
-        found: list[int] = []
-        while len(found) < len(self._engines):
-            start, index = min([self._next(engine) for engine in ENGINES])
-            assert start < NEVER, "the operation whose turn it is can always start"
-            self._start(index, start)
-            found.append(index)
-        return found
+    Of each engine: its `queue` from `heads[engine]` to before `queue_begins[engine + 1]`; when it is `free`; how many
+    `contexts` it has (0: no limit), when those `ends`, and how many it has begun (`newest`).
+    """
 
-    def _next(self, engine: str) -> tuple[int, int]:
-        """(cycle, operation) of an engine's next start, as far as it is known; NEVER if it is not."""
-        if engine == LOAD:
-            return self._next_load()
-        found = self._known.get(engine)
-        if found is None:
-            found, may_change = self._head(engine)
-            if not may_change:
-                self._known[engine] = found
-        return found
+    engine: Integers
+    busy: Integers
+    complete: Integers
+    comes_after: NDArray[np.bool_]
+    starts: Integers
+    from_cycle: Integers
+    passable: Integers
+    open: Integers
+    ready: Integers
+    after_end_begins: Integers
+    after_end: Integers
+    after_start_begins: Integers
+    after_start: Integers
+    queue: Integers
+    queue_begins: Integers
+    heads: Integers
+    free: Integers
+    contexts: Integers
+    ends: Integers
+    newest: Integers
 
-    def _head(self, engine: str) -> tuple[tuple[int, int], bool]:
-        """The next start of an engine that keeps its order, and whether what others take and give back changes it."""
-        if not self._waiting[engine]:
-            return (NEVER, -1), False
-        index = self._waiting[engine][0]
-        if self._open[index]:
-            return (NEVER, index), False
-        if index != self._room.turn and not self._may_pass(index):
-            return (NEVER, index), True
-        fresh = self._room.fresh(index)
-        return (self._earliest(index, fresh, {}), index), bool(fresh)
 
-    def _next_load(self) -> tuple[int, int]:
-        """The next load in the planned order; one that must wait is passed, but its words are left free."""
-        best = NEVER, -1
-        reserved: dict[str, int] = {}
-        for index in self._candidates():
-            fresh, is_its_turn = self._room.fresh(index), index == self._room.turn
-            if not self._open[index] and (is_its_turn or self._may_pass(index)):
-                can_start = self._earliest(index, fresh, {} if is_its_turn else reserved)
-                wanted = max(can_start, self.plan.from_cycle[index] + self._late)
-                best = min(best, (wanted, index))
-                if can_start <= max(self._free[LOAD], self.plan.from_cycle[index] + self._late):
-                    return best
-            for buffer in fresh:
-                reserved[buffer.place] = reserved.get(buffer.place, 0) + buffer.size
-        return best
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An order of the operations, when the last of them completes, and when each was planned to start."""
 
-    def _may_pass(self, index: int) -> bool:
-        """Whether an operation may start whose turn it is not."""
-        if self._engines[index] == LOAD and len(self._early) >= self._loads_ahead:
-            return False
-        return index < self._passable[self._room.turn]
+    order: list[int]
+    end: int
+    planned: Sequence[int]
 
-    def _candidates(self) -> Iterator[int]:
-        """The load whose turn it is comes last, where it stands too far back: it can always start."""
-        turn, is_among = self._room.turn, False
-        for index in islice(self._waiting[LOAD], LOADS_COMPARED):
-            is_among = is_among or index == turn
-            yield index
-        if not is_among and turn < len(self._engines) and self._engines[turn] == LOAD:
-            yield turn
 
-    def _earliest(self, index: int, fresh: Sequence[TileBuffer], reserved: Mapping[str, int]) -> int:
-        room = self._room.ready(index, fresh, reserved) if fresh else 0
-        return NEVER if room is None else max(self._free[self._engines[index]], self._ready[index], room)
+def _found(work: _Work) -> _Found:
+    """All operations by the cycle of their start."""
+    from tilewright.compiler.emission.kernels.schedule import NEVER, find_order  # loads Numba
 
-    def _start(self, index: int, start: int) -> None:
-        engine, duration = self._engines[index], self._durations[index]
-        end = start + duration.complete
-        self.end = max(self.end, end)
-        self._waiting[engine].remove(index)
-        self._known.pop(engine, None)
-        self._free[engine] = start + duration.busy
-        if engine in self._ends:
-            self._ends[engine].append(end)
-            self._free[engine] = max(self._free[engine], self._ends[engine].popleft())
-        self._room.take(index, start, end)
-        if engine == LOAD and self._loads_ahead < len(self._engines):
-            self._early = {early for early in (*self._early, index) if early > self._room.turn}
-        # A fill comes after nothing: it starts as soon as there are words for it.
-        if engine != LOAD and self._comes_after[index]:
-            self._late = start - self.plan.starts[index]
-        for after, cycle in ((self._after_end, end), (self._after_start, start)):
-            for later in after[index]:
-                self._open[later] -= 1
-                self._ready[later] = max(self._ready[later], cycle)
-                self._known.pop(self._engines[later], None)
+    count, memories = len(work.engines), len(work.program.machine.memories)
+    ahead = count if work.ahead.loads is None else work.ahead.loads
+    plan = plan_loads(work.engines, work.durations, work.before, dma_round_trip(work.program.machine))
+    early, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    reserved, none_reserved = np.zeros(memories, np.int64), np.zeros(memories, np.int64)
+    room, load = Room(work.residents).columns, ENGINES.index(LOAD)
+    end = find_order(_columns(work, plan), room, load, ahead, early, reserved, none_reserved, order)
+    assert end < NEVER, "the operation whose turn it is can always start"
+    return _Found(order.tolist(), int(end), plan.starts)
+
+
+def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
+    """The state of the machine before the first operation."""
+    before, count = work.before, len(work.engines)
+    engine = np.array([ENGINES.index(engine) for engine in work.engines], np.int64)
+    busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
+    opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
+    flights = work.program.machine.flights
+    contexts = [flights[engine].contexts if engine in flights else 0 for engine in ENGINES]
+    queues = [plan.loads if name == LOAD else np.flatnonzero(engine == at) for at, name in enumerate(ENGINES)]
+    begins = np.array([0, *accumulate(map(len, queues))], np.int64)
+    return WorkColumns(
+        engine=engine,
+        busy=busy,
+        complete=complete,
+        comes_after=np.array(opened, np.int64) > 0,
+        starts=np.array(plan.starts, np.int64),
+        from_cycle=np.array(plan.from_cycle, np.int64),
+        passable=np.array(work.passable(), np.int64),
+        open=np.array(opened, np.int64),
+        ready=np.zeros(count, np.int64),
+        **_lists("after_end", before.after_end),
+        **_lists("after_start", before.after_start),
+        queue=np.concatenate([np.array(queue, np.int64) for queue in queues]),
+        queue_begins=begins,
+        heads=begins[:-1].copy(),
+        free=np.zeros(len(ENGINES), np.int64),
+        contexts=np.array(contexts, np.int64),
+        ends=np.zeros((len(ENGINES), max(contexts)), np.int64),
+        newest=np.zeros(len(ENGINES), np.int64),
+    )
+
+
+def _lists(name: str, lists: Sequence[Sequence[int]]) -> Mapping[str, Integers]:
+    """Lists of numbers as one column, and where each of them begins in it."""
+    begins = np.array([0, *accumulate(map(len, lists))], np.int64)
+    return {f"{name}_begins": begins, name: np.fromiter(chain.from_iterable(lists), np.int64)}

@@ -62,10 +62,8 @@ def have_same_outline(one: TileProgram, other: TileProgram) -> bool:
 
 
 def _buffers(program: TileProgram) -> list[tuple[object, ...]]:
-    """All of the buffers but their names, and in which order these are: the allocator decides by it between equals."""
-    numbers = _numbers(program)
-    facts = [(b.place, b.size, b.alignment, b.offset, b.is_in_bank) for b in program.buffers.values()]
-    return [*facts, tuple(numbers[name] for name in sorted(program.buffers))]
+    """All of the buffers but their names."""
+    return [(b.place, b.size, b.alignment, b.offset, b.is_in_bank) for b in program.buffers.values()]
 
 
 def _numbers(program: TileProgram) -> dict[str, int]:

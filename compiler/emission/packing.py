@@ -14,12 +14,13 @@ from tilewright.compiler.tile.program import TileBuffer
 def pack(items: Sequence[Lifetime], bank_words: int = 0) -> dict[str, int]:
     """Addresses in a memory without an end, as low as a few greedy orders get them; `bank_words` 0 means no banks.
 
-    Example: sizes 4 and 2 alive together and then 5 alone take 6 words, their lower bound.
+    Buffers that are equal in this come as in `items`. Example: sizes 4 and 2 alive together and then 5 alone take 6
+    words, their lower bound.
     """
     orders = (
-        sorted(items, key=lambda life: (-life.buffer.size, life.first, life.buffer.name)),
-        sorted(items, key=lambda life: (-(life.last - life.first), -life.buffer.size, life.buffer.name)),
-        sorted(items, key=lambda life: (-life.buffer.size * (life.last - life.first + 1), life.buffer.name)),
+        sorted(items, key=lambda life: (-life.buffer.size, life.first)),
+        sorted(items, key=lambda life: (-(life.last - life.first), -life.buffer.size)),
+        sorted(items, key=lambda life: -life.buffer.size * (life.last - life.first + 1)),
         list(items),
     )
     bound = live_lower_bound(items)

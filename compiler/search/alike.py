@@ -8,7 +8,7 @@ such tiles are counts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,7 +96,7 @@ def look_of(selection: Selection, options: Options) -> Look:
     digest = hashlib.sha256(
         repr((machine.hash, machine.memories, machine.engines, list(machine.formats), wanted)).encode()
     )
-    digest.update(f"{_ranks(tensors)} {_ranks(names)}".encode())
+    digest.update(repr([numbers[buffer] for buffer in nests.buffers]).encode())  # what is equal comes in their order
     for tensor in tensors:
         digest.update(_facts(nests, tensor, numbers, machine.lanes).encode())
     for ends in (nests.inputs, nests.outputs):
@@ -111,11 +111,6 @@ def _tensors(nests: NestProgram) -> Iterator[str]:
     """All tensors, in the order in which nests name them."""
     named = [access.tensor for nest in nests.nests for access in (*nest.reads.values(), nest.result)]
     yield from dict.fromkeys([*named, *(tensor.name for tensor in (*nests.inputs, *nests.outputs)), *nests.buffers])
-
-
-def _ranks(names: Sequence[str]) -> list[int]:
-    """In which order names come that are sorted: what a planner finds equal is decided so."""
-    return sorted(range(len(names)), key=names.__getitem__)
 
 
 def _facts(nests: NestProgram, tensor: str, numbers: Mapping[str, int], lanes: int) -> str:

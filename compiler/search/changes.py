@@ -63,7 +63,7 @@ def others_off_chip(nests: NestProgram, plan: Plan) -> list[OffChip]:
     """Every other tensor that stays on chip, the largest first."""
     inputs = {tensor.name for tensor in nests.inputs}
     layouts = plan.residency.layouts
-    names = sorted(layouts.keys() - inputs, key=lambda name: (-layouts[name].words, name))
+    names = sorted((name for name in layouts if name not in inputs), key=lambda name: -layouts[name].words)
     return [OffChip(name) for name in names]
 
 

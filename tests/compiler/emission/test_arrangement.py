@@ -124,7 +124,7 @@ OTHER_OUTLINES = {
     "a place that is fixed": in_buffer(offset=0),
     "a buffer in one bank": in_buffer(is_in_bank=True),
     "a buffer more": lambda tiles: replace(tiles, buffers={**tiles.buffers, "more": TileBuffer("more", "act", 1)}),
-    "names in another order": lambda tiles: renamed(tiles, lambda name: f"{1000 - list(tiles.buffers).index(name)}"),
+    "buffers in another order": lambda tiles: replace(tiles, buffers=dict(reversed(tiles.buffers.items()))),
     "another instruction": in_operation(lambda operation: operation._replace(mnemonic="max_pool")),
     "another layer": in_operation(lambda operation: operation._replace(layer=operation.layer + 1)),
     "another trip count": in_operation(with_field("trip.k")),
@@ -144,3 +144,12 @@ def test_another_outline_is_seen(case: str) -> None:
     other = OTHER_OUTLINES[case](tiles)
     assert not have_same_outline(tiles, other)
     assert not have_same_outline(other, tiles)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_names_in_another_order_are_the_same_outline(seed: int) -> None:
+    tiles = tiles_for("tiny8", seed)
+    other = renamed(tiles, lambda name: f"{1000 - list(tiles.buffers).index(name)}")
+    assert have_same_outline(tiles, other)
+    arrangement = Arrangement.of(tiles, EVERYTHING_AHEAD, ordered(tiles_for("tiny8", seed)))
+    assert arrangement is not None and arrangement.of_alike(other, EVERYTHING_AHEAD) == ordered(other)

@@ -28,3 +28,18 @@ def test_packs_near_the_lower_bound(seed: int) -> None:
     assert overlaps(items, addresses) == []
     height = max(addresses[item.buffer.name] + item.buffer.size for item in items)
     assert height <= 1.25 * live_lower_bound(items)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_names_decide_nothing(seed: int) -> None:
+    """Of buffers that are equal to an order, the first one comes first, whatever they are called."""
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        firsts = np.sort(rng.integers(0, 6, 12))
+        facts = [(int(rng.integers(1, 4)), int(first), int(first + rng.integers(0, 3))) for first in firsts]
+        one, other = (
+            [life(name, *fact) for name, fact in zip(names, facts, strict=True)]
+            for names in ("abcdefghijkl", "lkjihgfedcba")
+        )
+        mine, theirs = pack(one), pack(other)
+        assert [mine[item.buffer.name] for item in one] == [theirs[item.buffer.name] for item in other]

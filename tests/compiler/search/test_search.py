@@ -162,6 +162,16 @@ def test_an_input_is_streamed_and_the_others_stay() -> None:
     assert {change.tensor, *(other.tensor for other in others)} == plan.residency.layouts.keys()
 
 
+def test_of_tensors_of_one_size_the_first_is_streamed_first() -> None:
+    """Not the one whose name comes first."""
+    selection = two_convolutions()
+    plan = Planner(selection, TilingOptions()).plan()
+    layout, *_ = plan.residency.layouts.values()
+    layouts = dict.fromkeys(("z", "a", "m"), layout) | {"larger": replace(layout, batches=2 * layout.batches)}
+    changed = replace(plan, residency=replace(plan.residency, layouts=layouts))
+    assert [change.tensor for change in others_off_chip(selection.program, changed)] == ["larger", "z", "a", "m"]
+
+
 def test_all_layers_without_products_are_cut_finer_at_once() -> None:
     selection = pools_and_products()
     planner = Planner(selection, TilingOptions())

@@ -1,0 +1,86 @@
+"""Which accesses want a port at the same time, compiled; `a` is of `emission.contention`."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+from tilewright.isa.kernels import kept_on_disk, part_of_kernel
+
+FULL = -1
+"""Instead of the number of pairs: there are more than there is room for."""
+
+
+@part_of_kernel
+def meet(a, one, other, start, other_start):
+    """In how many cycles both of two accesses that use one port take a word, if chance spreads the words; -1 if they
+    use two, or at two times.
+
+    An access that always waits for another goes on after the cycles that they have in common: until the other ends, its
+    words are in the way.
+    """
+    if a.buffer[one] == a.buffer[other] or a.memory[one] != a.memory[other] or a.is_write[one] != a.is_write[other]:
+        return -1
+    begin = max(a.begin[one] + start, a.begin[other] + other_start)
+    cycles = min(a.end[one] + start, a.end[other] + other_start) - begin
+    if cycles <= 0:
+        return -1
+    length, other_length = a.end[one] - a.begin[one], a.end[other] - a.begin[other]
+    if a.is_first[one]:
+        return (a.end[one] + start - begin) * a.words[one] // length
+    if a.is_first[other]:
+        return (a.end[other] + other_start - begin) * a.words[other] // other_length
+    return cycles * a.words[one] * a.words[other] // (length * other_length)
+
+
+@part_of_kernel
+def meet_all(a, operation, other, starts, found, pairs):
+    """Note all pairs of accesses of two operations, and say how many there are now."""
+    for one in range(a.begins[operation], a.begins[operation + 1]):
+        for beside in range(a.begins[other], a.begins[other + 1]):
+            cycles = meet(a, one, beside, starts[operation], starts[other])
+            if cycles < 0:
+                continue
+            if pairs == len(found):
+                return FULL
+            found[pairs, 0], found[pairs, 1], found[pairs, 2] = a.buffer[one], a.buffer[beside], cycles
+            pairs += 1
+    return pairs
+
+
+@kept_on_disk
+def find_contention(a, free, there, queues, heads, tails, starts, ends, found):
+    """Fill `found` with (buffer, other buffer, cycles) for each two accesses that meet, and say how many; FULL if there
+    are too many.
+
+    Operations start in program order, when their engine is free and what they read on chip is there. `queues` [engines,
+    operations] with `heads` and `tails`: the operations of each engine that others may still meet. `starts` and `ends`
+    [operations] are filled; `free` [engines], `there` [buffers], `heads` and `tails` are 0 at first.
+    """
+    start, pairs = 0, 0
+    for operation in range(len(a.engine)):
+        engine = a.engine[operation]
+        start = max(start, free[engine])
+        for at in range(a.begins[operation], a.begins[operation + 1]):
+            # The array adds to its own sums without a wait.
+            if not a.is_write[at] and not a.is_first[at]:
+                start = max(start, there[a.buffer[at]])
+        free[engine] = start + a.busy[operation]
+        starts[operation] = ends[operation] = start
+        for at in range(a.begins[operation], a.begins[operation + 1]):
+            ends[operation] = max(ends[operation], start + a.end[at])
+            if a.is_write[at]:
+                there[a.buffer[at]] = start + a.end[at]
+        pairs = meet_all(a, operation, operation, starts, found, pairs)
+        for other in range(len(free)):
+            while heads[other] < tails[other] and ends[queues[other, heads[other]]] <= start:
+                heads[other] += 1
+            if other == engine:
+                continue
+            for at in range(heads[other], tails[other]):
+                if pairs != FULL:
+                    pairs = meet_all(a, operation, queues[other, at], starts, found, pairs)
+        if pairs == FULL:
+            return FULL
+        queues[engine, tails[engine]] = operation
+        tails[engine] += 1
+    return pairs

@@ -154,6 +154,16 @@ class _Tried:
     cycles: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Some layers alone: what they take, and whether that is about as little as they can; `finisher` has made them."""
+
+    finisher: Finisher
+    instructions: int
+    cycles: int
+    is_near_its_least: bool
+
+
 class _Search:
     """One search: the planner, the work that is left, and the best plan so far."""
 
@@ -169,6 +179,7 @@ class _Search:
         self._is_large = self._work.left < WHOLE_SHARE * self._expected / CYCLES_PER_INSTRUCTION
         self._lost = [choice.cycles for choice in self._plan.choices]  # by nest: cycles worth winning back
         self._on_finer, self._on_others = Budget(self._effort.finer), Budget(self._effort.large)
+        self._known: dict[range, _Alone] = {}  # with the plan so far
 
     def best(self) -> TilingOptions:
         """Try all changes, round after round."""
@@ -247,13 +258,28 @@ class _Search:
             expected = sum(self._plan.choices[position].cycles for position in here)
             if not self._work.allows(expected):
                 continue
-            tiles, finisher = self._tiles(self._plan, here), self._finisher.alone()
-            before = _cycles(tiles, self._options, self._work, finisher)
-            if before is None or before * (1 - NEAR) < _least_cycles(tiles) or not self._work.allows(expected):
+            alone = self._alone(here)
+            if alone is None or alone.is_near_its_least or not self._work.allows(expected):
                 continue
-            tried = self._try(change, here, finisher)
-            if tried is not None and tried.cycles is not None and tried.cycles < before * (1 - WORTH):
+            tried = self._try(change, here, alone.finisher)
+            if tried is not None and tried.cycles is not None and tried.cycles < alone.cycles * (1 - WORTH):
                 self._tiling, self._plan = tried.tiling, tried.plan
+                self._known.clear()
+
+    def _alone(self, here: range) -> _Alone | None:
+        """Some layers with the best plan so far, alone; None if they do not fit. Many changes are for the same ones."""
+        known = self._known.get(here)
+        if known is not None:
+            self._work.spend(known.instructions, known.cycles)  # as if it was not known, for the same result
+            return known
+        tiles, finisher = self._tiles(self._plan, here), self._finisher.alone()
+        made = _measured(tiles, self._options, self._work, finisher)
+        if made is None:
+            return None
+        cycles = made.counters.cycles
+        is_near = cycles * (1 - NEAR) < _least_cycles(tiles)
+        self._known[here] = _Alone(finisher, len(made.program.instructions), cycles, is_near)
+        return self._known[here]
 
     def _share(self, change: Change, positions: range) -> float:
         """Of the program's cycles, those of all layers that a change is for; `positions` are the first of them."""

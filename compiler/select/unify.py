@@ -103,11 +103,10 @@ class Unifier:
         self._constant_range = constant_range
         self._constant_value = constant_value
         self._root: Expr | None = None
-        self._immediates = {name: _held(format, name) for name in format.immediates}
+        self._immediates = format.held_immediates
         self._possible: Possible = {}
         self._numbers = {} if numbers is None else numbers
-        memory = format.destination.memory
-        self._same_memory = frozenset(operand.name for operand in format.sources if operand.memory == memory)
+        self._same_memory = format.beside_destination
 
     def matches(self, expr: Expr) -> Iterator[Match]:
         """Every way in which the instruction's statement equals `expr`, the plainest first.
@@ -283,12 +282,6 @@ class Unifier:
             elif leaf.op is Op.SOURCE and not leaf.field and leaf.name not in so_far.operands:
                 so_far = so_far.with_idle(leaf.name)
         yield so_far
-
-
-def _held(format: InstructionFormat, name: str) -> Interval:
-    """The values that a field holds."""
-    field = format.field(name)
-    return Interval(field.low, field.high)
 
 
 def _equal_arguments(pattern: Expr, expr: Expr) -> Iterator[Args]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from tilewright.isa.errors import IsaError
-from tilewright.isa.language.numeric import IntegerType
+from tilewright.isa.language.numeric import IntegerType, Interval
 from tilewright.isa.language.statement import Statement
 from tilewright.isa.machine.memory import DRAM, Element
 
@@ -136,6 +136,17 @@ class InstructionFormat:
     def held(self) -> tuple[tuple[str, int, int, int], ...]:
         """The name of each field, the least and the largest value that it holds, and its default."""
         return tuple((field.name, field.low, field.high, field.default) for field in self.fields)
+
+    @cached_property
+    def held_immediates(self) -> Mapping[str, Interval]:
+        """The values that the field of each immediate holds."""
+        fields = {name: self.field(name) for name in self.immediates}
+        return {name: Interval(field.low, field.high) for name, field in fields.items()}
+
+    @cached_property
+    def beside_destination(self) -> frozenset[str]:
+        """The sources in the memory of the destination."""
+        return frozenset(operand.name for operand in self.sources if operand.memory == self.destination.memory)
 
     @cached_property
     def walks(self) -> Mapping[str, Callable[[tuple[int, ...]], tuple[int, ...]]]:

@@ -57,7 +57,7 @@ def check(program: Program, budgets: Budgets = DEFAULT_BUDGETS) -> tuple[Finding
             reaches = known.of(instruction)
             faults = _check_instruction(program, index, instruction, reaches)
             findings += faults
-            if not any([fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults]):
+            if not faults or not any(fault.code in (FindingCode.ADDRESS, FindingCode.REGION) for fault in faults):
                 touched = accesses(instruction, reaches)
         except IsaError as error:
             message = f"{instruction.mnemonic}: {error}"

@@ -45,10 +45,10 @@ def repeated_sum(instruction: Instruction) -> bool:
     format = instruction.format
     if TEMPLATES[format.engine] is not Template.SYSTOLIC:
         return False
-    reduced = set(format.reduce_loops)
-    trips = [instruction[f"trip.{loop.name}"] for loop in format.loops if loop.name not in reduced]
-    words = word_count(operand_steps(instruction, format.destination), format.destination.block)
-    return words != math.prod(trips) * format.destination.block
+    sums, destination = 1, format.destination
+    for place in format.trip_places_of_sums:
+        sums *= instruction.values[place]
+    return word_count(operand_steps(instruction, destination), destination.block) != sums * destination.block
 
 
 def _may_meet(instruction: Instruction, source: Reach, destination: Reach) -> bool:

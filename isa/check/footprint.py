@@ -29,15 +29,22 @@ KEPT_STEPS = 1 << 12
 class Access(NamedTuple):
     """What one operand of one instruction touches.
 
-    `place` is an on-chip memory (units are words) or a DRAM region (units are bytes). `ranges` is int64 [n, 2]: sorted,
-    disjoint, not adjacent, each from its first word up to but without its second.
+    `place` is an on-chip memory (units are words) or a DRAM region (units are bytes). `from_base` has what it touches,
+    counted from `base`: int64 [n, 2], sorted, disjoint, not adjacent, each from its first word up to but without its
+    second. Most accesses of one form share one such array.
     """
 
     operand: str
     place: str
     is_dram: bool
     is_write: bool
-    ranges: NDArray[np.int64]
+    base: int
+    from_base: NDArray[np.int64]
+
+    @property
+    def ranges(self) -> NDArray[np.int64]:
+        """`from_base`, counted from the start of the place."""
+        return self.from_base + self.base
 
     @property
     def words(self) -> NDArray[np.int64]:
@@ -78,8 +85,10 @@ class Reach(NamedTuple):
     unit: int
     kept: NDArray[np.int64] | None  # the ranges; None when there are too many to keep
 
-    def ranges(self, base: int) -> NDArray[np.int64]:
-        return affine_ranges(base, self.steps, self.unit) if self.kept is None else self.kept + base
+    @property
+    def ranges(self) -> NDArray[np.int64]:
+        """What it touches, counted from its base."""
+        return affine_ranges(0, self.steps, self.unit) if self.kept is None else self.kept
 
 
 class Reaches:
@@ -132,8 +141,8 @@ def _reach(instruction: Instruction, operand: Operand, machine: Machine) -> Reac
 def _access(instruction: Instruction, reach: Reach, is_write: bool) -> Access:
     operand = reach.operand
     place = place_of(instruction, operand) if reach.place is None else reach.place
-    ranges = reach.ranges(instruction.values[reach.base])
-    return Access(operand.name, place, operand.memory == DRAM, is_write, ranges)
+    base = instruction.values[reach.base]
+    return Access(operand.name, place, operand.memory == DRAM, is_write, base, reach.ranges)
 
 
 def extent(instruction: Instruction, operand: Operand, machine: Machine) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.check.footprint import Access
+from tilewright.isa.check.footprint import Access, expand
 from tilewright.isa.machine.encoding import Instruction
 from tilewright.isa.machine.machine import ENGINES, TEMPLATES, Template
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, require
@@ -223,9 +223,7 @@ class _Pieces:
         names = tuple(dict.fromkeys(places))
         numbers = {name: number for number, name in enumerate(names)}
         place = np.array([numbers[name] for name in places], np.int64)
-        ranges = [*(access.ranges for access in flat), *expected]
-        lengths = np.array([len(own) for own in ranges], np.int64)
-        words = np.concatenate([*ranges, np.empty((0, 2), np.int64)])
+        words, lengths = _all_ranges([*((a.from_base, a.base) for a in flat), *((ranges, 0) for ranges in expected)])
         of_range = np.repeat(place, lengths)
         known = tuple(initialised.get(name, 0) for name in names)
         cut, bounds = np.empty_like(words), []
@@ -248,9 +246,22 @@ class _Pieces:
     def among(self, access: int, is_chosen: NDArray[np.int32]) -> Integers:
         """The chosen ones of an access's pieces, in order."""
         own = slice(self.range_begins[access], self.range_begins[access + 1])
-        found = [np.arange(begin, end) for begin, end in zip(self.begins[own], self.ends[own], strict=True)]
-        pieces = np.concatenate([*found, np.empty(0, np.int64)])
+        pieces = expand(np.stack([self.begins[own], self.ends[own]], axis=1))
         return pieces[is_chosen[pieces] > 0]
+
+
+def _all_ranges(ranges: Sequence[tuple[Integers, int]]) -> tuple[Integers, Integers]:
+    """Ranges that are counted from bases, one after the other and counted from 0, and how many each has."""
+    distinct = {id(own): own for own, _ in ranges}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    number = np.array([numbers[id(own)] for own, _ in ranges], np.int64)
+    base = np.array([base for _, base in ranges], np.int64)
+    begins = np.cumsum([0, *map(len, distinct.values())])
+    lengths = np.diff(begins)[number]
+    ends = np.cumsum(lengths)
+    taken = np.repeat(begins[number] - ends + lengths, lengths) + np.arange(lengths.sum())
+    table = np.concatenate([*distinct.values(), np.empty((0, 2), np.int64)])
+    return table[taken] + np.repeat(base, lengths)[:, None], lengths
 
 
 def _distinct(values: Integers) -> Integers:

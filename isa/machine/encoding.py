@@ -122,6 +122,11 @@ class InstructionFormat:
     def reduce_loops(self) -> tuple[str, ...]:
         return tuple(loop.name for loop in self.loops if loop.is_reduce)
 
+    @cached_property
+    def trip_places_of_sums(self) -> tuple[int, ...]:
+        """The positions in `fields` of the trip counts of all loops that are not reduced."""
+        return tuple(self.positions[f"trip.{loop.name}"] for loop in self.loops if not loop.is_reduce)
+
     @property
     def bits(self) -> int:
         last = self.fields[-1]

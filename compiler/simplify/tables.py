@@ -7,7 +7,7 @@ PRelu. The table holds what the operators' own meanings give (compiler/graph/int
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,9 @@ ELEMENTWISE = (*BINARY, "clamp", "affine")
 
 ON_INTEGERS = (*BINARY, "rescale", "lookup")
 """Operators on quantised tensors that may become one table with the lookups before them."""
+
+MOST_TABLES = 1 << 10
+"""So many functions are kept with their tables."""
 
 MOST_OPERATORS = 64
 """The most operators that become one function. No activation function needs nearly as many."""
@@ -167,11 +170,45 @@ def _table(
     names = {name for o in operators for name in (*o.inputs, *o.outputs) if name}
     types = {name: replace(view.type(name), shape=shape) for name in names if name not in constants}
     types |= {name: TensorType("float32", value.shape) for name, value in constants.items()}
-    given = np.broadcast_to(np.arange(low, high + 1), shape).astype(source.dtype)
     graph = Graph("function", operators, types, constants, (leaf,), {}, view.opset)
-    with np.errstate(all="ignore"):
-        table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
-    return np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
+    key = _meaning(graph)
+    if key not in _KNOWN:
+        if len(_KNOWN) >= MOST_TABLES:
+            _KNOWN.clear()
+        given = np.broadcast_to(np.arange(low, high + 1), shape).astype(source.dtype)
+        with np.errstate(all="ignore"):
+            table = run_graph_tensors(graph, {leaf: given})[operators[-1].outputs[0]][0]
+        _KNOWN[key] = np.ascontiguousarray(table[0] if (table == table[0]).all() else table)
+        _KNOWN[key].setflags(write=False)
+    return _KNOWN[key]
+
+
+_KNOWN: dict[Hashable, NDArray[Any]] = {}
+"""Tables by the meaning of their function: a recurrent network computes the same one in each of its steps."""
+
+
+def _meaning(function: Graph) -> Hashable:
+    """All of a function but its names."""
+    numbers: dict[str, int] = {}
+    operators = tuple(
+        (
+            operator.kind,
+            tuple((name, _value(value)) for name, value in operator.attributes.items()),
+            tuple(numbers.setdefault(name, len(numbers)) if name else -1 for name in operator.inputs),
+            tuple(numbers.setdefault(name, len(numbers)) for name in operator.outputs),
+        )
+        for operator in function.operators
+    )
+    tensors = tuple(function.tensors[name] for name in numbers)
+    constants = tuple((numbers[name], _value(value)) for name, value in function.constants.items())
+    return operators, tensors, constants, function.opset
+
+
+def _value(value: Any) -> Hashable:
+    """An attribute or a constant, to be compared."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return type(value).__name__, repr(value)
 
 
 def _by_channel(value: NDArray[Any], rank: int) -> NDArray[Any] | None:

@@ -113,3 +113,42 @@ def test_on_other_lanes() -> None:
 def test_a_machine_without_tables_says_what_is_missing() -> None:
     with pytest.raises(CompileError, match=r"Tanh.*no instruction of .* computes `lut\(t, a\)`"):
         compile_model(model_of(node("Tanh")), without(base16(), "lookup"))
+
+
+def table_of(build: Build, zero: int = 0) -> np.ndarray:
+    builder = ModelBuilder(np.random.default_rng(4))
+    x = builder.quantize(builder.input("x", [2, CHANNELS, 5, 3]), 0.05)
+    builder.output(builder.quantize(build(builder, x), 0.03, zero))
+    (lookup,) = [operator for operator in simplified(builder.build()).operators if operator.kind == "lookup"]
+    return lookup.attributes["table"]
+
+
+def leaky(alpha: float) -> Build:
+    return node("LeakyRelu", alpha=alpha)
+
+
+def prelu_of(slope: float) -> Build:
+    return lambda builder, x: builder.node("PRelu", [x, builder.constant("slope", np.float32(slope) * SLOPES)])
+
+
+def test_the_same_function_is_worked_out_once() -> None:
+    assert table_of(leaky(0.1)) is table_of(leaky(0.1))
+    assert table_of(prelu_of(1)) is table_of(prelu_of(1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((leaky(0.1),), (leaky(0.2),)),
+        ((leaky(0.1),), (leaky(0.1), 3)),
+        ((prelu_of(1),), (prelu_of(2),)),
+        ((node("Tanh"),), (node("Sigmoid"),)),
+        ((lambda builder, x: builder.node("Sub", [builder.node("Exp", [x]), x]),),
+         (lambda builder, x: builder.node("Sub", [x, builder.node("Exp", [x])]),)),
+    ],
+    ids=["attribute", "zero point", "constants", "operators", "order of operands"],
+)  # fmt: skip
+def test_other_functions_have_other_tables(one: tuple[Build, int], other: tuple[Build, int]) -> None:
+    first, second = table_of(*one), table_of(*other)
+    assert first.shape != second.shape or (first != second).any()
+    assert (table_of(*one) == first).all()

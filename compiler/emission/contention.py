@@ -50,7 +50,7 @@ class PortColumns(NamedTuple):
 
 def contention(program: TileProgram) -> Contention:
     """The contention of all buffers on chip."""
-    from tilewright.compiler.emission.kernels.contention import FULL, find_contention  # loads Numba
+    from tilewright.compiler.emission.kernels.contention import find_contention  # loads Numba
 
     columns, count, names = _columns(program), len(program.operations), list(program.buffers)
     room = PAIRS_FOR_EACH * len(columns.buffer) + 1
@@ -59,11 +59,11 @@ def contention(program: TileProgram) -> Contention:
         free, heads, tails = np.zeros((3, len(ENGINES)), np.int64)
         starts, ends = np.zeros((2, count), np.int64)
         queues, there = np.zeros((len(ENGINES), count), np.int64), np.zeros(len(names), np.int64)
-        pairs = find_contention(columns, free, there, queues, heads, tails, starts, ends, found)
-        if pairs != FULL:
+        pairs = np.zeros(1, np.int64)
+        if find_contention(columns, free, there, queues, heads, tails, starts, ends, found, pairs):
             break
         room *= 4
-    one, other, cycles = found[:pairs].T
+    one, other, cycles = found[: pairs[0]].T
     both = np.concatenate([one * len(names) + other, other * len(names) + one])
     distinct, inverse = np.unique(both, return_inverse=True)
     total = np.zeros(len(distinct), np.int64)

@@ -117,7 +117,12 @@ class WorkColumns(NamedTuple):
     wait for its end, `after_start` those that wait for its start.
 
     Of each engine: its `queue` from `heads[engine]` to before `queue_begins[engine + 1]`; when it is `free`; how many
-    `contexts` it has (0: no limit), when those `ends`, and how many it has begun (`newest`).
+    `contexts` it has (0: no limit), when those `ends`, and how many it has begun (`newest`); when it can start its next
+    operation, and which.
+
+    At last the `load` engine, how many `loads_ahead` of their turn may start, and those that did, `early_count` in
+    number; by how many cycles the last operation of another engine came later than planned (`late`); and by memory, the
+    words that are left to loads that wait (`reserved`).
     """
 
     engine: Integers
@@ -140,6 +145,15 @@ class WorkColumns(NamedTuple):
     contexts: Integers
     ends: Integers
     newest: Integers
+    next_start: Integers
+    next_operation: Integers
+    load: int
+    loads_ahead: int
+    early: Integers
+    early_count: Integers
+    late: Integers
+    reserved: Integers
+    none_reserved: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +169,16 @@ def _found(work: _Work) -> _Found:
     """All operations by the cycle of their start."""
     from tilewright.compiler.emission.kernels.schedule import NEVER, find_order  # loads Numba
 
-    count, memories = len(work.engines), len(work.program.machine.memories)
-    ahead = count if work.ahead.loads is None else work.ahead.loads
     plan = plan_loads(work.engines, work.durations, work.before, dma_round_trip(work.program.machine))
-    early, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    reserved, none_reserved = np.zeros(memories, np.int64), np.zeros(memories, np.int64)
-    room, load = Room(work.residents).columns, ENGINES.index(LOAD)
-    end = find_order(_columns(work, plan), room, load, ahead, early, reserved, none_reserved, order)
+    order = np.zeros(len(work.engines), np.int64)
+    end = find_order(_columns(work, plan), Room(work.residents).columns, order)
     assert end < NEVER, "the operation whose turn it is can always start"
     return _Found(order.tolist(), int(end), plan.starts)
 
 
 def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     """The state of the machine before the first operation."""
-    before, count = work.before, len(work.engines)
+    before, count, memories = work.before, len(work.engines), len(work.program.machine.memories)
     engine = np.array([ENGINES.index(engine) for engine in work.engines], np.int64)
     busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
@@ -195,6 +205,15 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         contexts=np.array(contexts, np.int64),
         ends=np.zeros((len(ENGINES), max(contexts)), np.int64),
         newest=np.zeros(len(ENGINES), np.int64),
+        next_start=np.zeros(len(ENGINES), np.int64),
+        next_operation=np.zeros(len(ENGINES), np.int64),
+        load=ENGINES.index(LOAD),
+        loads_ahead=count if work.ahead.loads is None else work.ahead.loads,
+        early=np.zeros(count, np.int64),
+        early_count=np.zeros(1, np.int64),
+        late=np.zeros(1, np.int64),
+        reserved=np.zeros(memories, np.int64),
+        none_reserved=np.zeros(memories, np.int64),
     )
 
 

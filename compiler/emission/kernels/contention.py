@@ -6,9 +6,6 @@ from __future__ import annotations
 
 from tilewright.isa.kernels import kept_on_disk, part_of_kernel
 
-FULL = -1
-"""Instead of the number of pairs: there are more than there is room for."""
-
 
 @part_of_kernel
 def meet(a, one, other, start, other_start):
@@ -34,29 +31,30 @@ def meet(a, one, other, start, other_start):
 
 @part_of_kernel
 def meet_all(a, operation, other, starts, found, pairs):
-    """Note all pairs of accesses of two operations, and say how many there are now."""
+    """Note all pairs of accesses of two operations, and count them in `pairs`; whether there was room."""
     for one in range(a.begins[operation], a.begins[operation + 1]):
         for beside in range(a.begins[other], a.begins[other + 1]):
             cycles = meet(a, one, beside, starts[operation], starts[other])
             if cycles < 0:
                 continue
-            if pairs == len(found):
-                return FULL
-            found[pairs, 0], found[pairs, 1], found[pairs, 2] = a.buffer[one], a.buffer[beside], cycles
-            pairs += 1
-    return pairs
+            if pairs[0] == len(found):
+                return False
+            row = found[pairs[0]]
+            row[0], row[1], row[2] = a.buffer[one], a.buffer[beside], cycles
+            pairs[0] += 1
+    return True
 
 
 @kept_on_disk
-def find_contention(a, free, there, queues, heads, tails, starts, ends, found):
-    """Fill `found` with (buffer, other buffer, cycles) for each two accesses that meet, and say how many; FULL if there
-    are too many.
+def find_contention(a, free, there, queues, heads, tails, starts, ends, found, pairs):
+    """Fill `found` with (buffer, other buffer, cycles) for each two accesses that meet, and count them in `pairs`;
+    whether there was room for all.
 
     Operations start in program order, when their engine is free and what they read on chip is there. `queues` [engines,
     operations] with `heads` and `tails`: the operations of each engine that others may still meet. `starts` and `ends`
-    [operations] are filled; `free` [engines], `there` [buffers], `heads` and `tails` are 0 at first.
+    [operations] are filled; `free` [engines], `there` [buffers], `heads`, `tails` and `pairs` [1] are 0 at first.
     """
-    start, pairs = 0, 0
+    start, has_room = 0, True
     for operation in range(len(a.engine)):
         engine = a.engine[operation]
         start = max(start, free[engine])
@@ -70,17 +68,14 @@ def find_contention(a, free, there, queues, heads, tails, starts, ends, found):
             ends[operation] = max(ends[operation], start + a.end[at])
             if a.is_write[at]:
                 there[a.buffer[at]] = start + a.end[at]
-        pairs = meet_all(a, operation, operation, starts, found, pairs)
+        has_room = has_room and meet_all(a, operation, operation, starts, found, pairs)
         for other in range(len(free)):
             while heads[other] < tails[other] and ends[queues[other, heads[other]]] <= start:
                 heads[other] += 1
             if other == engine:
                 continue
             for at in range(heads[other], tails[other]):
-                if pairs != FULL:
-                    pairs = meet_all(a, operation, queues[other, at], starts, found, pairs)
-        if pairs == FULL:
-            return FULL
+                has_room = has_room and meet_all(a, operation, queues[other, at], starts, found, pairs)
         queues[engine, tails[engine]] = operation
         tails[engine] += 1
-    return pairs
+    return has_room

@@ -18,9 +18,9 @@ LOADS_COMPARED = 32
 
 
 @part_of_kernel
-def may_pass(w, r, index, load, loads_ahead, early):
-    """Whether an operation may start whose turn it is not; `early`: loads that started before theirs."""
-    if w.engine[index] == load and early >= loads_ahead:
+def may_pass(w, r, index):
+    """Whether an operation may start whose turn it is not."""
+    if w.engine[index] == w.load and w.early_count[0] >= w.loads_ahead:
         return False
     return index < w.passable[r.turn[0]]
 
@@ -33,14 +33,13 @@ def earliest(w, r, index, reserved):
 
 
 @part_of_kernel
-def next_of(w, r, engine, loads_ahead, early, none_reserved):
+def find_next(w, r, engine):
     """When an engine that keeps its order can start its next operation, and which; NEVER if that is not known."""
-    if w.heads[engine] == w.queue_begins[engine + 1]:
-        return NEVER, -1
-    index = w.queue[w.heads[engine]]
-    if w.open[index] or (index != r.turn[0] and not may_pass(w, r, index, -1, loads_ahead, early)):
-        return NEVER, index
-    return earliest(w, r, index, none_reserved), index
+    w.next_start[engine] = NEVER
+    if w.heads[engine] < w.queue_begins[engine + 1]:
+        index = w.next_operation[engine] = w.queue[w.heads[engine]]
+        if not w.open[index] and (index == r.turn[0] or may_pass(w, r, index)):
+            w.next_start[engine] = earliest(w, r, index, w.none_reserved)
 
 
 @part_of_kernel
@@ -52,31 +51,41 @@ def reserve(r, index, reserved):
 
 
 @part_of_kernel
-def next_load(w, r, load, late, loads_ahead, early, reserved, none_reserved):
+def find_next_load(w, r):
     """The next load in the planned order; one that must wait is passed, but its words are left free."""
-    best, best_index, turn = NEVER, -1, r.turn[0]
-    reserved[:] = 0
-    is_among = False
-    stop = min(w.heads[load] + LOADS_COMPARED, w.queue_begins[load + 1])
-    for at in range(w.heads[load], stop + 1):
+    engine, turn, is_among = w.load, r.turn[0], False
+    w.next_start[engine] = NEVER
+    w.reserved[:] = 0
+    stop = min(w.heads[engine] + LOADS_COMPARED, w.queue_begins[engine + 1])
+    for at in range(w.heads[engine], stop + 1):
         if at < stop:
             index = w.queue[at]
-        elif not is_among and turn < len(w.engine) and w.engine[turn] == load:
+        elif not is_among and turn < len(w.engine) and w.engine[turn] == engine:
             index = turn  # it stands too far back, and can always start
         else:
             break
         is_its_turn = index == turn
         is_among = is_among or is_its_turn
-        if not w.open[index] and (is_its_turn or may_pass(w, r, index, load, loads_ahead, early)):
-            can_start = earliest(w, r, index, none_reserved if is_its_turn else reserved)
-            planned = w.from_cycle[index] + late
-            wanted = max(can_start, planned)
-            if wanted < best or (wanted == best and index < best_index):
-                best, best_index = wanted, index
-            if can_start <= max(w.free[load], planned):
+        if not w.open[index] and (is_its_turn or may_pass(w, r, index)):
+            can_start = earliest(w, r, index, w.none_reserved if is_its_turn else w.reserved)
+            planned = w.from_cycle[index] + w.late[0]
+            wanted, best = max(can_start, planned), w.next_start[engine]
+            if wanted < best or (wanted == best < NEVER and index < w.next_operation[engine]):
+                w.next_start[engine], w.next_operation[engine] = wanted, index
+            if can_start <= max(w.free[engine], planned):
                 break
-        reserve(r, index, reserved)
-    return best, best_index
+        reserve(r, index, w.reserved)
+
+
+@part_of_kernel
+def first_engine(w):
+    """The engine that can start before the others; of two at once, the one whose operation comes first."""
+    first = w.load
+    for engine in range(len(w.free)):
+        start, best = w.next_start[engine], w.next_start[first]
+        if start < best or (start == best and w.next_operation[engine] < w.next_operation[first]):
+            first = engine
+    return first
 
 
 @part_of_kernel
@@ -93,6 +102,7 @@ def dequeue(w, engine, index):
 
 @part_of_kernel
 def open_those_after(w, begins, after, index, cycle):
+    """One less of what later operations come after is open."""
     for at in range(begins[index], begins[index + 1]):
         later = after[at]
         w.open[later] -= 1
@@ -110,42 +120,45 @@ def occupy(w, engine, index, start, end):
         w.newest[engine] += 1
 
 
+@part_of_kernel
+def note_early(w, r, index):
+    """Count a load among those that have started before their turn, as long as it has not come."""
+    w.early[w.early_count[0]] = index
+    kept = 0
+    for at in range(w.early_count[0] + 1):
+        if w.early[at] > r.turn[0]:
+            w.early[kept] = w.early[at]
+            kept += 1
+    w.early_count[0] = kept
+
+
 @kept_on_disk
-def find_order(w, r, load, loads_ahead, early, reserved, none_reserved, order):
+def find_order(w, r, order):
     """Fill `order` with all operations by the cycle of their start; when the last of them completes, or NEVER if none
     can start before all have.
-
-    `early` [operations] and `reserved` [memories] are room to work in, `none_reserved` [memories] is 0.
     """
-    last, late, early_count = 0, 0, 0
+    last = w.late[0]
     for count in range(len(order)):
-        start, index = NEVER, -1
         for engine in range(len(w.free)):
-            if engine == load:
-                found, which = next_load(w, r, load, late, loads_ahead, early_count, reserved, none_reserved)
+            if engine == w.load:
+                find_next_load(w, r)
             else:
-                found, which = next_of(w, r, engine, loads_ahead, early_count, none_reserved)
-            if found < start or (found == start and which < index):
-                start, index = found, which
-        if start >= NEVER:
+                find_next(w, r, engine)
+        engine = first_engine(w)
+        start, index = w.next_start[engine], w.next_operation[engine]
+        if start == NEVER:
             return NEVER
         order[count] = index
-        engine, end = w.engine[index], start + w.complete[index]
+        end = start + w.complete[index]
         last = max(last, end)
         dequeue(w, engine, index)
         occupy(w, engine, index, start, end)
         take(r, index, start, end)
-        if engine == load and loads_ahead < len(order):
-            early[early_count] = index
-            kept = 0
-            for at in range(early_count + 1):
-                if early[at] > r.turn[0]:
-                    early[kept] = early[at]
-                    kept += 1
-            early_count = kept
+        if engine == w.load and w.loads_ahead < len(order):
+            note_early(w, r, index)
         # A fill comes after nothing: it starts as soon as there are words for it.
-        if engine != load and w.comes_after[index]:
-            late = start - w.starts[index]
+        if engine != w.load and w.comes_after[index]:
+            w.late[0] = start - w.starts[index]
         open_those_after(w, w.after_end_begins, w.after_end, index, end)
         open_those_after(w, w.after_start_begins, w.after_start, index, start)
     return last

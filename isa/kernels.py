@@ -7,12 +7,14 @@ arrays and makes none itself. Import a file of kernels where it is called: numba
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from numba import njit
+from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
@@ -31,7 +33,9 @@ def kept_on_disk(function: Callable[..., Any]) -> Any:
     assert isinstance(function, FunctionType)
     function.__qualname__ = f"{function.__name__}_{fingerprint(function)}"
     try:
-        return njit(**OPTIONS, cache=True)(function)
+        kernel = njit(**OPTIONS, cache=True)(function)
+        _NOTICE.kernels.append(kernel)
+        return kernel
     except RuntimeError as error:
         warnings.warn(
             f"parts of Tilewright are compiled in every run, which takes seconds each time, because their code cannot "
@@ -39,6 +43,26 @@ def kept_on_disk(function: Callable[..., Any]) -> Any:
             stacklevel=2,
         )
         return njit(**OPTIONS)(function)
+
+
+class _Notice(event.Listener):
+    """Says on a terminal that kernels are compiled, once, since that takes longer than most of what people wait for."""
+
+    def __init__(self) -> None:
+        self.kernels: list[Dispatcher] = []
+        self._is_said = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self._is_said and event.data["dispatcher"] in self.kernels and sys.stderr.isatty():
+            self._is_said = True
+            print("compiling the inner loops of Tilewright, once: up to a minute", file=sys.stderr, flush=True)
+
+    def on_end(self, event: event.Event) -> None:
+        """Nothing has to be said."""
+
+
+_NOTICE = _Notice()
+event.register("numba:compile", _NOTICE)
 
 
 def fingerprint(function: FunctionType) -> str:

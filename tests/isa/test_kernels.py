@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,23 @@ def test_without_any_folder_it_compiles_and_says_so(folder: Path) -> None:
     assert "set NUMBA_CACHE_DIR to a folder that can be written to" in errors
 
 
+def test_says_on_a_terminal_that_it_compiles(folder: Path) -> None:
+    """Once, however many kernels there are; nothing when they are loaded."""
+    (folder / "second.py").write_text(ENTRY.replace("10 * added", "20 * added"))
+    (folder / "both.py").write_text("import entry, second\n")
+    for expected in ("compiling the inner loops of Tilewright, once: up to a minute", ""):
+        ours, theirs = pty.openpty()
+        inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        environment = {**inherited, "PYTHONPATH": f"{folder}{os.pathsep}{REPOSITORY}"}
+        command = [sys.executable, "-B", folder / "both.py"]
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+        os.write(theirs, b"\n")  # so that there is something to read
+        said = os.read(ours, 10_000).decode()
+        os.close(ours)
+        os.close(theirs)
+        assert said.strip() == expected
+
+
 # -- the kernel itself -------------------------------------------------------------------------------------------------
 
 CONSTANT_OF_FILE = {
@@ -120,6 +138,24 @@ def test_fingerprint_follows_a_constant_of_each_file(file: str, constant: str, m
     before = fingerprint(run_cycles.py_func)
     monkeypatch.setattr(importlib.import_module(f"tilewright.simulator.kernel.{file}"), constant, 77)
     assert fingerprint(run_cycles.py_func) != before
+
+
+@pytest.mark.parametrize(
+    ("kernel", "constant"),
+    [
+        ("compiler.emission.kernels.ring.fill", "compiler.emission.kernels.ring.STEP"),
+        ("compiler.emission.kernels.schedule.find_order", "compiler.emission.kernels.schedule.LOADS_COMPARED"),
+        ("compiler.emission.kernels.schedule.find_order", "compiler.emission.kernels.room.AHEAD"),
+        ("compiler.emission.kernels.meetings.find_meetings", "compiler.emission.kernels.meetings.FULL"),
+        ("isa.check.order_kernel.find_unordered", "isa.check.order_kernel.READ"),
+    ],
+)
+def test_fingerprints_follow_constants(kernel: str, constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, _, name = kernel.rpartition(".")
+    function = getattr(importlib.import_module(f"tilewright.{file}"), name).py_func
+    before = fingerprint(function)
+    monkeypatch.setattr(f"tilewright.{constant}", 77)
+    assert fingerprint(function) != before
 
 
 def test_a_name_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

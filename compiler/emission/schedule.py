@@ -43,16 +43,16 @@ def schedule(
     if ahead.loads is not None and ahead.loads <= 0:
         return program.with_remarks({"order": NONE_AHEAD.format("")})
     work = _Work.of(program, ahead, in_order)
-    found = _found(work)
-    order = found.order
+    found = _ordered(work)
+    order = found.by_start
     layers = [operation.layer for operation in program.operations]
     beside = overlapped(
         layers, work.engines, work.durations, work.before, work.residents, found.planned, work.kept, ahead.by_rows
     )
     if beside is not None:
-        other = _found(work.in_order(beside.order))
+        other = _ordered(work.in_order(beside.order))
         if other.end < found.end - beside.worth:
-            order = [beside.order[index] for index in other.order]
+            order = [beside.order[index] for index in other.by_start]
     if in_order:
         program = program.with_remarks({"order": NONE_AHEAD.format(" in " + " and ".join(sorted(in_order)))})
     return program.in_order(order)
@@ -157,15 +157,15 @@ class WorkColumns(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Order:
     """An order of the operations, when the last of them completes, and when each was planned to start."""
 
-    order: list[int]
+    by_start: list[int]
     end: int
     planned: Sequence[int]
 
 
-def _found(work: _Work) -> _Found:
+def _ordered(work: _Work) -> _Order:
     """All operations by the cycle of their start."""
     from tilewright.compiler.emission.kernels.schedule import NEVER, find_order  # loads Numba
 
@@ -173,7 +173,7 @@ def _found(work: _Work) -> _Found:
     order = np.zeros(len(work.engines), np.int64)
     end = find_order(_columns(work, plan), Room(work.residents).columns, order)
     assert end < NEVER, "the operation whose turn it is can always start"
-    return _Found(order.tolist(), int(end), plan.starts)
+    return _Order(order.tolist(), int(end), plan.starts)
 
 
 def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:

@@ -73,7 +73,7 @@ def _places(program: TileProgram, placement: Placement, accesses: Accesses) -> t
 def _in_units(accesses: Accesses, place: Integers, first: Integers) -> tuple[Integers, Integers, WordForms]:
     """First words, forms and their words, all in units: as many words, or bytes, as all of a place keep together."""
     forms = accesses.forms
-    units = np.zeros(max(place, default=0) + 2, np.int64)  # the last one is of what nobody writes
+    units = np.zeros(int(place.max(initial=0)) + 2, np.int64)  # the last one is of what nobody writes
     np.gcd.at(units, place, np.gcd(first, forms.steps[accesses.form]))
     unit = np.maximum(units, 1)[place]
     pairs, form = np.unique(accesses.form * (int(unit.max(initial=1)) + 1) + unit, return_inverse=True)
@@ -87,7 +87,7 @@ def _in_units(accesses: Accesses, place: Integers, first: Integers) -> tuple[Int
 
 def _rows(accesses: Accesses, engine: Integers, place: Integers, stop: Integers) -> tuple[Integers, int]:
     """Where the row of each place, engine and kind of access begins (-1: there is none), and what all take together."""
-    places = max(place, default=0) + 1
+    places = int(place.max(initial=0)) + 1
     uses = np.zeros((places + 1, len(ENGINES), 2), np.int64)  # the last place is that of what nobody writes
     own = engine[accesses.operation]
     for kind, does in enumerate((accesses.is_read, accesses.is_write)):

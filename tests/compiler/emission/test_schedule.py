@@ -66,6 +66,20 @@ def test_a_fill_that_waits_for_words_puts_off_no_load() -> None:
     assert mnemonics(build)[-6:] == ["mma", "fill", "load_act", "load_wgt", "add_sums", "mma"]
 
 
+def test_where_work_is_late_its_loads_come_as_much_later() -> None:
+    """The first rescale has words for its result only when a product of 6,000 cycles ends, and all behind it waits."""
+    build = builder("memories.act.kib=1")
+    x, w, sums = build.load("act", 40), build.load("wgt", 16), build.buffer("acc", 1)
+    y, z = build.load("act", 1), build.buffer("act", 1)
+    build.run("mma", {"trip.y": 1000, "trip.x": WORDS}, a=x, w=w, c=sums)
+    build.run("rescale", {"trip.k": 1, "y.k": 1}, a=y, y=build.buffer("act", 40))
+    for _ in range(8):
+        build.run("fill", {"trip.j": 200, "trip.k": WORDS, "y.k": 0}, y=z)
+    build.run("add_sums", {}, a=build.load("acc", 1), b=sums, y=sums)
+    # Fills take 1,200 cycles each, and 8 round trips of 70 cycles are the margin.
+    assert mnemonics(build)[-3:] == ["fill", "load_acc", "add_sums"]
+
+
 def test_no_more_loads_than_said_come_before_their_turn() -> None:
     build = builder()
     x = build.load_input()

@@ -7,7 +7,6 @@ operation reads, should be in different banks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.emission.durations import Duration, durations
-from tilewright.compiler.tile.accesses import Integers
+from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.footprint import reads_destination
-from tilewright.compiler.tile.program import TileOperation, TileProgram, engines, forms
+from tilewright.compiler.tile.program import TileOperation, TileProgram, forms
 from tilewright.isa.machine.machine import ENGINES, Machine, Template
 from tilewright.isa.timing import mma_read
 
@@ -89,8 +88,8 @@ def _columns(program: TileProgram) -> PortColumns:
     rows = np.array([access[1:] for own in named for access in own], np.int64).reshape(-1, 6)
     memory, is_write, is_first, begin, end, words = rows.T.copy()
     return PortColumns(
-        begins=np.array([0, *accumulate(map(len, named))], np.int64),
-        engine=np.array([ENGINES.index(engine) for engine in program.of_each(engines)], np.int64),
+        begins=np.cumsum([0, *map(len, named)]),
+        engine=engine_numbers(program),
         busy=np.array([duration.busy for duration in program.of_each(durations)], np.int64),
         buffer=np.array(buffers, np.int64),
         memory=memory,

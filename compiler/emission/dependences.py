@@ -13,10 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewright.compiler.tile.accesses import Accesses, Integers, program_accesses
+from tilewright.compiler.tile.accesses import Accesses, Integers, engine_numbers, program_accesses
 from tilewright.compiler.tile.footprint import dense_region
-from tilewright.compiler.tile.program import TileProgram, engines
-from tilewright.isa.machine.machine import ENGINES
+from tilewright.compiler.tile.program import TileProgram
 
 NOBODY = -1
 """The space of what nobody writes, which orders nothing."""
@@ -73,7 +72,7 @@ def _meetings(program: TileProgram, accesses: Accesses) -> Integers:
     space = np.where(is_written[space], space, NOBODY)
     lists = (2 * space + accesses.is_write)[space != NOBODY]
     slots = np.cumsum(np.concatenate([[0], np.bincount(lists, minlength=2 * len(numbers))]))
-    engine = np.array([ENGINES.index(engine) for engine in program.of_each(engines)], np.int64)
+    engine = engine_numbers(program)
     room = MEETINGS_FOR_EACH * len(space) + 1
     while True:
         live, known, found = np.zeros(len(space) + 1, np.int64), np.full((KNOWN, 4), -1), np.zeros(room, np.int64)

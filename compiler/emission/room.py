@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.ahead import EIGHTHS
 from tilewright.compiler.tile.accesses import Integers
 from tilewright.compiler.tile.program import TileProgram
+
+NOT_YET = -1
+"""Instead of a cycle: it is not known yet when there will be room. As the end of a buffer: it has no words so far."""
 
 
 class RoomColumns(NamedTuple):
@@ -62,7 +65,7 @@ class Residents:
         on_chip = [buffer for buffer in program.buffers.values() if buffer.place in memories]
         numbers = {buffer.name: number for number, buffer in enumerate(on_chip)}
         named = [[numbers[name] for name in own if name in numbers] for own in program.of_each(_names)]
-        self.begins = np.array([0, *accumulate(map(len, named))], np.int64)
+        self.begins = np.cumsum([0, *map(len, named)])
         self.named = np.fromiter(chain.from_iterable(named), np.int64)
         self.size = np.array([buffer.size for buffer in on_chip], np.int64)
         self.memory = np.array([self.memories.index(buffer.place) for buffer in on_chip], np.int64)
@@ -92,9 +95,9 @@ class Room:
     """
 
     def __init__(self, residents: Residents) -> None:
-        from tilewright.compiler.emission.kernels.room import NOT_YET, cycle_that_fits, take_words  # loads Numba
+        from tilewright.compiler.emission.kernels.room import cycle_that_fits, take_words  # loads Numba
 
-        self._not_yet, self._cycle_that_fits, self._take_words = NOT_YET, cycle_that_fits, take_words
+        self._cycle_that_fits, self._take_words = cycle_that_fits, take_words
         of = self._residents = residents
         memories, buffers, operations = len(of.memories), len(of.size), len(of.begins) - 1
         self.columns = RoomColumns(
@@ -139,7 +142,7 @@ class Room:
         """The buffers that take their words with an operation."""
         columns = self.columns
         named = columns.named[columns.begins[index] : columns.begins[index + 1]].tolist()
-        return [buffer for buffer in named if columns.end[buffer] == self._not_yet]
+        return [buffer for buffer in named if columns.end[buffer] == NOT_YET]
 
     def ready(self, index: int, fresh: Sequence[int], reserved: Mapping[str, int]) -> int | None:
         """The first cycle in which there are words for an operation's fresh buffers; None if that is not known yet.
@@ -148,7 +151,7 @@ class Room:
         """
         left = np.array([reserved.get(name, 0) for name in self._residents.memories], np.int64)
         found = int(self._cycle_that_fits(self.columns, index, np.array(fresh, np.int64), left))
-        return None if found == self._not_yet else found
+        return None if found == NOT_YET else found
 
     def take(self, index: int, start: int, end: int) -> None:
         """Start an operation in a cycle, not before those that started earlier; it completes in cycle `end`."""

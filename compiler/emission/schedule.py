@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from tilewright.compiler.emission.ahead import EVERYTHING_AHEAD, Ahead
 from tilewright.compiler.emission.dependences import Dependences, dependences
 from tilewright.compiler.emission.durations import Duration, durations
-from tilewright.compiler.emission.load_plan import LOAD, LoadPlan, plan_loads
+from tilewright.compiler.emission.load_plan import LOAD, NEVER, LoadPlan, plan_loads
 from tilewright.compiler.emission.overlap import overlapped
 from tilewright.compiler.emission.room import Residents, Room
-from tilewright.compiler.tile.accesses import Integers
+from tilewright.compiler.tile.accesses import Integers, engine_numbers
 from tilewright.compiler.tile.program import TileProgram, engines
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.timing import dma_round_trip
@@ -167,7 +167,7 @@ class _Order:
 
 def _ordered(work: _Work) -> _Order:
     """All operations by the cycle of their start."""
-    from tilewright.compiler.emission.kernels.schedule import NEVER, find_order  # loads Numba
+    from tilewright.compiler.emission.kernels.schedule import find_order  # loads Numba
 
     plan = plan_loads(work.engines, work.durations, work.before, dma_round_trip(work.program.machine))
     order = np.zeros(len(work.engines), np.int64)
@@ -179,13 +179,13 @@ def _ordered(work: _Work) -> _Order:
 def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
     """The state of the machine before the first operation."""
     before, count, memories = work.before, len(work.engines), len(work.program.machine.memories)
-    engine = np.array([ENGINES.index(engine) for engine in work.engines], np.int64)
+    engine = engine_numbers(work.program)
     busy, complete = np.array([(each.busy, each.complete) for each in work.durations], np.int64).reshape(-1, 2).T.copy()
     opened = [len(c) + len(s) for c, s in zip(before.completed, before.started, strict=True)]
     flights = work.program.machine.flights
     contexts = [flights[engine].contexts if engine in flights else 0 for engine in ENGINES]
-    queues = [plan.loads if name == LOAD else np.flatnonzero(engine == at) for at, name in enumerate(ENGINES)]
-    begins = np.array([0, *accumulate(map(len, queues))], np.int64)
+    waiting = [plan.loads if of == LOAD else np.flatnonzero(engine == at).tolist() for at, of in enumerate(ENGINES)]
+    queues = _lists("queue", waiting)
     return WorkColumns(
         engine=engine,
         busy=busy,
@@ -198,9 +198,8 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
         ready=np.zeros(count, np.int64),
         **_lists("after_end", before.after_end),
         **_lists("after_start", before.after_start),
-        queue=np.concatenate([np.array(queue, np.int64) for queue in queues]),
-        queue_begins=begins,
-        heads=begins[:-1].copy(),
+        **queues,
+        heads=queues["queue_begins"][:-1].copy(),
         free=np.zeros(len(ENGINES), np.int64),
         contexts=np.array(contexts, np.int64),
         ends=np.zeros((len(ENGINES), max(contexts)), np.int64),
@@ -219,5 +218,5 @@ def _columns(work: _Work, plan: LoadPlan) -> WorkColumns:
 
 def _lists(name: str, lists: Sequence[Sequence[int]]) -> Mapping[str, Integers]:
     """Lists of numbers as one column, and where each of them begins in it."""
-    begins = np.array([0, *accumulate(map(len, lists))], np.int64)
+    begins = np.cumsum([0, *map(len, lists)])
     return {f"{name}_begins": begins, name: np.fromiter(chain.from_iterable(lists), np.int64)}

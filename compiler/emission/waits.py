@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.compiler.emission.allocate import Placement
-from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, program_accesses
-from tilewright.compiler.tile.program import TileProgram, engines
+from tilewright.compiler.tile.accesses import Accesses, Integers, WordForms, engine_numbers, program_accesses
+from tilewright.compiler.tile.program import TileProgram
 from tilewright.isa.machine.machine import ENGINES
 
 Waits = tuple[Mapping[str, int], ...]
@@ -33,7 +33,7 @@ def compute_waits(program: TileProgram, placement: Placement) -> Waits:
     from tilewright.compiler.emission.kernels.last_touch import find_waits  # loads Numba
 
     accesses, count = program.of_order(program_accesses), len(program.operations)
-    engine = np.array([ENGINES.index(engine) for engine in program.of_each(engines)], np.int64)
+    engine = engine_numbers(program)
     place, first = _places(program, placement, accesses)
     first, form, forms = _in_units(accesses, place, first)
     rows, words = _rows(accesses, engine, place, first + forms.lengths[form])
@@ -76,8 +76,9 @@ def _in_units(accesses: Accesses, place: Integers, first: Integers) -> tuple[Int
     units = np.zeros(int(place.max(initial=0)) + 2, np.int64)  # the last one is of what nobody writes
     np.gcd.at(units, place, np.gcd(first, forms.steps[accesses.form]))
     unit = np.maximum(units, 1)[place]
-    pairs, form = np.unique(accesses.form * (int(unit.max(initial=1)) + 1) + unit, return_inverse=True)
-    old, by = np.divmod(pairs, int(unit.max(initial=1)) + 1)
+    beyond = int(unit.max(initial=1)) + 1
+    pairs, form = np.unique(accesses.form * beyond + unit, return_inverse=True)
+    old, by = np.divmod(pairs, beyond)
     runs = np.diff(forms.begins)[old]
     begins = np.concatenate([[0], np.cumsum(runs)])
     taken = np.repeat(forms.begins[old] - begins[:-1], runs) + np.arange(begins[-1])

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler.tile.footprint import Footprint, operation_footprints
-from tilewright.compiler.tile.program import BufferAddress, TileProgram, forms
+from tilewright.compiler.tile.program import BufferAddress, TileProgram, engines, forms
+from tilewright.isa.machine.machine import ENGINES
 
 Integers = NDArray[np.int64]
 
@@ -99,6 +100,11 @@ def program_accesses(program: TileProgram) -> Accesses:
     first, word_form, is_read, is_write = np.array(rows, np.int64).reshape(-1, 4)[own].T
     buffer, offset = np.array(bases, np.int64).reshape(-1, 2).T
     return Accesses(begins, buffer.copy(), first + offset, word_form.copy(), is_read != 0, is_write != 0, words.forms())
+
+
+def engine_numbers(program: TileProgram) -> Integers:
+    """The engine of each operation, as its place among ENGINES."""
+    return np.array([ENGINES.index(engine) for engine in program.of_each(engines)], np.int64)
 
 
 class _Words:

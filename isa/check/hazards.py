@@ -123,28 +123,19 @@ def find_hazards(
     pieces = _Pieces.of(accesses, initialised, expected)
     require(budgets, "pieces", pieces.count // PIECES_AT_A_TIME, OVER_BUDGET)
     engine = _engine_numbers(program.instructions)
-    number = np.zeros(len(engine), np.int64)  # of each among its engine's, from 1 on
-    by_engine = [np.flatnonzero(engine == e) for e in range(len(ENGINES))]
-    for own in by_engine:
-        number[own] = np.arange(1, len(own) + 1)
     begins = np.cumsum([0, *map(len, accesses)])
     touching = np.repeat(np.arange(len(accesses)), np.diff(begins))
     flat = list(chain.from_iterable(accesses))
     is_write = np.array([access.is_write for access in flat], np.bool_)
-    keeps_order = np.array(
-        [
-            not access.is_write and _adds_to_sums(program.instructions[index], access)
-            for index, access in zip(touching.tolist(), flat, strict=True)
-        ],
-        np.bool_,
-    )
+    adds = [_adds_to_sums(i, access) for i, own in zip(program.instructions, accesses, strict=True) for access in own]
+    keeps_order = np.array(adds, np.bool_)
     rows = _Rows.of(pieces, engine[touching], is_write)
     place, room = np.where(rows.is_constant[pieces.place], -1, pieces.place), ROOM
     while True:
         touched, found = rows.at_first(pieces), np.zeros((room, 5), np.int64)
         hazards = find_unordered(
             engine,
-            number,
+            np.zeros(len(ENGINES), np.int64),
             clocks,
             begins,
             place[: len(flat)],
@@ -161,15 +152,22 @@ def find_hazards(
         if hazards != FULL:
             break
         room *= 16
+    by_engine = [np.flatnonzero(engine == e) for e in range(len(ENGINES))]
     unordered = [
         _hazard(int(touching[at]), flat[at], kind, by, count, pieces.first_word(at, piece), by_engine)
         for at, kind, by, count, piece in found[:hazards].tolist()
     ]
-    return unordered, [
-        (output, pieces.first_word(at, int(missing[0])))
-        for output, at in enumerate(range(len(flat), len(pieces.place)))
-        if len(missing := pieces.among(at, touched[rows.unwritten[pieces.place[at]] :]))
-    ]
+    return unordered, _unwritten(pieces, range(len(flat), len(pieces.place)), rows, touched)
+
+
+def _unwritten(pieces: _Pieces, expected: range, rows: _Rows, touched: NDArray[np.int32]) -> list[tuple[int, int]]:
+    """(number, first byte) of each expected output of which something is not stored, after the last instruction."""
+    found = []
+    for number, at in enumerate(expected):
+        missing = pieces.among(at, touched[rows.unwritten[pieces.place[at]] :])
+        if len(missing):
+            found.append((number, pieces.first_word(at, int(missing[0]))))
+    return found
 
 
 def _hazard(
@@ -189,7 +187,7 @@ def _hazard(
 
 def _adds_to_sums(instruction: Instruction, access: Access) -> bool:
     """True for the one read that needs no wait for its own engine: the array keeps the order of its sums."""
-    is_sum = access.operand == instruction.format.destination.name
+    is_sum = not access.is_write and access.operand == instruction.format.destination.name
     return is_sum and TEMPLATES[instruction.engine] is Template.SYSTOLIC
 
 
@@ -204,7 +202,6 @@ class _Pieces:
     are those from `range_begins[access]` on, from piece `begins` to before `ends`.
     """
 
-    names: tuple[str, ...]
     bounds: tuple[Integers, ...]
     """By place: the first word of each piece, and the end of the last."""
     known: tuple[int, ...]
@@ -232,7 +229,7 @@ class _Pieces:
             bounds.append(_distinct(np.append(words[own], end)))
             cut[own] = np.searchsorted(bounds[-1], words[own])
         begins = np.concatenate([[0], np.cumsum(lengths)])
-        return _Pieces(names, tuple(bounds), known, place, begins, cut[:, 0].copy(), cut[:, 1].copy())
+        return _Pieces(tuple(bounds), known, place, begins, cut[:, 0].copy(), cut[:, 1].copy())
 
     @property
     def count(self) -> int:

@@ -72,19 +72,20 @@ def note(touched, row, begins, ends, range_begins, access, count):
 
 @kept_on_disk
 def find_unordered(
-    engine, number, clocks, access_begins, place, is_write, keeps_order, range_begins, begins, ends, rows, unwritten,
+    engine, counts, clocks, access_begins, place, is_write, keeps_order, range_begins, begins, ends, rows, unwritten,
     touched, found,
 ):  # fmt: skip
     """Fill `found` with a row for each way in which an access may come too early, and say how many; FULL if too many.
 
     A row of `found`: access, READ or WRITTEN, engine and its instructions that must be completed first, first piece;
-    for words that nobody has written, the engine is one more than there are. `number` counts an engine's instructions
-    from 1 on; `place` is -1 for accesses that come when they like; `keeps_order`: behind what its own engine has
-    written. `rows` [places, engines, 2] and `unwritten` [places] say where in `touched` rows begin, -1 for none.
+    for words that nobody has written, the engine is one more than there are. `counts` [engines] is 0 at first; `place`
+    is -1 for accesses that come when they like; `keeps_order`: behind what its own engine has written. `rows` [places,
+    engines, 2] and `unwritten` [places] say where in `touched` rows begin, -1 for none.
     """
     engines, hazards = rows.shape[1], 0
     for index in range(len(engine)):
         own = engine[index]
+        counts[own] += 1
         for access in range(access_begins[index], access_begins[index + 1]):
             if place[access] < 0:
                 continue
@@ -113,5 +114,5 @@ def find_unordered(
                 found[hazards, 3], found[hazards, 4] = 1, piece
                 hazards += 1
             row = rows[place[access], own, WRITTEN if writes else READ]
-            note(touched, row, begins, ends, range_begins, access, number[index])
+            note(touched, row, begins, ends, range_begins, access, counts[own])
     return hazards

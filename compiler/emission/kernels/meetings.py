@@ -70,8 +70,8 @@ def find_meetings(
             if space[access] < 0:
                 continue
             for kind in range(0 if is_write[access] else 1, 2):
-                kept_in = 2 * space[access] + kind
-                for at in range(slots[kept_in], slots[kept_in] + counts[kept_in]):
+                row = 2 * space[access] + kind
+                for at in range(slots[row], slots[row] + counts[row]):
                     other = live[at]
                     if not meet(first, form, run_begins, starts, stops, known, access, other):
                         continue
@@ -85,13 +85,13 @@ def find_meetings(
             if space[access] < 0:
                 continue
             if is_write[access]:
-                for kept_in in range(2 * space[access], 2 * space[access] + 2):
-                    kept = slots[kept_in]
-                    for at in range(slots[kept_in], slots[kept_in] + counts[kept_in]):
+                for row in range(2 * space[access], 2 * space[access] + 2):
+                    kept = slots[row]
+                    for at in range(slots[row], slots[row] + counts[row]):
                         if not is_covered(first, form, run_begins, stops, live[at], access):
                             live[kept] = live[at]
                             kept += 1
-                    counts[kept_in] = kept - slots[kept_in]
+                    counts[row] = kept - slots[row]
             mine = 2 * space[access] + is_write[access]
             live[slots[mine] + counts[mine]] = access
             counts[mine] += 1

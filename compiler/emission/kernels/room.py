@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
+from tilewright.compiler.emission.room import NOT_YET
 from tilewright.isa.kernels import kept_on_disk, part_of_kernel
-
-NOT_YET = -1
-"""Instead of a cycle: it is not known yet when there will be room. As the end of a buffer: it has no words so far."""
 
 AHEAD, OF = 3, 4
 """The share of the words free at its turn that an operation may fill ahead of it; the rest leaves the allocator a

@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.emission.kernels.room import NOT_YET, fits, take
+from tilewright.compiler.emission.kernels.room import fits, take
+from tilewright.compiler.emission.load_plan import NEVER
+from tilewright.compiler.emission.room import NOT_YET
 from tilewright.isa.kernels import kept_on_disk, part_of_kernel
-
-NEVER = 1 << 62
-"""A cycle later than the last one of any run."""
 
 LOADS_COMPARED = 32
 """How many of the loads that are needed next may be chosen from, when the first of them cannot start yet."""

@@ -19,7 +19,7 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 
 from tilewright.isa.rare_collection import rare_collection
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 
 TOP = "top"
 

@@ -18,7 +18,7 @@ PACKAGES = {
 
 ROOMS = {
     "isa": (
-        *("errors", "rare_collection", "file_hash", "kernels", "language", "machine", "timing"),
+        *("errors", "outside", "rare_collection", "file_hash", "kernels", "folders", "language", "machine", "timing"),
         *("engines", "files", "program", "check", "assembly", "binary", "pages"),
     ),
     "compiler": (

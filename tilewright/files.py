@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.binary.whole_file import write_whole
+from tilewright.isa.folders.whole_file import write_whole
 
 
 def write_file(path: str | Path, content: bytes | str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
 from tilewright.codesign.explore.front import dominates, losses
+from tilewright.codesign.explore.lines import Line, key_of
 from tilewright.codesign.explore.pool import Limits, Pool, Serve, Workers
 from tilewright.codesign.explore.search import ALL, BASELINE, search_named
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.store import Line, Store, key_of, put_space, stopped_at_limits, version
+from tilewright.codesign.explore.store import Store, put_space, stopped_at_limits, version
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
 from tilewright.codesign.explore.worker import Task, serve

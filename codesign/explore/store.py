@@ -1,39 +1,26 @@
-"""The file of a study: one line for each result, only ever added to; what is torn or cannot be written costs no other.
-
-A line is known by its kind and its key. Machines are known by `machine_key`, networks by the hash of their bytes, and
-what was computed by the version of the program that did it, so that no result of older code passes for one of newer.
-"""
+"""The file of a study: one line for each result, only ever added to; what is torn or cannot be written costs no other."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tilewright import codesign, compiler, isa, rtl, simulator
 from tilewright.codesign.errors import StudyError
+from tilewright.codesign.explore.lines import KEYS, Key, Line, key_of, print_line, read_line
 from tilewright.isa.binary.elf_writer import tool_version
 from tilewright.isa.file_hash import folder_of, hash_of_files
+from tilewright.isa.folders.locks import Taken, locked_at_once
+from tilewright.isa.folders.whole_file import open_own, read_own, write_whole
+from tilewright.isa.outside import OutsideError
 
 POINTS = "points.jsonl"
 SPACE = "space.yaml"
 LOCK = "lock"
-
-KEYS = {
-    "space": ("version",),
-    "machine": ("label",),
-    "price": ("machine", "clock", "version"),
-    "point": ("machine", "network", "effort", "version"),
-    "dropped": ("label", "version"),
-    "search": ("name", "shard", "version"),
-    "verified": ("machine", "degree", "networks", "effort", "version"),
-}
-"""The kinds of lines, and what each is known by."""
 
 ROOMS_WITHOUT_RESULTS = frozenset({"explore", "verify", "compare", "advise"})
 """Folders of code that no result of a study depends on."""
@@ -41,9 +28,19 @@ ROOMS_WITHOUT_RESULTS = frozenset({"explore", "verify", "compare", "advise"})
 SHARED = ("price", "point")
 """Kinds that say the same in every study."""
 
-Line = Mapping[str, Any]
-Key = tuple[Any, ...]
+BEGINNING = b'{"kind":'
+"""The first bytes of every line."""
 
+MOST_BYTES = 1 << 32
+"""The largest file of a study."""
+
+MOST_LINE_BYTES = 1 << 24
+"""The longest line; one of a search names up to some 100,000 points."""
+
+MOST_SPACE_BYTES = 1 << 20
+
+MOST_NOTES = 5
+"""So many lines that are none are told one by one."""
 
 @cache
 def version() -> str:
@@ -54,31 +51,43 @@ def version() -> str:
     return f"{tool_version()}+{code[:8]}{figures[:8]}"
 
 
-def key_of(line: Line) -> Key:
-    """What a line is known by. Raises StudyError for one of no known kind."""
-    kind = line.get("kind")
-    if kind not in KEYS or any(name not in line for name in KEYS[kind]):
-        raise StudyError(f"not a line of a study: {json.dumps(line)[:80]}")
-    return (kind, *(line[name] for name in KEYS[kind]))
-
-
 def read_lines(path: Path) -> tuple[dict[Key, Line], int, list[str]]:
-    """The lines of a file by key, the bytes up to the end of the last whole one, and what was wrong with others."""
+    """The lines of a file by key, the bytes up to the end of the last whole one, and what was wrong with others.
+
+    Raises StudyError for what is no file of a study.
+    """
     lines: dict[Key, Line] = {}
-    notes: list[str] = []
+    faults: list[str] = []
     end = 0
-    content = path.read_bytes() if path.exists() else b""
-    for number, text in enumerate(content.splitlines(keepends=True), 1):
+    for number, text in enumerate(_content(path).splitlines(keepends=True), 1):
         if not text.endswith(b"\n"):
-            notes.append(f"{path}:{number}: the last line is torn, and dropped: it is computed again")
-            break
+            return lines, end, [*_told(faults), f"{path}:{number}: the last line is torn, and dropped: {AGAIN}"]
         end += len(text)
         try:
-            line = json.loads(text)
+            if len(text) > MOST_LINE_BYTES:
+                raise OutsideError(f"has more than {MOST_LINE_BYTES:,} bytes")
+            line = read_line(text)
             lines[key_of(line)] = line
-        except (ValueError, AttributeError, TypeError, StudyError):
-            notes.append(f"{path}:{number}: is no line of a study, and is passed over")
-    return lines, end, notes
+        except OutsideError as error:
+            faults.append(f"{path}:{number}: is no line of a study, and is passed over: {error}")
+    return lines, end, _told(faults)
+
+
+AGAIN = "it is computed again"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_own(path, MOST_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _told(faults: list[str]) -> list[str]:
+    more = len(faults) - MOST_NOTES
+    return [*faults[:MOST_NOTES], *([f"and {more:,} more lines that are none"] if more > 0 else [])]
 
 
 class Store:
@@ -88,19 +97,27 @@ class Store:
         """Open or make a folder. Raises StudyError when another run has it open, OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._lock = _locked(folder / LOCK)
-        try:
+        with ExitStack() as opened:
+            try:
+                opened.enter_context(locked_at_once(folder / LOCK))
+                self._file = open_own(folder / POINTS)
+            except Taken as error:
+                raise StudyError(
+                    f"{folder}: another run has this study open (process {error.holder}); wait for it, or take "
+                    "another folder"
+                ) from error
+            except OSError as error:
+                raise StudyError(f"{error.filename or folder}: cannot be opened: {error.strerror}") from error
+            opened.callback(os.close, self._file)
             self.lines, end, self.notes = read_lines(folder / POINTS)
-            self._file = os.open(folder / POINTS, os.O_RDWR | os.O_CREAT, 0o666)
+            if not self.lines and not _may_be_ours(self._file):
+                raise StudyError(f"{folder / POINTS}: is there, and is no file of a study; take another folder")
             os.ftruncate(self._file, end)
             self._end = os.lseek(self._file, end, os.SEEK_SET)
-        except OSError:
-            os.close(self._lock)
-            raise
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        os.close(self._file)
-        os.close(self._lock)
+        self._opened.close()
 
     def __enter__(self) -> Store:
         return self
@@ -113,10 +130,14 @@ class Store:
 
     def add(self, line: Line) -> None:
         """Write a line, whole or not at all, unless the study has it. Raises StudyError when it cannot be written."""
+        try:
+            content = print_line(line)
+            line = read_line(content)
+        except OutsideError as error:
+            raise StudyError(f"{self.folder / POINTS}: cannot keep a {line['kind']}: {error}") from error
         key = key_of(line)
         if self.lines.get(key) == line:
             return
-        content = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             written = os.write(self._file, content)
             if written < len(content):
@@ -144,37 +165,37 @@ class Store:
         return len(new)
 
 
+def _may_be_ours(file: int) -> bool:
+    """Whether a file without a whole line begins as one does, or is empty."""
+    return BEGINNING.startswith(os.pread(file, len(BEGINNING), 0))
+
+
 def stopped_at_limits(store: Store) -> set[Key]:
     """The keys of results that were stopped for taking too much."""
     failures = ((key, line.get("failure") or line.get("outcome") or {}) for key, line in store.lines.items())
     return {key for key, failure in failures if failure.get("stage") == "limit"}
 
 
-def _locked(path: Path) -> int:
-    """A lock on a file, which ends with the process however that ends. Raises StudyError when another holds it."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        holder = os.pread(file, 20, 0).decode(errors="replace").strip() or "unknown"
-        os.close(file)
-        raise StudyError(
-            f"{path.parent}: another run has this study open (process {holder}); wait for it, or take another folder"
-        ) from error
-    with contextlib.suppress(OSError):  # a full disk: only the number is missing
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-    return file
-
-
 def put_space(folder: Path, text: str) -> None:
     """Keep a copy of the space beside its results. Raises StudyError for the folder of another space."""
     path = folder / SPACE
-    if path.exists() and path.stat().st_size:
-        if path.read_text() != text:
-            raise StudyError(f"{folder}: is the study of another space; take another folder, with --reuse {folder}")
+    known = read_space_of(folder) if path.exists() or path.is_symlink() else ""
+    if known == text:
         return
-    path.write_text(text)
+    if known:
+        raise StudyError(f"{folder}: is the study of another space; take another folder, with --reuse {folder}")
+    write_whole(path, text.encode())
+
+
+def read_space_of(folder: Path) -> str:
+    """The space that a study keeps. Raises StudyError where it cannot be read."""
+    path = folder / SPACE
+    try:
+        return read_own(path, MOST_SPACE_BYTES).decode()
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}: is no text: {error}") from error
 
 
 def merged(parts: list[Path], folder: Path) -> int:
@@ -184,7 +205,7 @@ def merged(parts: list[Path], folder: Path) -> int:
             raise StudyError(f"{part}: is no study: expected {SPACE} and {POINTS} in it")
     with Store(folder) as store:
         for part in parts:
-            put_space(folder, (part / SPACE).read_text())
+            put_space(folder, read_space_of(part))
             for line in _lines(part):
                 if key_of(line) not in store.lines:
                     store.add(line)

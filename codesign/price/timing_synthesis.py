@@ -15,7 +15,7 @@ from tilewright.codesign.price.cell_timing import load_timing
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.process import Cell, Process
 from tilewright.codesign.price.static_timing import Mapped, StaticTiming
-from tilewright.rtl.cache import cache_folder, kept
+from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
 SCRIPT = """\

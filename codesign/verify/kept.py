@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.codesign.explore.store import Line
+from tilewright.codesign.explore.lines import Line
 from tilewright.codesign.explore.study import Entry, Study
 from tilewright.codesign.verify.verdict import BITS, DEGREES, Outcome, Verdict
 

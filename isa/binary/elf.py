@@ -40,7 +40,7 @@ from tilewright.isa.binary.elf_writer import (
     file_digest,
     to_bytes,
 )
-from tilewright.isa.binary.whole_file import write_whole
+from tilewright.isa.folders.whole_file import write_whole
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine_text
 from tilewright.isa.machine.encoding import Instruction, decode

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.isa.machine.machine import Machine
-from tilewright.rtl.cache import cache_folder, digest, kept
+from tilewright.isa.folders.cache import cache_folder, digest, kept
 from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
 from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
 from tilewright.rtl.simulation.tools import require_tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tilewright.rtl.cache import cache_folder, digest, kept
+from tilewright.isa.folders.cache import cache_folder, digest, kept
 from tilewright.rtl.simulation.verilator import OBJECTS, make, tool_facts, verilate
 
 NAME = "runtime"

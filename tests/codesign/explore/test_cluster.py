@@ -23,7 +23,8 @@ from tilewright.codesign.explore import store
 from tilewright.codesign.explore.cluster import cluster_at
 from tilewright.codesign.explore.pool import Limits
 from tilewright.codesign.explore.run import Choices, run
-from tilewright.codesign.explore.store import POINTS, key_of
+from tilewright.codesign.explore.lines import key_of
+from tilewright.codesign.explore.store import POINTS
 from tilewright.codesign.explore.study import Study
 
 __all__ = ["make_space"]

@@ -5,7 +5,6 @@ What lies in it is executed, so it is only ever a folder that nobody else can wr
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -13,25 +12,25 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from tilewright.rtl.simulation.tools import RtlError
+from tilewright.isa.errors import IsaError
+from tilewright.isa.folders.locks import locked
 
 
 def cache_folder() -> Path:
     """Where netlists, simulations and tools are kept: $TILEWRIGHT_CACHE, or tilewright in the user's cache folder.
 
     Where there is no user's folder, or others can write to it, a private temporary one, with a note on standard error.
-    Raises RtlError when $TILEWRIGHT_CACHE is a folder that others can write to.
+    Raises IsaError when $TILEWRIGHT_CACHE is a folder that others can write to.
     """
     chosen = os.environ.get("TILEWRIGHT_CACHE")
     if chosen:
         folder = Path(chosen).absolute()
         fault = _why_unsafe(folder)
         if fault is not None:
-            raise RtlError(f"TILEWRIGHT_CACHE is {folder}, and what lies in it is executed, but {fault}")
+            raise IsaError(f"TILEWRIGHT_CACHE is {folder}, and what lies in it is executed, but {fault}")
         return folder
     try:
         folder = (Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright").absolute()
@@ -52,7 +51,7 @@ def kept(path: Path, make: Callable[[Path], Path]) -> Path:
     if path.exists():
         return path
     path = _writable(path)
-    with _locked(path.with_name(f"{path.name}.lock")):
+    with locked(path.with_name(f"{path.name}.lock")):
         if not path.exists():
             _make(path, make)
     return path
@@ -132,11 +131,3 @@ def _make(path: Path, make: Callable[[Path], Path]) -> None:
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
     os.replace(make(folder), path)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file at `path`; the system releases it when the process ends, however it ends."""
-    with open(path, "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from tilewright.isa.binary.whole_file import write_whole
+from tilewright.isa.folders.whole_file import write_whole
 
 
 def names(folder: Path) -> list[str]:

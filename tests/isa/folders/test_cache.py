@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.rtl.cache import _private_folder, cache_folder, kept
-from tilewright.rtl.simulation.tools import RtlError
+from tilewright.isa.errors import IsaError
+from tilewright.isa.folders.cache import _private_folder, cache_folder, kept
 
 PROCESSES = 4
 
@@ -222,7 +222,7 @@ def test_a_chosen_cache_that_others_can_write_is_refused(
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(folder))
     assert cache_folder() == folder
     opened(way, folder)
-    with pytest.raises(RtlError, match="set TILEWRIGHT_CACHE to a folder of your own$"):
+    with pytest.raises(IsaError, match="set TILEWRIGHT_CACHE to a folder of your own$"):
         cache_folder()
 
 

@@ -10,7 +10,6 @@ import functools
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,8 +17,9 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from tilewright.isa.rare_collection import rare_collection
 from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.isa.folders.scratch import scratch
+from tilewright.isa.rare_collection import rare_collection
 
 TOP = "top"
 
@@ -46,7 +46,7 @@ def run_yosys(component: wiring.Component, script: str) -> str:
 def run_script(files: Mapping[str, str], script: str) -> str:
     """The text that a script writes to `out`; `files` are the texts, by name, that it may read."""
     # Yosys of the Python package sees its working folder only, so all paths are relative to a folder of its own.
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text)
         Path(folder, "script.ys").write_text(f"{script}\n")

@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tilewright.compiler.levels import INSTRUCTIONS
 from tilewright.compiler.pipeline import pass_named, pass_names
 from tilewright.dump_layers import layer_text, parts_of, position_of
 from tilewright.dump_pages import dump_pages
 from tilewright.errors import InputError
+from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Layer
 from tilewright.options import read_text
@@ -139,7 +139,7 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".unfinished-", dir=folder) as unfinished:
+        with scratch(folder) as unfinished:
             for name, text in files.items():
                 path = Path(unfinished, name)
                 path.parent.mkdir(exist_ok=True)

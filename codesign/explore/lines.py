@@ -164,7 +164,7 @@ def read_line(text: bytes) -> Line:
 
 
 def print_line(line: Line) -> bytes:
-    """A line as it is in the file, its keys in their order. Raises OutsideError for one that could not be read again."""
+    """A line as the file has it, its keys in order. Raises OutsideError for one that could not be read again."""
     try:
         text = msgspec.json.encode(line)
     except (TypeError, OverflowError, RecursionError) as error:

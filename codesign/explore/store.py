@@ -1,4 +1,4 @@
-"""The file of a study: one line for each result, only ever added to; what is torn or cannot be written costs no other."""
+"""The file of a study: one line for each result, only ever added to; what is torn or not written costs no other."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ MOST_SPACE_BYTES = 1 << 20
 
 MOST_NOTES = 5
 """So many lines that are none are told one by one."""
+
 
 @cache
 def version() -> str:

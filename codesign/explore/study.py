@@ -13,9 +13,9 @@ from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
 from tilewright.codesign.explore.front import front, losses
+from tilewright.codesign.explore.lines import Key, Line
 from tilewright.codesign.explore.machine_keys import at
 from tilewright.codesign.explore.space import Constraint, Space
-from tilewright.codesign.explore.lines import Key, Line
 from tilewright.codesign.explore.store import POINTS, read_lines, version
 from tilewright.codesign.explore.totals import Figures, all_figures, machine_figures
 from tilewright.codesign.points.evaluate import NetworkFigures, outcome_from_json

@@ -15,8 +15,8 @@ from tilewright.codesign.price.fpga_family import FAMILIES, Family, cells_of, fa
 from tilewright.codesign.price.fpga_pins import JOIN, pins
 from tilewright.codesign.price.nextpnr import estimated_clock_mhz, nextpnr_version, run_nextpnr
 from tilewright.codesign.progress import Progress, silent
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.verilog import TOP, emit_verilog
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 

@@ -18,8 +18,8 @@ from tilewright.codesign.price.operators import Count
 from tilewright.codesign.price.synthesis import SCRIPT, Cost, Synthesis
 from tilewright.codesign.price.unit import Unit
 from tilewright.isa.file_hash import folder_of, hash_of_files
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.isa.machine.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)

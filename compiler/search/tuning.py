@@ -4,26 +4,70 @@ follows from."""
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from tilewright import compiler, isa, simulator
-from tilewright.compiler.emission.ahead import Ahead
+from tilewright.compiler.emission.ahead import EIGHTHS, Ahead
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.options import Options
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.file_hash import folder_of, hash_of_files
+from tilewright.isa.folders.cache import cache_folder, digest
+from tilewright.isa.folders.locks import locked
+from tilewright.isa.folders.whole_file import read_own, read_regular, write_whole
+from tilewright.isa.outside import OutsideError, from_json
 
 FORMAT = 3
 """Changes with the form of an entry."""
+
+MOST_BYTES = 1 << 26
+"""The largest file of tunings: an entry of a large network takes some 20,000 bytes."""
+
+Count = Annotated[int, Meta(ge=1, le=1 << 40)]
+
+
+class _Tile(Struct, frozen=True):
+    """A `TileSizes`."""
+
+    sizes: dict[str, Count]
+    points_outer: bool
+
+
+class _Ahead(Struct, frozen=True):
+    """An `Ahead`."""
+
+    loads: Annotated[int, Meta(ge=0, le=1 << 40)] | None
+    eighths: Annotated[int, Meta(ge=1, le=EIGHTHS)]
+    by_rows: bool
+
+
+class _Entry(Struct, frozen=True):
+    """A `Tuning` as it is kept."""
+
+    budget_fraction: Annotated[float, Meta(gt=0, le=1)]
+    residency: Literal["auto", "none"]
+    limits: dict[str, Count]
+    off_chip: list[str]
+    tiles: dict[str, _Tile]
+    ahead: _Ahead
+
+
+class _File(Struct, frozen=True):
+    """A file of the user's own."""
+
+    format: Literal[3] = msgspec.field(name="tilewright tuning")
+    entries: dict[str, _Entry]
+
+
+_ENTRY, _FILE = msgspec.json.Decoder(_Entry), msgspec.json.Decoder(_File)
 
 
 @dataclass(frozen=True)
@@ -41,14 +85,11 @@ def recall(key: str, file: Path | None) -> Tuning | None:
     """
     if file is None:
         try:
-            return _parse(json.loads(_kept_at(key).read_text()))
-        except (OSError, ValueError, RuntimeError):
+            return _parse(from_json(_ENTRY, read_own(_kept_at(key), MOST_BYTES)))
+        except (OSError, OutsideError):
             return None
-    try:
-        entries = _entries(file)
-        return _parse(entries[key]) if key in entries else None
-    except ValueError as error:
-        raise _damaged(file, error) from error
+    entry = _entries(file).get(key)
+    return None if entry is None else _parse(entry)
 
 
 def remember(key: str, tuning: Tuning, file: Path | None) -> None:
@@ -57,15 +98,14 @@ def remember(key: str, tuning: Tuning, file: Path | None) -> None:
     Raises CompileError for a file of the user's own that cannot be written to, or is damaged.
     """
     if file is None:
-        with suppress(OSError, RuntimeError):
-            _write(_kept_at(key), _print(tuning))
+        with suppress(OSError):
+            path = _kept_at(key)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, _text(_print(tuning)))
         return
     try:
-        entries = _entries(file)
-    except ValueError as error:
-        raise _damaged(file, error) from error
-    try:
-        _write(file, {"tilewright tuning": FORMAT, "entries": {**entries, key: _print(tuning)}})
+        with locked(_lock_of(file)):  # nobody else's entry is lost between reading and writing
+            write_whole(file, _text(_File(format=FORMAT, entries={**_entries(file), key: _print(tuning)})))
     except OSError as error:
         raise CompileError(str(file), f"cannot be written ({error.strerror})") from error
 
@@ -97,83 +137,51 @@ def _code() -> str:
 
 
 def _kept_at(key: str) -> Path:
-    """The file of a key in the user's cache; raises RuntimeError for a user without a home."""
-    chosen = os.environ.get("TILEWRIGHT_CACHE")
-    folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"
-    return folder.absolute() / "tuning" / f"{key}.json"
+    """The file of a key in the user's cache. Raises IsaError for a chosen cache that others can write to."""
+    return cache_folder() / "tuning" / f"{key}.json"
 
 
-def _entries(file: Path) -> dict[str, Any]:
-    """The entries of a file of the user's own; none if there is no file. Raises ValueError for another one."""
+def _lock_of(file: Path) -> Path:
+    """The lock of a file of the user's own. It is in the cache: nothing is left beside the file."""
+    folder = cache_folder() / "locks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / digest(str(file.resolve()))
+
+
+def _entries(file: Path) -> dict[str, _Entry]:
+    """The entries of a file of the user's own; none if there is no file. Raises CompileError for another one."""
     try:
-        content = json.loads(file.read_text())
+        return from_json(_FILE, read_regular(file, MOST_BYTES)).entries
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise CompileError(str(file), f"cannot be read ({error.strerror})") from error
-    match content:
-        case {"tilewright tuning": int(number), "entries": dict(entries)} if number == FORMAT:
-            return entries
-    raise ValueError(f'expected an object with "tilewright tuning": {FORMAT} and "entries"')
+    except OutsideError as error:
+        raise CompileError(
+            str(file), f"is not a tuning file: {error}", remedy="give the name of a new file, or delete this one"
+        ) from error
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON in one step: nobody ever reads half of it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
-        file.write(json.dumps(content, indent=1, sort_keys=True) + "\n")
-    os.replace(file.name, path)
-
-
-def _damaged(file: Path, error: ValueError) -> CompileError:
-    return CompileError(
-        str(file), f"is not a tuning file: {error}", remedy="give the name of a new file, or delete this one"
-    )
+def _text(content: _Entry | _File) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1) + b"\n"
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
 
 
-def _print(tuning: Tuning) -> dict[str, Any]:
-    tiling = tuning.tiling
-    return {
-        "budget_fraction": tiling.budget_fraction,
-        "residency": tiling.residency,
-        "limits": dict(tiling.limits),
-        "off_chip": sorted(tiling.off_chip),
-        "tiles": {
-            nest: {"sizes": dict(tile.sizes), "points_outer": tile.points_outer} for nest, tile in tiling.tiles.items()
-        },
-        "ahead": asdict(tuning.ahead),
-    }
+def _print(tuning: Tuning) -> _Entry:
+    tiling, ahead = tuning.tiling, tuning.ahead
+    return _Entry(
+        budget_fraction=tiling.budget_fraction,
+        residency="none" if tiling.residency == "none" else "auto",
+        limits=dict(tiling.limits),
+        off_chip=sorted(tiling.off_chip),
+        tiles={nest: _Tile(dict(tile.sizes), tile.points_outer) for nest, tile in tiling.tiles.items()},
+        ahead=_Ahead(ahead.loads, ahead.eighths, ahead.by_rows),
+    )
 
 
-def _parse(entry: Any) -> Tuning:
-    """An entry's tuning; raises ValueError if it is not one."""
-    match entry:
-        case {
-            "budget_fraction": float(budget),
-            "residency": "auto" | "none" as residency,
-            "limits": dict(limits),
-            "off_chip": list(off_chip),
-            "tiles": dict(tiles),
-            "ahead": {"loads": int() | None as loads, "eighths": int(eighths), "by_rows": bool(by_rows)},
-        }:
-            words = {name: _natural(number) for name, number in limits.items()}
-            cuts = {nest: _parse_tile(tile) for nest, tile in tiles.items()}
-            tiling = TilingOptions(budget, residency, words, frozenset(map(str, off_chip)), cuts)
-            return Tuning(tiling, Ahead(loads, _natural(eighths), by_rows))
-    raise ValueError("an entry lacks a key, or has a value of another type")
-
-
-def _parse_tile(tile: Any) -> TileSizes:
-    match tile:
-        case {"sizes": dict(sizes), "points_outer": bool(points_outer)}:
-            return TileSizes({loop: _natural(size) for loop, size in sizes.items()}, points_outer)
-    raise ValueError("tiles have sizes and points_outer")
-
-
-def _natural(number: Any) -> int:
-    if not isinstance(number, int) or number < 1:
-        raise ValueError(f"expected a number from 1 on, got {number!r}")
-    return number
+def _parse(entry: _Entry) -> Tuning:
+    cuts = {nest: TileSizes(tile.sizes, tile.points_outer) for nest, tile in entry.tiles.items()}
+    tiling = TilingOptions(entry.budget_fraction, entry.residency, entry.limits, frozenset(entry.off_chip), cuts)
+    return Tuning(tiling, Ahead(entry.ahead.loads, entry.ahead.eighths, entry.ahead.by_rows))

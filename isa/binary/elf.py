@@ -40,9 +40,9 @@ from tilewright.isa.binary.elf_writer import (
     file_digest,
     to_bytes,
 )
-from tilewright.isa.folders.whole_file import write_whole
 from tilewright.isa.errors import IsaError
 from tilewright.isa.files.loader import load_machine_text
+from tilewright.isa.folders.whole_file import write_whole
 from tilewright.isa.machine.encoding import Instruction, decode
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.budgets import DEFAULT_BUDGETS, Budgets, OverBudget

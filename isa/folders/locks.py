@@ -49,11 +49,10 @@ def locked_at_once(path: Path) -> Iterator[None]:
 
 
 def _sign(file: int) -> None:
-    if HOLDER.fullmatch(os.pread(file, 20, 0)) is None:
-        return
     with suppress(OSError):  # a full disk, a pipe: only the number is missing
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        if HOLDER.fullmatch(os.pread(file, 20, 0)) is not None:
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
 
 
 def _holder(path: Path) -> str:

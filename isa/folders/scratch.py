@@ -25,10 +25,14 @@ _open: set[Path] = set()
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """An empty folder of this user's alone, removed at the end with all that is in it."""
-    remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+def scratch(inside: Path | None = None) -> Iterator[Path]:
+    """An empty folder of this user's alone, removed at the end with all that is in it.
+
+    It is among the system's temporary ones, or, hidden, `inside` another folder, where it can be renamed from.
+    """
+    place, prefix = (Path(tempfile.gettempdir()), PREFIX) if inside is None else (inside, f".{PREFIX}")
+    remove_abandoned(place, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
     _open.add(folder)
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -48,9 +52,9 @@ def remove_all() -> None:
 
 
 @cache
-def remove_abandoned() -> None:
-    """Remove what killed processes of this user left; once in a process."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+def remove_abandoned(place: Path, prefix: str = PREFIX) -> None:
+    """Remove what killed processes of this user left at a place; once in a process."""
+    for folder in place.glob(f"{prefix}*"):
         with suppress(OSError):
             _remove_if_abandoned(folder)
 

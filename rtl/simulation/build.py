@@ -11,8 +11,8 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.isa.machine.machine import Machine
 from tilewright.isa.folders.cache import cache_folder, digest, kept
+from tilewright.isa.machine.machine import Machine
 from tilewright.rtl.simulation.bench_verilog import BENCH, bench_verilog
 from tilewright.rtl.simulation.runtime import WITHOUT_RUNTIME, runtime_objects
 from tilewright.rtl.simulation.tools import require_tools

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import ENGINES, Counting, Machine
 from tilewright.isa.machine.memory import REGIONS
 from tilewright.isa.program.faults import Fault, FaultCode
@@ -49,8 +49,8 @@ class RtlSession:
 
         Raises RtlError for a program of another machine, or one that does not end within `max_cycles`.
         """
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-            return self.run_in(Path(name), jobs)
+        with scratch() as folder:
+            return self.run_in(folder, jobs)
 
     def run_in(self, folder: Path, jobs: Sequence[Job]) -> list[tuple[MachineState, RunCounters]]:
         """The same, with the simulation's files in an existing folder."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tilewright.isa.folders.scratch import scratch
 from tilewright.isa.machine.machine import ENGINES
 from tilewright.isa.program.state import MachineState, RunCounters
 from tilewright.rtl.simulation.build import build_simulation
@@ -30,8 +30,7 @@ class Window:
 def run_with_waves(job: Job, layers: Sequence[str], window: Window) -> tuple[MachineState, RunCounters, bytes]:
     """A run, and its waves as VCD; `layers` has the name of each instruction's layer. Raises RtlError as a run does."""
     session = RtlSession(job.program.machine, program=build_simulation(job.program.machine, has_waves=True))
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         _write_texts(folder, job, layers, window)
         ((state, counters),) = session.run_in(folder, [job])
         return state, counters, (folder / "waves.vcd").read_bytes()

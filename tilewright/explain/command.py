@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.errors import InputError
+from tilewright.isa.folders.scratch import scratch
 from tilewright.options import Json, SameEffort, Set, Shape, load_program, report
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def explain_command(
     if model is None:
         _explain_program(program, source.name, question)
         return
-    with TemporaryDirectory() as folder:  # the machine that the program carries, as a file that takes settings
-        machine = Path(folder) / "machine.yaml"
+    with scratch() as folder:  # the machine that the program carries, as a file that takes settings
+        machine = folder / "machine.yaml"
         machine.write_text(program.machine.text)
         _explain_model(model, str(machine), (), question, program)
 

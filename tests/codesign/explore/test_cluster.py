@@ -21,9 +21,9 @@ from tests.tilewright.command_line import make_command
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore import store
 from tilewright.codesign.explore.cluster import cluster_at
+from tilewright.codesign.explore.lines import key_of
 from tilewright.codesign.explore.pool import Limits
 from tilewright.codesign.explore.run import Choices, run
-from tilewright.codesign.explore.lines import key_of
 from tilewright.codesign.explore.store import POINTS
 from tilewright.codesign.explore.study import Study
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import resource
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +24,11 @@ from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.select.selector import select
 from tilewright.compiler.tiling.options import TileSizes, TilingOptions
 from tilewright.isa.binary.elf_writer import to_bytes
+from tilewright.isa.errors import IsaError
 from tilewright.isa.machine.machine import Machine
+
+ENTRIES = 6
+"""Of each of several writers."""
 
 FOUND = Tuning(
     TilingOptions(0.25, "none", {"act": 64}, frozenset({"x"}), {"conv": TileSizes({"o": 2, "": 1}, True)}),
@@ -72,9 +80,77 @@ def test_a_damaged_file_of_the_users_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as refused:
         recall("a", path)
     assert str(refused.value) == (
-        f'{path}: is not a tuning file: expected an object with "tilewright tuning": 3 and "entries"; '
+        f"{path}: is not a tuning file: Object missing required field `tilewright tuning`; "
         "give the name of a new file, or delete this one"
     )
+
+
+@pytest.mark.parametrize("old", ["", "before"])
+def test_a_link_stays_and_the_file_behind_it_keeps_its_mode(tmp_path: Path, old: str) -> None:
+    if old:
+        remember(old, FOUND, tmp_path / "behind.json")
+        (tmp_path / "behind.json").chmod(0o640)
+    (tmp_path / "mine.json").symlink_to("behind.json")
+    remember("a", FOUND, tmp_path / "mine.json")
+    assert (tmp_path / "mine.json").is_symlink() and recall("a", tmp_path / "behind.json") == FOUND
+    if old:
+        assert (tmp_path / "behind.json").stat().st_mode & 0o777 == 0o640
+        assert recall(old, tmp_path / "behind.json") == FOUND
+
+
+def test_nothing_else_is_left_beside_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    remember("a", FOUND, folder / "mine.json")
+    assert [path.name for path in folder.iterdir()] == ["mine.json"]
+
+
+def test_a_pipe_is_refused_and_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CompileError, match="is no regular file"):
+        recall("a", tmp_path / "pipe")
+    with pytest.raises(CompileError, match="is no regular file"):
+        remember("a", FOUND, tmp_path / "pipe")
+
+
+def write_many(path: Path, writer: int) -> None:
+    for number in range(ENTRIES):
+        remember(f"{writer} {number}", FOUND, path)
+
+
+def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_many, args=(tmp_path / "mine.json", writer)) for writer in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert all(recall(f"{writer} {n}", tmp_path / "mine.json") for writer in range(3) for n in range(ENTRIES))
+
+
+def test_a_full_disk_leaves_the_file_as_it_was_and_nothing_beside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    remember("a", FOUND, folder / "mine.json")
+    before = (folder / "mine.json").read_bytes()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limit[1]))
+    try:
+        with pytest.raises(CompileError, match="cannot be written"):
+            remember("b", FOUND, folder / "mine.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert [path.name for path in folder.iterdir()] == ["mine.json"]
+    assert (folder / "mine.json").read_bytes() == before
+
+
+def test_a_chosen_cache_that_others_can_write_to_is_refused(cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.parent.chmod(0o777)
+    with pytest.raises(IsaError, match="set TILEWRIGHT_CACHE to a folder of your own$"):
+        recall("a", None)
 
 
 def test_a_cache_that_cannot_be_written_to_keeps_nothing(cache: Path) -> None:

@@ -6,10 +6,11 @@ import os
 import stat
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
-from tilewright.isa.folders.whole_file import write_whole
+from tilewright.isa.folders.whole_file import open_own, read_own, read_regular, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -145,3 +146,54 @@ def test_a_name_of_any_length_that_the_system_takes(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     write_whole(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_killed_writer_leaves_no_file_without_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the end of the writing, what is written has no name."""
+    seen: list[list[str]] = []
+    link = os.link
+
+    def look(*arguments: Any, **more: Any) -> None:
+        seen.append(names(tmp_path))
+        link(*arguments, **more)
+
+    monkeypatch.setattr(os, "link", look)
+    write_whole(tmp_path / "net.npu", b"new")
+    if not seen:
+        pytest.skip("the file system has no files without names")
+    assert seen == [[]] and names(tmp_path) == ["net.npu"]
+
+
+def test_without_such_files_it_is_whole_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE")
+    write_whole(tmp_path / "net.npu", b"new")
+    assert (tmp_path / "net.npu").read_bytes() == b"new" and names(tmp_path) == ["net.npu"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "device"])
+def test_what_is_no_file_of_ours_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / kind
+    (tmp_path / "precious").write_bytes(b"mine")
+    match kind:
+        case "link":
+            path.symlink_to("precious")
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+    with pytest.raises(OSError):  # noqa: B017
+        read_own(path, 100)
+    if kind != "device":
+        with pytest.raises(OSError):  # noqa: B017
+            os.close(open_own(path))
+    if kind != "link":
+        with pytest.raises(OSError):  # noqa: B017
+            read_regular(path, 100)
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+def test_a_file_that_is_larger_than_it_may_be_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(11))
+    assert read_regular(tmp_path / "large", 11) == bytes(11)
+    with pytest.raises(OSError, match="has more than 10 bytes"):
+        read_regular(tmp_path / "large", 10)

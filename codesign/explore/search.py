@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.extras import require
 from tilewright.codesign.explore.front import front
-from tilewright.codesign.explore.space import Point, Space
+from tilewright.codesign.explore.halton import halton_point
+from tilewright.codesign.explore.space import MOST_POINTS, Point, Space
 
 Losses = Mapping[Point, tuple[float, ...]]
 """Of the points that were looked at so far and have figures."""
@@ -18,25 +19,29 @@ Batches = Generator[list[Point], Losses, None]
 """Gives points to look at, and takes what is known after that. Depends on nothing but the space and these."""
 
 MOST_TRIES = 64
-"""Points of a sequence that are tried for one that is allowed and new."""
+"""Points of a sequence that are tried, for each axis, for one that is allowed and new."""
+
+MOST_SPREAD_TRIES = 20_000
+"""The same in a space that has too many points to look through all of them."""
 
 STARTS = 8
 """Points that a local search begins from, if the budget has room for them."""
 
 
 def exhaustive(space: Space, budget: int | None) -> Batches:
-    """All points, or the first of them."""
+    """All points, or the first of them. Raises StudyError for more than anybody waits for."""
+    _bounded(space, budget)
     yield list(itertools.islice(space.points(), budget))
 
 
 def spread(space: Space, budget: int | None) -> Batches:
     """Points of a Halton sequence: any number of them is spread evenly over the space."""
-    yield list(spread_points(space, budget or space.size))
+    yield list(spread_points(space, _bounded(space, budget)))
 
 
 def local(space: Space, budget: int | None) -> Batches:
     """From some spread points, again and again the neighbours of those on the front, until nothing is left to try."""
-    left = budget or space.size
+    left = _bounded(space, budget)
     seen: set[Point] = set()
     expanded: set[Point] = set()
     batch = list(spread_points(space, min(STARTS, max(1, left // 4))))
@@ -55,7 +60,7 @@ def tpe(space: Space, budget: int | None) -> Batches:
     require("optuna", "search", "--search tpe")
     from tilewright.codesign.explore.optuna_search import tpe_batches
 
-    return tpe_batches(space, budget or space.size)
+    return tpe_batches(space, _bounded(space, budget))
 
 
 def nsga(space: Space, budget: int | None) -> Batches:
@@ -63,7 +68,7 @@ def nsga(space: Space, budget: int | None) -> Batches:
     require("optuna", "search", "--search nsga")
     from tilewright.codesign.explore.optuna_search import nsga_batches
 
-    return nsga_batches(space, budget or space.size)
+    return nsga_batches(space, _bounded(space, budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,16 @@ BASELINE = "spread"
 """What searches that learn are compared with, at the same number of points."""
 
 
+def _bounded(space: Space, budget: int | None) -> int:
+    """The budget, or all points. Raises StudyError without a budget for more points than anybody waits for."""
+    if budget is None and space.size > MOST_POINTS:
+        raise StudyError(
+            f"the space has {space.size:,} points, more than the {MOST_POINTS:,} that are looked at without a budget; "
+            "--search spread --budget 1000 looks at some of them"
+        )
+    return space.size if budget is None else budget
+
+
 def search_named(name: str) -> Search:
     """Raises StudyError for a search that is not known."""
     if name not in SEARCHES:
@@ -100,40 +115,23 @@ def spread_points(space: Space, count: int) -> Iterator[Point]:
     """Different allowed points along the sequence; fewer where they grow rare."""
     seen: set[Point] = set()
     index = 0
+    is_large = space.size > MOST_POINTS
+    tries = MOST_SPREAD_TRIES if is_large else MOST_TRIES * max(1, len(space.axes))
     while len(seen) < count:
-        for _ in range(MOST_TRIES * max(1, len(space.axes))):
+        for _ in range(tries):
             index += 1
-            point = _halton_point(space, index)
+            point = halton_point(space.axes, index)
             if point not in seen and space.is_allowed(point):
                 break
         else:  # hardly any are left: take them in their order
+            if is_large:
+                if not seen:
+                    raise space.too_rare(tries)
+                return
             yield from itertools.islice((p for p in space.points() if p not in seen), count - len(seen))
             return
         seen.add(point)
         yield point
-
-
-def _halton_point(space: Space, index: int) -> Point:
-    fractions = (radical_inverse(index, base) for base in _primes())
-    return tuple(axis.values[int(fraction * len(axis.values))] for axis, fraction in zip(space.axes, fractions))  # noqa: B905
-
-
-def radical_inverse(index: int, base: int) -> float:
-    """The digits of an index mirrored at the point: 6 in base 2 is 110, so 0.011, which is 0.375."""
-    fraction, weight = 0.0, 1.0
-    while index:
-        index, digit = divmod(index, base)
-        weight /= base
-        fraction += digit * weight
-    return fraction
-
-
-def _primes() -> Iterator[int]:
-    found: list[int] = []
-    for number in itertools.count(2):
-        if all(number % prime for prime in found):
-            found.append(number)
-            yield number
 
 
 def _neighbours(space: Space, points: Sequence[Point]) -> list[Point]:

@@ -16,6 +16,12 @@ from tilewright.isa.files.loader import build_machine
 from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, merge
 from tilewright.isa.machine.machine import Machine
 
+MOST_POINTS = 1_000_000
+"""Points that are looked at one by one; of a space with more, some are."""
+
+MOST_REFUSED = 100_000
+"""Points in a row that the constraints may exclude before nobody looks for more."""
+
 Point = tuple[Scalar, ...]
 """A value for each axis of a space, in its order."""
 
@@ -116,13 +122,28 @@ class Space:
         return tuple(constraint for constraint in self.constraints if not constraint.figures)
 
     def points(self) -> Iterator[Point]:
-        """All allowed points; what changes the structure of the hardware changes slowest, so that prices are shared."""
+        """All allowed points; what changes the structure of the hardware changes slowest, so that prices are shared.
+
+        Raises StudyError in a large space where none comes for long.
+        """
         order = sorted(range(len(self.axes)), key=lambda at: _is_size(self.axes[at]))
         back = sorted(range(len(order)), key=order.__getitem__)
+        refused = 0
         for values in itertools.product(*(self.axes[at].values for at in order)):
             point = tuple(values[at] for at in back)
+            refused += 1
             if self.is_allowed(point):
+                refused = 0
                 yield point
+            elif refused > MOST_REFUSED and self.size > MOST_POINTS:
+                raise self.too_rare(MOST_REFUSED)
+
+    def too_rare(self, tries: int) -> StudyError:
+        """The error that so many points were tried and none was allowed."""
+        return StudyError(
+            f"the space has {self.size:,} points, and of {tries:,} that were tried none meets the constraints; "
+            "leave out values that none of them allows"
+        )
 
     def label(self, point: Point) -> str:
         """A point in words: `array.rows=8 lanes=8 +softmax`; `base` if it has nothing to say."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 from tilewright.codesign.errors import StudyError
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.figures import FIGURES
+from tilewright.codesign.explore.halton import halton_point
 from tilewright.codesign.explore.machine_keys import at, fault_of, kind_of_key
-from tilewright.codesign.explore.space import Axis, Constraint, Space, WeightedNetwork
+from tilewright.codesign.explore.space import Axis, Constraint, Point, Space, WeightedNetwork
 from tilewright.compiler.search.effort import EFFORTS
 from tilewright.isa.errors import IsaError, did_you_mean, short
 from tilewright.isa.files.keys import Key, Names, Whole, Word, Words
@@ -21,6 +23,12 @@ from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, parse_yaml
 
 MOST_VALUES = 10_000
 """Values of one key; a range of more is a slip."""
+
+MOST_TRIED = 20_000
+"""Points that are tried for one that meets the constraints before any work."""
+
+MOST_CHARACTERS = 2_000
+"""Of all constraints together: they are computed for every point."""
 
 EFFORT = Whole(0, len(EFFORTS) - 1)
 
@@ -189,7 +197,11 @@ class SpaceReader:
 
     def _constraints(self, tree: Tree | None) -> tuple[Constraint, ...]:
         found = []
-        for text, where in self._texts(tree, "constraints"):
+        texts = self._texts(tree, "constraints")
+        if tree is not None and sum(len(text) for text, _ in texts) > MOST_CHARACTERS:
+            self._reader.complain(tree.where, "constraints", f"have more than {MOST_CHARACTERS} characters together")
+            return ()
+        for text, where in texts:
             try:
                 found.append(Constraint(Expression(text), where))
             except StudyError as error:
@@ -265,10 +277,11 @@ class SpaceReader:
         of_keys = [constraint for constraint in constraints if not constraint.figures]
         for constraint in of_keys:
             if not _is_met_by_some([constraint], axes, constants):
-                message = f"no point of the space meets `{constraint.expression.text}`"
+                message = f"no point {_looked_at([constraint], axes)} meets `{constraint.expression.text}`"
                 return self._reader.complain(constraint.where, "constraints", message)
         if of_keys and not _is_met_by_some(of_keys, axes, constants):
-            message = "no point of the space meets all of the constraints, though each by itself is met by some"
+            which = _looked_at(of_keys, axes)
+            message = f"no point {which} meets all of the constraints, though each by itself is met by some"
             self._reader.complain(of_keys[0].where, "constraints", message)
 
 
@@ -293,10 +306,32 @@ def _paths(tree: Tree) -> Iterator[str]:
 
 
 def _is_met_by_some(constraints: Sequence[Constraint], axes: Sequence[Axis], constants: Mapping[str, Scalar]) -> bool:
-    used = {name for constraint in constraints for name in constraint.expression.names}
-    varied = [axis for axis in axes if axis.name in used]
-    for values in itertools.product(*(axis.values for axis in varied)):
+    """Whether a point meets them all; of many points, some that are spread over the space are tried."""
+    varied = _varied(constraints, axes)
+    points: Iterable[Point] = itertools.product(*(axis.values for axis in varied))
+    if _is_sampled(varied):
+        points = (halton_point(varied, index) for index in range(1, MOST_TRIED + 1))
+    for values in points:
         names = {**constants, **{axis.name: value for axis, value in zip(varied, values, strict=True)}}
         if all(constraint.is_met(names) for constraint in constraints):
             return True
     return False
+
+
+def _varied(constraints: Sequence[Constraint], axes: Sequence[Axis]) -> list[Axis]:
+    used = {name for constraint in constraints for name in constraint.expression.names}
+    return [axis for axis in axes if axis.name in used]
+
+
+def _is_sampled(axes: Sequence[Axis]) -> bool:
+    """Whether there are too many points to try them all."""
+    return prod(len(axis.values) for axis in axes) > MOST_TRIED
+
+
+def _looked_at(constraints: Sequence[Constraint], axes: Sequence[Axis]) -> str:
+    """The points that were tried, for messages."""
+    return (
+        f"of {MOST_TRIED:,} that are spread over the space"
+        if _is_sampled(_varied(constraints, axes))
+        else "of the space"
+    )

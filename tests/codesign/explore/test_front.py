@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.codesign.explore.expression import Expression
 from tilewright.codesign.explore.front import dominates, front
-from tilewright.codesign.explore.search import radical_inverse
+from tilewright.codesign.explore.halton import radical_inverse
 
 
 def test_is_all_that_nothing_dominates() -> None:

@@ -13,7 +13,7 @@ from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
 from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.lines import Line, key_of
 from tilewright.codesign.explore.pool import Limits, Pool, Serve, Workers
-from tilewright.codesign.explore.search import ALL, BASELINE, search_named
+from tilewright.codesign.explore.search import ALL, BASELINE, bounded, search_named
 from tilewright.codesign.explore.space import Point, Space
 from tilewright.codesign.explore.store import Store, put_space, stopped_at_limits, version
 from tilewright.codesign.explore.study import space_line
@@ -76,6 +76,7 @@ def run(
     Raises StudyError, and KeyboardInterrupt with everything kept that was finished.
     """
     search_named(choices.search).batches(space, choices.budget).close()  # it is known, and all that it needs is here
+    bounded(space, choices.budget)
     networks = {each.name: read_network(each.path, name=each.name) for each in space.networks}
     with Store(folder) as store:
         put_space(folder, space.text)

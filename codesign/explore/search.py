@@ -30,18 +30,18 @@ STARTS = 8
 
 def exhaustive(space: Space, budget: int | None) -> Batches:
     """All points, or the first of them. Raises StudyError for more than anybody waits for."""
-    _bounded(space, budget)
+    bounded(space, budget)
     yield list(itertools.islice(space.points(), budget))
 
 
 def spread(space: Space, budget: int | None) -> Batches:
     """Points of a Halton sequence: any number of them is spread evenly over the space."""
-    yield list(spread_points(space, _bounded(space, budget)))
+    yield list(spread_points(space, bounded(space, budget)))
 
 
 def local(space: Space, budget: int | None) -> Batches:
     """From some spread points, again and again the neighbours of those on the front, until nothing is left to try."""
-    left = _bounded(space, budget)
+    left = bounded(space, budget)
     seen: set[Point] = set()
     expanded: set[Point] = set()
     batch = list(spread_points(space, min(STARTS, max(1, left // 4))))
@@ -60,7 +60,7 @@ def tpe(space: Space, budget: int | None) -> Batches:
     require("optuna", "search", "--search tpe")
     from tilewright.codesign.explore.optuna_search import tpe_batches
 
-    return tpe_batches(space, _bounded(space, budget))
+    return tpe_batches(space, bounded(space, budget))
 
 
 def nsga(space: Space, budget: int | None) -> Batches:
@@ -68,7 +68,7 @@ def nsga(space: Space, budget: int | None) -> Batches:
     require("optuna", "search", "--search nsga")
     from tilewright.codesign.explore.optuna_search import nsga_batches
 
-    return nsga_batches(space, _bounded(space, budget))
+    return nsga_batches(space, bounded(space, budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ BASELINE = "spread"
 """What searches that learn are compared with, at the same number of points."""
 
 
-def _bounded(space: Space, budget: int | None) -> int:
+def bounded(space: Space, budget: int | None) -> int:
     """The budget, or all points. Raises StudyError without a budget for more points than anybody waits for."""
     if budget is None and space.size > MOST_POINTS:
         raise StudyError(
-            f"the space has {space.size:,} points, more than the {MOST_POINTS:,} that are looked at without a budget; "
+            f"the space has {space.size_text} points; without a budget, {MOST_POINTS:,} are looked at; "
             "--search spread --budget 1000 looks at some of them"
         )
     return space.size if budget is None else budget

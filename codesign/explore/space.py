@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,6 +105,10 @@ class Space:
         return size
 
     @property
+    def size_text(self) -> str:
+        return f"{self.size:,}" if self.size < 10**15 else f"some 10^{math.log10(self.size):.0f}"
+
+    @property
     def needs_clock(self) -> bool:
         names = {name for constraint in self.constraints for name in constraint.figures} | set(self.objectives)
         return any(FIGURES[name].needs_clock for name in names)
@@ -141,7 +146,7 @@ class Space:
     def too_rare(self, tries: int) -> StudyError:
         """The error that so many points were tried and none was allowed."""
         return StudyError(
-            f"the space has {self.size:,} points, and of {tries:,} that were tried none meets the constraints; "
+            f"the space has {self.size_text} points, and of {tries:,} that were tried none meets the constraints; "
             "leave out values that none of them allows"
         )
 

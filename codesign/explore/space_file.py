@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -20,6 +19,7 @@ from tilewright.isa.files.keys import Key, Names, Whole, Word, Words
 from tilewright.isa.files.loader import machine_tree, read_machine_file, read_overlay
 from tilewright.isa.files.reader import Reader, TooManyComplaints
 from tilewright.isa.files.yaml_tree import Scalar, Tree, Where, parse_yaml
+from tilewright.isa.outside import LARGEST
 
 MOST_VALUES = 10_000
 """Values of one key; a range of more is a slip."""
@@ -238,7 +238,7 @@ class SpaceReader:
     def _weight(self, tree: Tree | None, path: str) -> float:
         if tree is None:
             return 1.0
-        if isinstance(tree.value, bool) or not isinstance(tree.value, int | float) or not 0 < tree.value < math.inf:
+        if isinstance(tree.value, bool) or not isinstance(tree.value, int | float) or not 0 < tree.value <= LARGEST:
             self._reader.complain(tree.where, path, f"expected a number above 0, not {tree.kind}")
             return 1.0
         return float(tree.value)
@@ -330,8 +330,5 @@ def _is_sampled(axes: Sequence[Axis]) -> bool:
 
 def _looked_at(constraints: Sequence[Constraint], axes: Sequence[Axis]) -> str:
     """The points that were tried, for messages."""
-    return (
-        f"of {MOST_TRIED:,} that are spread over the space"
-        if _is_sampled(_varied(constraints, axes))
-        else "of the space"
-    )
+    is_sampled = _is_sampled(_varied(constraints, axes))
+    return f"of {MOST_TRIED:,} that are spread over the space" if is_sampled else "of the space"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.codesign.errors import PriceError
-from tilewright.codesign.price.process import Process, table_rows
+from tilewright.codesign.price.process import MOST, Process, number_of, table_rows, word
+from tilewright.isa.errors import short
 
 Table = tuple[tuple[float, ...], ...]
 """A row for each slew, a column for each load."""
@@ -88,6 +89,8 @@ def load_timing(process: Process) -> Timing:
             )
     columns = ("cell", "from", "to", "kind", "sense", "edge", "slews_ns", "loads_pf", "delay_ns", "transition_ns")
     arcs = tuple(_arc(row) for row in table_rows(arcs_path, columns))
+    if not arcs:
+        raise PriceError(f"{arcs_path}: has no rows; a clock needs the delays of all cells")
     pins = {
         (row["cell"], row["pin"]): Pin(*(_number(row, key) for key in ("capacitance_pf", "rise_pj", "fall_pj")))
         for row in table_rows(pins_path, ("cell", "pin", "capacitance_pf", "rise_pj", "fall_pj"))
@@ -117,11 +120,33 @@ def _place(axis: Sequence[float], value: float) -> tuple[int, float]:
 
 
 def _arc(row: Mapping[str, str]) -> Arc:
-    slews, loads = _numbers(row, "slews_ns"), _numbers(row, "loads_pf")
+    slews, loads = _axis(row, "slews_ns"), _axis(row, "loads_pf")
     tables = [_table(row, key, len(slews), len(loads)) for key in ("delay_ns", "transition_ns")]
-    return Arc(
-        row["cell"], row["from"], row["to"], row["kind"], row["sense"], row["edge"], slews, loads, tables[0], tables[1]
-    )
+    names = [word(row, column) for column in ("cell", "from", "to")]
+    kind, sense, edge = (_one_of(row, column, words) for column, words in CLOSED.items())
+    return Arc(*names, kind, sense, edge, slews, loads, tables[0], tables[1])
+
+
+CLOSED = {
+    "kind": ("combinational", "clock", "setup"),
+    "sense": ("positive_unate", "negative_unate", "non_unate", ""),
+    "edge": ("rise", "fall"),
+}
+"""Columns that hold one of a few words."""
+
+
+def _one_of(row: Mapping[str, str], column: str, words: Sequence[str]) -> str:
+    if row[column] not in words:
+        expected = ", ".join(word or "nothing" for word in words)
+        raise PriceError(f"{row['place']}: {column} is {short(row[column])}; expected {expected}")
+    return row[column]
+
+
+def _axis(row: Mapping[str, str], key: str) -> tuple[float, ...]:
+    numbers = _numbers(row, key)
+    if any(not before < after for before, after in zip(numbers, numbers[1:], strict=False)):
+        raise PriceError(f"{row['place']}: {key} is {short(row[key])}; expected numbers that grow")
+    return numbers
 
 
 def _table(row: Mapping[str, str], key: str, rows: int, columns: int) -> Table:
@@ -137,14 +162,14 @@ def _table(row: Mapping[str, str], key: str, rows: int, columns: int) -> Table:
 
 
 def _numbers(row: Mapping[str, str], key: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(number) for number in row[key].split())
-    except ValueError as error:
-        raise PriceError(f"{row['place']}: {key} is {row[key]!r}; expected numbers") from error
+    numbers = tuple(number_of(number, f"{row['place']}: {key}") for number in row[key].split())
+    if any(abs(number) > MOST for number in numbers):
+        raise PriceError(f"{row['place']}: {key} is {short(row[key])}; expected at most {MOST:g}")
+    return numbers
 
 
 def _number(row: Mapping[str, str], key: str) -> float:
     numbers = _numbers(row, key)
     if len(numbers) != 1:
-        raise PriceError(f"{row['place']}: {key} is {row[key]!r}; expected a number")
+        raise PriceError(f"{row['place']}: {key} is {short(row[key])}; expected a number")
     return numbers[0]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.cell_timing import Arc, Timing
-from tilewright.codesign.price.process import Cell, Process
-
-FLIP_FLOP = re.compile(r"ff\((\w+),(\w+)\) (\S.*)")
-"""As in `ff(IQ,IQN) clocked_on=CLK next_state=D clear=!RESET_B`."""
+from tilewright.codesign.price.process import FLIP_FLOP, Cell, Process
 
 
 def liberty(process: Process, timing: Timing | None = None) -> str:

@@ -10,15 +10,25 @@ import csv
 import gzip
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO, StringIO
 from pathlib import Path
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.process import CELL_COLUMNS, MOST, number_of, table_rows
+from tilewright.isa.errors import short
+from tilewright.isa.folders.whole_file import read_regular, write_whole
 
-TOKEN = re.compile(r'"([^"]*)"|([A-Za-z0-9_.+\-\[\]!*&|^$:/]+?(?=\s*[:;(){},]|\s))|([:;(){},])')
+MOST_BYTES = 1 << 26
+"""The largest Liberty file, unpacked; those of the shipped process have some 10 MiB."""
 
-CLEAN = re.compile(r"/\*.*?\*/|\\\n", re.DOTALL)
+MOST_DEPTH = 50
+
+TOKEN = re.compile(r'"([^"]*)(?:"|\Z)|([A-Za-z0-9_.+\-\[\]!*&|^$/]+)|([:;(){},])')
+
+CLEAN = re.compile(r"/\*.*?(?:\*/|\Z)|\\\r?\n", re.DOTALL)
 
 ARC_COLUMNS = ("cell", "from", "to", "kind", "sense", "edge", "slews_ns", "loads_pf", "delay_ns", "transition_ns")
 
@@ -41,6 +51,13 @@ class Group:
 
     def all(self, kind: str) -> Iterator[Group]:
         return (group for group in self.groups if group.kind == kind)
+
+    @property
+    def name(self) -> str:
+        """Its first name. Raises PriceError for a group without any."""
+        if not self.names:
+            raise PriceError(f"this is no Liberty file: a {self.kind} has no name")
+        return self.names[0]
 
     def text(self, key: str) -> str:
         return " ".join(self.values.get(key, []))
@@ -68,22 +85,34 @@ def parse(text: str) -> Group:
 
 
 def _statement(tokens: Sequence[str], position: int, stack: list[Group]) -> int:
-    """Read `key : value;`, `key (values);` or the head of a group; returns where the next one begins."""
+    """Read `key : value;`, `key (values);` or the head of a group; returns where the next one begins.
+
+    Raises PriceError for anything else.
+    """
     key, sign = tokens[position], tokens[position + 1] if position + 1 < len(tokens) else ""
     if sign == ":":
-        end = tokens.index(";", position)
+        end = _next(tokens, ";", position)
         stack[-1].values[key] = list(tokens[position + 2 : end])
         return end + 1
     if sign != "(":
         raise PriceError(f"this is no Liberty file: expected : or ( after {key!r}, got {sign!r}")
-    end = tokens.index(")", position)
+    end = _next(tokens, ")", position)
     values = [token for token in tokens[position + 2 : end] if token != ","]
     if end + 1 < len(tokens) and tokens[end + 1] == "{":
         stack[-1].groups.append(Group(key, values))
         stack.append(stack[-1].groups[-1])
+        if len(stack) > MOST_DEPTH:
+            raise PriceError(f"this is no Liberty file: groups are nested deeper than {MOST_DEPTH}")
         return end + 2
     stack[-1].values[key] = values
     return end + 1
+
+
+def _next(tokens: Sequence[str], sign: str, position: int) -> int:
+    try:
+        return tokens.index(sign, position)
+    except ValueError as error:
+        raise PriceError(f"this is no Liberty file: no {sign} after {short(tokens[position])}") from error
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -94,7 +123,7 @@ def arc_rows(cell: Group) -> Iterator[dict[str, str]]:
     for pin in cell.all("pin"):
         for timing in pin.all("timing"):
             kind = timing.text("timing_type") or "combinational"
-            facts = {"cell": cell.names[0], "from": timing.text("related_pin"), "to": pin.names[0]}
+            facts = {"cell": cell.name, "from": timing.text("related_pin"), "to": pin.name}
             for edge in EDGES:
                 match kind:
                     case "combinational" | "rising_edge" | "falling_edge":
@@ -121,7 +150,14 @@ def _tables(delay: Group | None, transition: Group | None) -> Iterator[dict[str,
 
 
 def _numbers(table: Group, key: str) -> str:
-    return " ".join(f"{float(number):.4g}" for row in table.values.get(key, []) for number in row.split(","))
+    return " ".join(f"{number:.4g}" for row in table.values.get(key, []) for number in _row(row, key))
+
+
+def _row(text: str, key: str) -> list[float]:
+    numbers = [number_of(number, f"in the Liberty file, a number of {key}") for number in text.split(",")]
+    if any(abs(number) > MOST for number in numbers):
+        raise PriceError(f"in the Liberty file, {key} is {short(text)}; expected numbers up to {MOST:g}")
+    return numbers
 
 
 def pin_rows(cell: Group) -> Iterator[dict[str, str]]:
@@ -132,13 +168,19 @@ def pin_rows(cell: Group) -> Iterator[dict[str, str]]:
         ]
         rise, fall = (sum(found) / len(found) if found else 0.0 for found in energies)
         yield {
-            "cell": cell.names[0],
-            "pin": pin.names[0],
+            "cell": cell.name,
+            "pin": pin.name,
             "direction": pin.text("direction"),
-            "capacitance_pf": pin.text("capacitance") or "0",
+            "capacitance_pf": _capacitance(pin),
             "rise_pj": f"{rise:.5g}",
             "fall_pj": f"{fall:.5g}",
         }
+
+
+def _capacitance(pin: Group) -> str:
+    text = pin.text("capacitance") or "0"
+    number_of(text, f"in the Liberty file, the capacitance of pin {short(pin.name)}")
+    return text
 
 
 def _unconditional(pin: Group) -> list[Group]:
@@ -148,19 +190,42 @@ def _unconditional(pin: Group) -> list[Group]:
 
 
 def _middle(table: Group) -> float:
-    rows = [[float(number) for number in row.split(",")] for row in table.values["values"]]
+    rows = [_row(row, "values") for row in table.values.get("values", [])]
+    if not rows:
+        raise PriceError(f"in the Liberty file, a {table.kind} has no values")
     row = rows[min(MIDDLE[0], len(rows) - 1)]
     return row[min(MIDDLE[1], len(row) - 1)]
 
 
 def write_tables(library: Group, folder: Path, cells: frozenset[str]) -> None:
-    """pins.csv and arcs.csv of those cells."""
-    wanted = sorted((cell for cell in library.all("cell") if cell.names[0] in cells), key=lambda cell: cell.names[0])
+    """pins.csv and arcs.csv of those cells: both of them, or none where the library has a fault."""
+    wanted = sorted((cell for cell in library.all("cell") if cell.name in cells), key=lambda cell: cell.name)
+    texts = {}
     for name, columns, rows in (("arcs.csv", ARC_COLUMNS, arc_rows), ("pins.csv", PIN_COLUMNS, pin_rows)):
-        with open(folder / name, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(row for cell in wanted for row in rows(cell))
+        file = StringIO()
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row for cell in wanted for row in rows(cell))
+        texts[name] = file.getvalue()
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+
+
+def read_library(path: Path) -> Group:
+    """The library in a Liberty file, which may be packed. Raises PriceError, OSError."""
+    data = read_regular(path, MOST_BYTES)
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(BytesIO(data)) as packed:
+                data = packed.read(MOST_BYTES + 1)
+        text = data.decode()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise PriceError(f"{path}: cannot be unpacked: {error}") from error
+    except UnicodeDecodeError as error:
+        raise PriceError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from error
+    if len(data) > MOST_BYTES:
+        raise PriceError(f"{path}: unpacks to more than {MOST_BYTES:,} bytes")
+    return parse(text)
 
 
 def main(arguments: list[str]) -> int:
@@ -170,12 +235,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="a process, whose cells.csv names the cells that count")
     options = parser.parse_args(arguments)
     try:
-        data = options.library.read_bytes()
-        text = (gzip.decompress(data) if options.library.suffix == ".gz" else data).decode()
-        with open(options.folder / "cells.csv", newline="", encoding="utf-8") as file:
-            cells = frozenset(row["cell"] for row in csv.DictReader(file))
-        write_tables(parse(text), options.folder, cells)
-    except (OSError, PriceError) as error:
+        cells = frozenset(row["cell"] for row in table_rows(options.folder / "cells.csv", CELL_COLUMNS))
+        write_tables(read_library(options.library), options.folder, cells)
+    except OSError as error:
+        print(f"{error.filename or options.library}: {error.strerror}", file=sys.stderr)
+        return 1
+    except PriceError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -8,20 +8,66 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
-import yaml
+from msgspec import Meta, Struct
 
 from tilewright.codesign.errors import PriceError
+from tilewright.codesign.price.functions import fault_of_function
+from tilewright.isa.errors import IsaError, short
+from tilewright.isa.files.yaml_tree import parse_yaml
+from tilewright.isa.folders.whole_file import read_regular
+from tilewright.isa.outside import OutsideError, from_plain
 
 SHIPPED = Path(__file__).parent.parent / "processes"
 
 DEFAULT_PROCESS = "sg13g2"
 
 KEYS = ("name", "corner", "source", "commit", "licence", "gate", "dram_pj_per_byte", "dram_source")
+
+MOST_BYTES = 1 << 24
+"""The largest file of a process."""
+
+LEAST, MOST = 1e-9, 1e12
+"""No area, energy or delay of a process is beyond these, in any of the units here."""
+
+WORD = re.compile(r"\w[\w.$-]{0,99}", re.ASCII)
+"""The name of a cell, a pin or a macro."""
+
+FLIP_FLOP = re.compile(r"ff\((\w+),(\w+)\) (\S.*)", re.ASCII)
+"""As in `ff(IQ,IQN) clocked_on=CLK next_state=D clear=!RESET_B`."""
+
+Word = str | int | float
+Amount = Annotated[float, Meta(ge=0, le=MOST)]
+
+
+class _Energy(Struct, frozen=True):
+    """A `LogicEnergy`."""
+
+    clock_pj_per_flip_flop: Amount
+    array_pj_per_mac: Amount
+    lane_pj_per_iteration_per_um2: Amount
+
+
+class _Facts(Struct, frozen=True):
+    """What process.yaml says."""
+
+    name: Word
+    corner: Word
+    source: Word
+    commit: Word
+    licence: Word
+    gate: Word
+    dram_pj_per_byte: Amount
+    dram_source: Word
+    logic_energy: _Energy | None = None
 
 
 CELL_COLUMNS = ("cell", "area_um2", "inputs", "outputs", "state")
@@ -96,34 +142,36 @@ def load_process(folder: str | Path | None = None) -> Process:
     facts = _facts(place / "process.yaml")
     cells = tuple(_cell(row) for row in table_rows(place / "cells.csv", CELL_COLUMNS))
     macros = tuple(_macro(row) for row in table_rows(place / "srams.csv", MACRO_COLUMNS))
+    _require_once((cell.name for cell in cells), place / "cells.csv")
+    _require_once((macro.name for macro in macros), place / "srams.csv")
     _require_cells(cells, place / "cells.csv")
-    gate = next((cell for cell in cells if cell.name == facts["gate"]), None)
+    gate = next((cell for cell in cells if cell.name == str(facts.gate)), None)
     if gate is None:
-        raise PriceError(f"{place / 'process.yaml'}: gate is {facts['gate']!r}, which cells.csv does not have")
-    texts = {key: str(facts[key]) for key in ("name", "corner", "source", "commit", "licence", "dram_source")}
-    dram = _number(facts["dram_pj_per_byte"], f"{place / 'process.yaml'}: dram_pj_per_byte")
+        raise PriceError(f"{place / 'process.yaml'}: gate is {short(facts.gate)}, which cells.csv does not have")
     return Process(
         folder=place,
-        **texts,
+        name=str(facts.name),
+        corner=str(facts.corner),
+        source=str(facts.source),
+        commit=str(facts.commit),
+        licence=str(facts.licence),
         gate=gate,
-        dram_pj_per_byte=dram,
+        dram_pj_per_byte=facts.dram_pj_per_byte,
+        dram_source=str(facts.dram_source),
         cells=cells,
         macros=macros,
-        logic_energy=_logic_energy(facts, place),
+        logic_energy=None if (of := facts.logic_energy) is None else _logic_energy(of),
     )
 
 
-def _logic_energy(facts: Mapping[str, object], place: Path) -> LogicEnergy | None:
-    """The figures under `logic_energy`. Raises PriceError for one that is missing or no number."""
-    found = facts.get("logic_energy")
-    if found is None:
-        return None
-    where = f"{place / 'process.yaml'}: logic_energy"
-    names = [field.name for field in fields(LogicEnergy)]
-    missing = [name for name in names if not isinstance(found, dict) or name not in found]
-    if missing or not isinstance(found, dict):
-        raise PriceError(f"{where}: missing: {', '.join(missing)}")
-    return LogicEnergy(*(_number(found[name], f"{where}.{name}") for name in names))
+def _logic_energy(of: _Energy) -> LogicEnergy:
+    return LogicEnergy(of.clock_pj_per_flip_flop, of.array_pj_per_mac, of.lane_pj_per_iteration_per_um2)
+
+
+def _require_once(names: Iterator[str], path: Path) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise PriceError(f"{path}: {name} is there {count} times; expected once")
 
 
 def _require_cells(cells: Sequence[Cell], path: Path) -> None:
@@ -141,45 +189,80 @@ def _require_cells(cells: Sequence[Cell], path: Path) -> None:
             raise PriceError(f"{path}: no cell is {name}; a machine cannot be built without one")
 
 
-def _facts(path: Path) -> Mapping[str, object]:
+def _facts(path: Path) -> _Facts:
     try:
-        facts = yaml.safe_load(_text(path))
-    except yaml.YAMLError as error:
-        raise PriceError(f"{path}: not YAML: {error}") from error
-    missing = [key for key in KEYS if not isinstance(facts, dict) or key not in facts]
-    if missing:
-        raise PriceError(f"{path}: missing: {', '.join(missing)}")
-    return facts
+        facts = parse_yaml(_text(path), str(path)).plain()
+        missing = [key for key in KEYS if not isinstance(facts, dict) or key not in facts]
+        if missing:
+            raise PriceError(f"{path}: missing: {', '.join(missing)}")
+        return from_plain(facts, _Facts)
+    except IsaError as error:
+        raise PriceError(str(error)) from error
+    except OutsideError as error:
+        raise PriceError(f"{path}: {error}") from error
 
 
 def table_rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     """The rows of a table, each with its place under `place`."""
     reader = csv.DictReader(_text(path).splitlines())
-    missing = [column for column in columns if column not in (reader.fieldnames or ())]
-    if missing:
-        raise PriceError(f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}")
-    for row in reader:
-        yield {**{key: value or "" for key, value in row.items() if key}, "place": f"{path}:{reader.line_num}"}
+    try:
+        missing = [column for column in columns if column not in (reader.fieldnames or ())]
+        if missing:
+            raise PriceError(f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}")
+        for row in reader:
+            yield {**{key: value or "" for key, value in row.items() if key}, "place": f"{path}:{reader.line_num}"}
+    except csv.Error as error:
+        raise PriceError(f"{path}:{reader.line_num}: is no row of a table: {error}") from error
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path, MOST_BYTES).decode()
     except OSError as error:
         raise PriceError(f"{path}: {error.strerror}; a process has process.yaml, cells.csv and srams.csv") from error
+    except UnicodeDecodeError as error:
+        raise PriceError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def _cell(row: Mapping[str, str]) -> Cell:
     pins = [pin.strip() for pin in row["inputs"].split(";") if pin.strip()]
     functions = (pin.partition("=") for pin in row["outputs"].split(";") if pin.strip())
-    return Cell(
-        name=_word(row, "cell"),
+    cell = Cell(
+        name=word(row, "cell"),
         area_um2=_positive(row, "area_um2"),
         inputs=tuple(pin.split()[0] for pin in pins),
         clocks=tuple(pin.split()[0] for pin in pins if pin.endswith(" clock")),
         outputs={name.strip(): function.strip() for name, _, function in functions},
         state=row["state"].strip(),
     )
+    for name in (*cell.inputs, *cell.outputs):
+        if WORD.fullmatch(name) is None:
+            raise PriceError(f"{row['place']}: {short(name)} is no name of a pin")
+    states = _states(cell, row["place"])
+    for name, function in cell.outputs.items():
+        _require_function(f"{row['place']}: {name}", function, (*cell.inputs, *states))
+    return cell
+
+
+def _states(cell: Cell, place: str) -> tuple[str, ...]:
+    """The two names of what a flip-flop holds, all that is said of it being right; none of a gate."""
+    if not cell.state:
+        return ()
+    found = FLIP_FLOP.fullmatch(cell.state)
+    if found is None:
+        expected = "'ff(IQ,IQN) clocked_on=… next_state=…'"
+        raise PriceError(f"{place}: state is {short(cell.state)}; expected {expected}")
+    for fact in found[3].split():
+        key, _, function = fact.partition("=")
+        if not WORD.fullmatch(key):
+            raise PriceError(f"{place}: state has {short(fact)}; expected such as clocked_on=CLK")
+        _require_function(f"{place}: {key}", function, (*cell.inputs, found[1], found[2]))
+    return found[1], found[2]
+
+
+def _require_function(place: str, function: str, pins: Sequence[str]) -> None:
+    if fault := fault_of_function(function, pins):
+        raise PriceError(f"{place} is {short(function)}, which is no function of its cell's pins: {fault}")
 
 
 def _macro(row: Mapping[str, str]) -> Macro:
@@ -194,27 +277,37 @@ def _macro(row: Mapping[str, str]) -> Macro:
     }
     delay = _positive(row, "clock_to_output_ns") if row.get("clock_to_output_ns") else None
     return Macro(
-        _word(row, "macro"), ports, words, bits, _positive(row, "area_um2"), **energies, clock_to_output_ns=delay
+        word(row, "macro"), ports, words, bits, _positive(row, "area_um2"), **energies, clock_to_output_ns=delay
     )
 
 
-def _word(row: Mapping[str, str], column: str) -> str:
-    if not row[column].strip():
+def word(row: Mapping[str, str], column: str) -> str:
+    """A name in a row. Raises PriceError for none."""
+    found = row[column].strip()
+    if not found:
         raise PriceError(f"{row['place']}: {column} is empty")
-    return row[column].strip()
+    if WORD.fullmatch(found) is None:
+        raise PriceError(f"{row['place']}: {column} is {short(found)}; expected letters, digits and _")
+    return found
 
 
 def _positive(row: Mapping[str, str], column: str) -> float:
     if not row.get(column, "").strip():
         raise PriceError(f"{row['place']}: {column} is empty; every row needs its figure")
-    number = _number(row[column], f"{row['place']}: {column}")
+    number = number_of(row[column], f"{row['place']}: {column}")
     if number <= 0:
         raise PriceError(f"{row['place']}: {column} is {row[column]}; expected more than 0")
+    if not LEAST <= number <= MOST:
+        raise PriceError(f"{row['place']}: {column} is {row[column]}; expected {LEAST:g} to {MOST:g}")
     return number
 
 
-def _number(value: object, place: str) -> float:
+def number_of(text: str, place: str) -> float:
+    """The number in a text. Raises PriceError for one that is none, or not finite."""
     try:
-        return float(str(value))
+        number = float(text)
     except ValueError as error:
-        raise PriceError(f"{place} is {value!r}; expected a number") from error
+        raise PriceError(f"{place} is {short(text)}; expected a number") from error
+    if not math.isfinite(number):
+        raise PriceError(f"{place} is {short(text)}; expected a finite number")
+    return number

@@ -118,7 +118,7 @@ def test_a_process_without_delays_is_refused(toy: Process) -> None:
     [
         ("arcs.csv", "sg13g2_inv_1,A,Y", "sg13g2_inv_1,A,Z", "no delay to pin Y of sg13g2_inv_1, which cells.csv has"),
         ("pins.csv", "sg13g2_inv_1,A,", "sg13g2_inv_1,B,", "no row for pin A of sg13g2_inv_1, which cells.csv has"),
-        ("pins.csv", "0.00276976", "much", "capacitance_pf is 'much'; expected numbers"),
+        ("pins.csv", "0.00276976", "much", "capacitance_pf is 'much'; expected a number"),
     ],
 )
 def test_a_table_with_a_hole_is_refused(file: str, old: str, new: str, message: str, tmp_path: FilePath) -> None:

@@ -23,6 +23,8 @@ from tilewright.compiler.search.alike import Alike
 from tilewright.compiler.search.decide import decide
 from tilewright.compiler.search.finisher import Finisher, Steps, exact_cycles
 from tilewright.compiler.tile.program import TileProgram
+from tilewright.isa.binary.elf import from_bytes
+from tilewright.isa.binary.elf_writer import to_bytes
 from tilewright.isa.check.checker import require_valid
 from tilewright.isa.machine.machine import Machine
 from tilewright.isa.program.program import Program
@@ -38,7 +40,16 @@ Keep = Callable[[str, Any], None]
 DECIDED = "options"
 """No pass has this name."""
 
-UNSOUND = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+UNSOUND = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """The exceptions with which a pass fails on a value that no earlier pass could give."""
 
 
@@ -121,7 +132,9 @@ def resume(
     level = pass_named(after).after
     try:
         value = level.parse(text, machine)
-        return _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
+        program = _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
+        from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
+        return program
     except UNSOUND as fault:
         # A pass relies on what the passes before it promise, and an edited text need not keep that.
         reason = f"{type(fault).__name__}: {fault}"

@@ -19,9 +19,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,12 @@ from tilewright.isa.language.facts import Kind, Setting
 from tilewright.isa.language.numeric import Interval, Rounding, parse_integer_type
 from tilewright.isa.language.operations import ACROSS_LANES, Op
 from tilewright.isa.language.statement import SIGNS
+
+MOST_TRIPS = 1 << 26
+"""Of one loop: a model has at most so many elements in a tensor."""
+
+MOST_ITERATIONS = 1 << 40
+"""Of all loops of a nest together; a layer of VGG-16 has 2^31."""
 
 PROGRAM = DIALECT + "program"
 CONSTANT = DIALECT + "constant"
@@ -189,6 +196,7 @@ def _type(name: str, program: NestProgram) -> str:
 def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
     name = attribute(operation, "name", str)
     loops = tuple(_parse_loop(text, name) for text in strings(operation, "loops"))
+    _require_moderate(loops, name)
     texts = attribute(operation, "reads", dict)
     if len(operation.operands) != len(texts) + 1 or not set(operation.operands) <= set(ranks):
         raise CompileError(f"nest {name!r}", expected=f"a known tensor for each of {', '.join(texts)} and the result")
@@ -219,10 +227,21 @@ def _parse_nest(operation: Operation, ranks: Mapping[str, int]) -> Nest:
 
 
 def _parse_loop(text: str, nest: str) -> NestLoop:
-    match = re.fullmatch(r"(\w+) (\d+)( reduce)?", text)
+    match = re.fullmatch(r"(\w+) (\d{1,18})( reduce)?", text)
     if match is None or int(match[2]) < 1:
         raise CompileError(f"nest {nest!r}", f"{text!r} is not a loop", expected="`name trip` or `name trip reduce`")
     return NestLoop(match[1], int(match[2]), match[3] is not None)
+
+
+def _require_moderate(loops: Sequence[NestLoop], nest: str) -> None:
+    """Passes try tiles of a loop by their sizes: raises CompileError for one that no tensor is long enough for."""
+    for loop in loops:
+        if loop.trip > MOST_TRIPS:
+            raise CompileError(
+                f"nest {nest!r}", f"{loop.trip:,} trips of {loop.name}", expected=f"up to {MOST_TRIPS:,}"
+            )
+    if prod(loop.trip for loop in loops) > MOST_ITERATIONS:
+        raise CompileError(f"nest {nest!r}", expected=f"at most 2^{MOST_ITERATIONS.bit_length() - 1} iterations")
 
 
 # -- accesses ----------------------------------------------------------------------------------------------------------

@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from tilewright.compiler.errors import CompileError
+from tilewright.isa.errors import short
 
 Attribute = Any
 """int, float, str, tuple of attributes, Mapping[str, Attribute] or numpy array."""
@@ -70,6 +72,12 @@ ELEMENTS: Mapping[str, str] = {  # numpy's name → MLIR's
 NUMPY_NAMES: Mapping[str, str] = {mlir: name for name, mlir in ELEMENTS.items()}
 
 
+MOST_ELEMENTS = 1 << 34
+"""Of a tensor in a text; a model may have no more in all of them together."""
+
+MOST_DIMENSIONS, MOST_DIGITS = 32, 18
+
+
 def value_id(name: str) -> str:
     """An MLIR identifier for any name: letters, digits, `_`, `.` and `-` stay, other characters become `$` and hex.
 
@@ -95,4 +103,10 @@ def split_shaped_type(text: str) -> tuple[str, tuple[int, ...], str]:
     match = re.fullmatch(r"(tensor|memref)<((?:\d+x)*)(.+)>", text)
     if match is None:
         raise CompileError(fact=f"{text!r} is not a type: expected tensor<…> or memref<…> with sizes and an element")
-    return match[1], tuple(int(size) for size in match[2].split("x")[:-1]), match[3]
+    texts = match[2].split("x")[:-1]
+    shape = tuple(int(size) for size in texts if len(size) <= MOST_DIGITS)
+    if len(texts) > MOST_DIMENSIONS or len(shape) < len(texts) or prod(shape) > MOST_ELEMENTS:
+        raise CompileError(
+            fact=f"the type {short(text)} is too large", expected=f"at most 2^{MOST_ELEMENTS.bit_length() - 1} elements"
+        )
+    return match[1], shape, match[3]

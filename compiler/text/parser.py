@@ -6,6 +6,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
@@ -32,6 +33,13 @@ _TOKEN = re.compile(
 )
 
 
+MOST_NESTED = 40
+"""Operations, lists and dictionaries inside each other; what the compiler prints has up to six."""
+
+MOST_BITS = 63
+"""Of a number, but for its sign."""
+
+
 def parse_operation(text: str) -> Operation:
     """Read one operation and nothing after it; raises CompileError with the line at fault."""
     parser = _Parser(text)
@@ -48,6 +56,7 @@ class _Parser:
         self.position = 0
         self.kind = self.token = ""
         self.start = 0
+        self.depth = 0
         self.advance()
 
     def advance(self) -> str:
@@ -85,6 +94,15 @@ class _Parser:
                 self.expect(",")
         self.advance()
 
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """What is inside something else."""
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            raise self.fault(f"at most {MOST_NESTED} operations, lists and dictionaries inside each other")
+        yield
+        self.depth -= 1
+
     def operation(self) -> Operation:
         results: list[str] = []
         while self.kind == "value":
@@ -99,7 +117,8 @@ class _Parser:
         region = None
         if self.token == "(":
             self.advance()
-            region = self.block()
+            with self.nested():
+                region = self.block()
             self.expect(")")
         attributes = self.dictionary() if self.token == "{" else {}
         self.expect(":")
@@ -171,9 +190,11 @@ class _Parser:
                 return self.number()
             case _, "[":
                 self.advance()
-                return tuple(self.separated("]", self.attribute))
+                with self.nested():
+                    return tuple(self.separated("]", self.attribute))
             case _, "{":
-                return self.dictionary()
+                with self.nested():
+                    return self.dictionary()
             case _, "true" | "false":
                 return self.advance() == "true"
             case _, "dense":
@@ -181,16 +202,20 @@ class _Parser:
         raise self.fault("an attribute")
 
     def number(self) -> int | float:
-        text = self.advance()
+        start, text = self.start, self.advance()
         is_hex = text.startswith("0x")
         if self.token == ":":
             self.advance()
             type_text = self.type_text()
             if is_hex and type_text == "f64":
                 return float(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
-        if is_hex:
-            return int(text, 16)
-        return float(text) if re.search(r"[.eE]", text) else int(text)
+        if not is_hex and re.search(r"[.eE]", text):
+            return float(text)
+        number = int(text, 16) if is_hex else int(text) if len(text) <= MOST_BITS else 1 << MOST_BITS
+        if number.bit_length() > MOST_BITS:
+            self.start = start
+            raise self.fault(f"a number of at most {MOST_BITS} bits")
+        return number
 
     def dense(self) -> NDArray[Any]:
         self.expect("dense")

@@ -16,6 +16,7 @@ from tests.fuzz.targets import (
     onnx_graphs,
     onnx_nodes,
     partitioned,
+    texts_of_passes,
     tflite_files,
 )
 
@@ -33,5 +34,6 @@ TARGETS: Mapping[str, Target] = {
         tflite_files,
         npz_files,
         calibration,
+        texts_of_passes,
     )
 }

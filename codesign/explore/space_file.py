@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -228,7 +229,7 @@ class SpaceReader:
                     continue
                 path, weight = keys["model"], self._weight(keys.get("weight"), f"{place}.weight")
             file = self._beside / self._reader.word(path, place)
-            if isinstance(path.value, str) and not file.is_file():
+            if isinstance(path.value, str) and not os.path.isfile(file):
                 self._reader.complain(path.where, place, f"there is no file {short(str(file))}; expected an ONNX model")
             found.append(WeightedNetwork(name, file, weight))
         if tree is not None and isinstance(tree.value, Mapping) and not tree.value:

@@ -114,8 +114,12 @@ class Study:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All points that were begun, by their values, in the order of the axes."""
-        lines = [line for key, line in self._lines.items() if key[0] == "machine"]
+        lines = [line for key, line in self._lines.items() if self._is_of_space(key, line)]
         return tuple(sorted((self._entry(line) for line in lines), key=_order))
+
+    def _is_of_space(self, key: Key, line: Line) -> bool:
+        """Whether a line is of a machine that has a value for each axis."""
+        return key[0] == "machine" and len(line["values"]) == len(self.axes)
 
     @property
     def measured(self) -> list[Entry]:

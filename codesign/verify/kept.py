@@ -26,10 +26,10 @@ def verified_line(study: Study, entry: Entry, degree: str, verdict: Verdict) -> 
 
 
 def machine_of(study: Study, entry: Entry) -> str:
-    """The key of a point's machine."""
+    """The key of a point's machine; nothing of one that cannot be built."""
     line = study.line("machine", entry.label)
     assert line is not None, "a point has a line of its own"
-    return str(line["machine"])
+    return str(line.get("machine", ""))
 
 
 def _key(study: Study, entry: Entry, degree: str) -> dict[str, object]:

@@ -17,6 +17,8 @@ from tilewright.compiler.search.search import search_ahead, search_tiling
 from tilewright.compiler.search.tuning import Tuning, recall, remember, tuning_key
 from tilewright.compiler.select.cover import Selection
 from tilewright.compiler.tile.program import TileProgram
+from tilewright.isa.errors import short
+from tilewright.isa.machine.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher,
     key = tuning_key(value, options)
     known = recall(key, options.tuning)
     if known is not None:
+        _require_of_machine(known, value.machine, options)
         return Decision(_with(known, options), "", is_final=True, note=note)
     if options.fails_on_miss:
         place = "the user's cache" if options.tuning is None else str(options.tuning)
@@ -75,6 +78,18 @@ def decide(value: Any, is_scheduled: bool, options: Options, finisher: Finisher,
             remedy="compile once without --fail-on-miss",
         )
     return Decision(replace(options, tiling=search_tiling(value, options, finisher)), key, is_final=False, note=note)
+
+
+def _require_of_machine(tuning: Tuning, machine: Machine, options: Options) -> None:
+    """Raises CompileError for a tuning that plans with memories which the machine does not have."""
+    unknown = sorted(tuning.tiling.limits.keys() - machine.memories.keys())
+    if unknown:
+        place = "the user's cache" if options.tuning is None else str(options.tuning)
+        raise CompileError(
+            place,
+            f"has a tuning with limits of {short(unknown[0])}, which is no memory of {machine.name}",
+            remedy="delete the file; it is made again",
+        )
 
 
 def _with(tuning: Tuning, options: Options) -> Options:

@@ -51,7 +51,7 @@ def open_own(path: Path) -> int:
 
 def _read(path: Path, most_bytes: int, flags: int) -> bytes:
     with open(_opened(path, os.O_RDONLY | flags), "rb") as file:
-        content = file.read(most_bytes + 1)
+        content = file.read(min(os.fstat(file.fileno()).st_size, most_bytes) + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"has more than {most_bytes:,} bytes", str(path))
     return content

@@ -10,14 +10,19 @@ from tests.fuzz.targets import (
     binaries,
     calibration,
     instructions,
+    liberty_files,
     machine_files,
     machines_in_hardware,
     npz_files,
     onnx_graphs,
     onnx_nodes,
     partitioned,
+    process_folders,
+    spaces,
+    studies,
     texts_of_passes,
     tflite_files,
+    tunings,
 )
 
 TARGETS: Mapping[str, Target] = {
@@ -35,5 +40,10 @@ TARGETS: Mapping[str, Target] = {
         npz_files,
         calibration,
         texts_of_passes,
+        studies,
+        spaces,
+        tunings,
+        process_folders,
+        liberty_files,
     )
 }

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import typer
 
+from tilewright.interruption import INTERRUPTED, ends_soon, is_to_be_said, was_interrupted
 from tilewright.standard_streams import lenient_streams
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 
 def run_to_end(app: Callable[[], object]) -> None:
     """Run the command line's words; an error of the user's is printed. Raises SystemExit with the exit code."""
     try:
-        with lenient_streams():
+        with ends_soon(), lenient_streams():
             _run(app)
     except OSError as error:  # a standard stream could not be written
         sys.exit(f"error: {error.filename}: {error.strerror}")
 
 
 def _run(app: Callable[[], object]) -> None:
-    from tilewright.errors import USER_ERRORS, describe
-
+    try:
+        from tilewright.errors import USER_ERRORS, describe
+    except BaseException:  # an interrupt in the middle of an import
+        if was_interrupted():
+            _interrupted()
+        raise
     try:
         app()
     except USER_ERRORS as error:
+        if was_interrupted():
+            _interrupted()
         typer.echo(f"error: {describe(error)}", err=True)
         sys.exit(1)
-    except (KeyboardInterrupt, SystemExit) as ended:
-        if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
+    except BaseException as ended:
+        is_interrupt = isinstance(ended, KeyboardInterrupt) or getattr(ended, "code", None) == INTERRUPTED
+        if not is_interrupt and not was_interrupted():
             raise
+        _interrupted()
+
+
+def _interrupted() -> NoReturn:
+    if is_to_be_said():
         typer.echo("interrupted", err=True)
-        sys.exit(INTERRUPTED)
+    sys.exit(INTERRUPTED)

@@ -69,7 +69,7 @@ def run_command(
         int, typer.Option("--workers", metavar="COUNT", min=0, help="Processes; 0 is one for each core.")
     ] = 0,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="SECONDS", min=1, help="What one result may take.")
+        float, typer.Option("--seconds", metavar="SECONDS", min=1, help="What one result may take of the processor.")
     ] = 900.0,
     memory: Annotated[float, typer.Option("--memory", metavar="GIB", min=0.1, help="What one worker may take.")] = 4.0,
     dask: Annotated[

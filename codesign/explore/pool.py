@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, Protocol
 
 from tilewright.codesign.explore.space import Space
-from tilewright.codesign.explore.worker import Task
+from tilewright.codesign.explore.usage import Usage, usage_of_groups
+from tilewright.codesign.explore.worker import Task, work
+from tilewright.isa.folders.scratch import scratch
 
 Serve = Callable[[Connection, Space], None]
 
 POLL_SECONDS = 0.2
+"""How long the run waits for answers before it looks at other things."""
+
+LOOK_SECONDS = 0.4
 """How often memory and time are looked at."""
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
+LEAST_PROGRESS_SECONDS = 0.05
+"""Of the processor: who takes less between two looks makes no progress."""
+
+LIMIT, STALLED = "limit", "stalled"
+"""Stages of results that were stopped: for what they took, or since nothing happened any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a task may take: seconds of the clock on the wall, and GiB of memory."""
+    """What a task may take, with all that it starts: seconds of the processor, and GiB of memory.
+
+    `stalled`: so many seconds on the wall without any of the processor's end it, too. Beside other work, a task may
+    take any time on the wall.
+    """
 
     seconds: float = 900.0
     gib: float = 4.0
+    stalled: float = 900.0
 
 
 @dataclass(slots=True)
 class _Worker:
     process: BaseProcess
     connection: Connection
+    folder: Path  # for its temporary files
     task: Task | None = None
-    since: float = 0.0
+    before: float | None = None  # seconds of the processor that it took for other tasks; None: not looked at yet
+    seen: float = 0.0  # those at the last look that saw progress
+    still: float = 0.0  # seconds on the wall since then
 
 
 Answer = tuple[Task, Mapping[str, Any]]
@@ -72,7 +92,17 @@ class Pool:
         self._serve = serve
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([serve.__module__])  # imported once, for all workers
-        self._workers = [self._started() for _ in range(count)]
+        self._opened = ExitStack()
+        self._folder = self._opened.enter_context(scratch())
+        self._looked = time.monotonic()
+        self._started_so_far = 0
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(count):
+                self._workers.append(self._started())
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Pool:
         return self
@@ -80,13 +110,20 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         for worker in self._workers:
             _end(worker)
+        self._opened.close()
 
     def _started(self) -> _Worker:
+        self._started_so_far += 1
+        folder = self._folder / str(self._started_so_far)
+        folder.mkdir()
         own, others = self._context.Pipe()
-        process = self._context.Process(target=self._serve, args=(others, self._space), daemon=False)
-        process.start()
+        arguments = (self._serve, others, self._space, folder)
+        process = self._context.Process(target=work, args=arguments, daemon=False)
+        with _without_interrupts():
+            forkserver.ensure_running()
+            process.start()
         others.close()
-        return _Worker(process, own)
+        return _Worker(process, own, folder)
 
     def idle(self) -> Iterator[int]:
         """Numbers of the workers that have nothing to do."""
@@ -95,7 +132,7 @@ class Pool:
     def give(self, number: int, task: Task) -> None:
         """Have an idle worker do a task; one that has died since is replaced."""
         worker = self._workers[number]
-        worker.task, worker.since = task, time.monotonic()
+        worker.task, worker.before, worker.still = task, None, 0.0
         with suppress(OSError):  # it has died: `answers` sees that
             worker.connection.send(task)
 
@@ -104,10 +141,22 @@ class Pool:
         busy = {worker.connection: number for number, worker in enumerate(self._workers) if worker.task is not None}
         ready = wait(list(busy), POLL_SECONDS) if busy else []
         found = [(busy[one], self._answer(busy[one])) for one in ready if isinstance(one, Connection)]
-        for number, worker in enumerate(self._workers):
-            if worker.task is not None and (reason := self._excess(worker)):
-                found.append((number, self._replaced(number, reason)))
-        return found
+        return [*found, *self._stopped()]
+
+    def _stopped(self) -> Iterator[tuple[int, Answer]]:
+        """The tasks that take too much, which end with their workers."""
+        now = time.monotonic()
+        passed = now - self._looked
+        if passed < LOOK_SECONDS:
+            return
+        self._looked = now
+        busy = {
+            worker.process.pid or 0: number for number, worker in enumerate(self._workers) if worker.task is not None
+        }
+        for group, usage in usage_of_groups(busy).items():
+            number = busy[group]
+            if failure := self._excess(self._workers[number], usage, min(passed, 5 * LOOK_SECONDS)):
+                yield number, self._replaced(number, failure)
 
     def _answer(self, number: int) -> Answer:
         worker = self._workers[number]
@@ -118,24 +167,45 @@ class Pool:
             worker.process.join(5)
             code = worker.process.exitcode
             how = f"signal {-code}" if code is not None and code < 0 else f"code {code}"
-            return self._replaced(number, f"its process ended with {how}, as when memory runs out")
+            reason = f"its process ended with {how}, as when memory runs out"
+            return self._replaced(number, {"stage": LIMIT, "reason": reason})
         worker.task = None
         return answer
 
-    def _excess(self, worker: _Worker) -> str:
-        """What a worker has too much of; nothing if all is well."""
-        if time.monotonic() - worker.since > self._limits.seconds:
-            return f"took longer than {self._limits.seconds:g} seconds"
-        if _gib_of(worker.process.pid or 0) > self._limits.gib:
-            return f"took more than {self._limits.gib:g} GiB of memory"
-        return ""
+    def _excess(self, worker: _Worker, usage: Usage, passed: float) -> Mapping[str, str] | None:
+        """What a worker has too much of; None if all is well. `passed` is 0 for the time in which this run stood."""
+        if worker.before is None:
+            worker.before = worker.seen = usage.seconds
+        if usage.seconds - worker.seen >= LEAST_PROGRESS_SECONDS:
+            worker.seen, worker.still = usage.seconds, 0.0
+        else:
+            worker.still += passed
+        limits = self._limits
+        if usage.seconds - worker.before > limits.seconds:
+            return {"stage": LIMIT, "reason": f"took longer than {limits.seconds:g} seconds of the processor"}
+        if usage.gib > limits.gib:
+            return {"stage": LIMIT, "reason": f"took more than {limits.gib:g} GiB of memory"}
+        if worker.still > limits.stalled:
+            reason = f"did nothing for {limits.stalled:g} seconds; the next run tries it again"
+            return {"stage": STALLED, "reason": reason}
+        return None
 
-    def _replaced(self, number: int, reason: str) -> Answer:
+    def _replaced(self, number: int, failure: Mapping[str, str]) -> Answer:
         task = self._workers[number].task
         assert task is not None
         _end(self._workers[number])
         self._workers[number] = self._started()
-        return task, {"stage": "limit", "reason": reason}
+        return task, failure
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started in the body never sees Ctrl-C, which is for the run; the run itself sees it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(worker: _Worker) -> None:
@@ -146,12 +216,4 @@ def _end(worker: _Worker) -> None:
         worker.process.kill()
     worker.process.join()
     worker.connection.close()
-
-
-def _gib_of(process: int) -> float:
-    """Memory that a process holds now; 0 where the system does not say."""
-    try:
-        with open(f"/proc/{process}/statm") as file:
-            return int(file.read().split()[1]) * PAGE / 2**30
-    except (OSError, ValueError, IndexError):
-        return 0.0
+    shutil.rmtree(worker.folder, ignore_errors=True)

@@ -12,10 +12,10 @@ from typing import Any
 from tilewright.codesign.explore.bounds import Needs, least_cycles, needs_of
 from tilewright.codesign.explore.front import dominates, losses
 from tilewright.codesign.explore.lines import Line, key_of
-from tilewright.codesign.explore.pool import Limits, Pool, Serve, Workers
+from tilewright.codesign.explore.pool import LIMIT, STALLED, Limits, Pool, Serve, Workers
 from tilewright.codesign.explore.search import ALL, BASELINE, bounded, search_named
 from tilewright.codesign.explore.space import Point, Space
-from tilewright.codesign.explore.store import Store, put_space, stopped_at_limits, version
+from tilewright.codesign.explore.store import Store, ended_at, put_space, version
 from tilewright.codesign.explore.study import space_line
 from tilewright.codesign.explore.totals import all_figures, best_possible, machine_figures
 from tilewright.codesign.explore.worker import Task, serve
@@ -98,7 +98,7 @@ class _Run:
         self.networks = networks
         self.report = report
         self.choices = choices
-        self.stopped = stopped_at_limits(store) if choices.retries else set()  # until they are computed again
+        self.stopped = ended_at(store, STALLED, *([LIMIT] if choices.retries else []))  # until they are computed again
         self.needs: dict[str, Needs] = {name: needs_of(network.content) for name, network in networks.items()}
         self.finished: dict[Point, tuple[float, ...]] = {}
         self.beating: dict[str, tuple[float, ...]] = {}  # by label, a search's front of those with no node on the host

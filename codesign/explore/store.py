@@ -171,10 +171,10 @@ def _may_be_ours(file: int) -> bool:
     return BEGINNING.startswith(os.pread(file, len(BEGINNING), 0))
 
 
-def stopped_at_limits(store: Store) -> set[Key]:
-    """The keys of results that were stopped for taking too much."""
+def ended_at(store: Store, *stages: str) -> set[Key]:
+    """The keys of results that ended at one of these stages, such as those that were stopped for taking too much."""
     failures = ((key, line.get("failure") or line.get("outcome") or {}) for key, line in store.lines.items())
-    return {key for key, failure in failures if failure.get("stage") == "limit"}
+    return {key for key, failure in failures if failure.get("stage") in stages}
 
 
 def put_space(folder: Path, text: str) -> None:

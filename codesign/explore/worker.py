@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
+import shutil
 import signal
+import tempfile
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tilewright.codesign.errors import PriceError
 from tilewright.codesign.explore.space import Point, Space
@@ -29,21 +34,35 @@ class Task:
     network: str | None = None
 
 
-def serve(connection: Connection, space: Space) -> None:
-    """Answer tasks with results as plain values, until the other end is gone."""
+def work(serve: Callable[[Connection, Space], None], connection: Connection, space: Space, folder: Path) -> None:
+    """Serve in a process that ends with its run, with all that it has started; temporary files are in a folder."""
     os.setpgrp()  # Ctrl-C is for the run, which ends its workers and what they have started
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    threading.Thread(target=_end_with_run, args=(connection.fileno(), folder), daemon=True).start()
+    serve(connection, space)
+
+
+def serve(connection: Connection, space: Space) -> None:
+    """Answer tasks with results as plain values, until the other end is gone."""
     worker = Worker(space)
     with suppress(EOFError, OSError):
         while True:
             connection.send(worker.answer(connection.recv()))
 
 
-def _end_with(parent: int) -> None:
-    """A run that was killed cannot end its workers: they see it, and end themselves and what they have started."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
+def _end_with_run(connection: int, folder: Path) -> None:
+    """A run that was killed cannot end its workers: they see that the other end is gone, and leave nothing."""
+    watch = select.poll()
+    watch.register(connection, select.POLLRDHUP)
+    watch.poll()
+    for number in psutil.pids():
+        with suppress(OSError):
+            if number != os.getpid() and os.getpgid(number) == os.getpgrp():
+                os.kill(number, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # another worker's folder may be there
+        folder.parent.rmdir()
     os.killpg(0, signal.SIGKILL)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.netlist import UNIT, Bill, Module
 from tilewright.codesign.price.process import Process
+from tilewright.codesign.price.side_by_side import side_by_side
 from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
 
@@ -65,9 +64,8 @@ class Synthesis:
         wanted = {self._key(module): module for module in modules}
         missing = [key for key in wanted if not self._is_known(key)]
         largest_first = sorted(missing, key=lambda key: -len(wanted[key].text))  # none is begun when all else is done
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            costs = pool.map(self._synthesise, [wanted[key] for key in largest_first])
-            self._known |= zip(largest_first, costs, strict=True)
+        costs = side_by_side(self._synthesise, [wanted[key] for key in largest_first])
+        self._known |= zip(largest_first, costs, strict=True)
         return [self._known[self._key(module)] for module in modules]
 
     def costs_of(self, bills: Mapping[str, Bill[Module]]) -> dict[str, Cost]:

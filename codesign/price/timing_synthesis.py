@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from tilewright.codesign.errors import PriceError
 from tilewright.codesign.price.cell_timing import load_timing
 from tilewright.codesign.price.liberty import liberty
 from tilewright.codesign.price.process import Cell, Process
+from tilewright.codesign.price.side_by_side import side_by_side
 from tilewright.codesign.price.static_timing import Mapped, StaticTiming
 from tilewright.isa.folders.cache import cache_folder, kept
 from tilewright.rtl.yosys import YosysError, run_script, yosys_version
@@ -52,9 +51,8 @@ class TimingSynthesis:
 
     def mapped(self, texts: Mapping[str, tuple[str, str]]) -> dict[str, Mapped]:
         """By name: the module that is the top of a text in RTLIL, and that text; several at a time."""
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            largest_first = sorted(texts, key=lambda name: -len(texts[name][1]))
-            made = dict(zip(largest_first, pool.map(lambda name: self._one(*texts[name]), largest_first), strict=True))
+        largest_first = sorted(texts, key=lambda name: -len(texts[name][1]))
+        made = dict(zip(largest_first, side_by_side(lambda name: self._one(*texts[name]), largest_first), strict=True))
         return {name: self.static.mapped(made[name]) for name in texts}
 
     def _one(self, top: str, text: str) -> Mapping[str, Any]:

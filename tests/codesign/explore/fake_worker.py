@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
@@ -62,6 +64,15 @@ def answer(space: Space, task: Task) -> Mapping[str, Any]:
         return price(kib, queue)
     if task.network == "hangs" and kib == 16:
         time.sleep(100)
+    if task.network == "spins" and kib == 16:
+        while True:
+            pass
+    if task.network == "starts" and kib == 16:
+        subprocess.run([sys.executable, "-c", "while True: pass"])
+    if task.network == "waits" and kib == 16:  # longer than it may compute, and does a little
+        for _ in range(30):
+            time.sleep(0.1)
+            sum(range(10**6))
     if task.network == "eats" and kib == 16:
         held = bytearray(300 << 20)
         time.sleep(100 + held[0])

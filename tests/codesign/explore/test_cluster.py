@@ -82,7 +82,7 @@ def test_a_worker_that_is_killed_loses_no_point_and_none_is_there_twice(
 @pytest.mark.parametrize(
     ("name", "limits", "reason"),
     [
-        ("hangs", Limits(10.0), "took longer than 10 seconds"),
+        ("spins", Limits(3.0), "took longer than 3 seconds of the processor"),
         ("dies", Limits(), "its process ended with signal 11, as when memory runs out"),
         ("murders", Limits(), "workers of the cluster died over it, as when memory runs out"),
     ],

@@ -14,6 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.codesign.explore.fake_worker import answer, serve
@@ -22,7 +23,7 @@ from tilewright.codesign.explore.pool import Limits
 from tilewright.codesign.explore.run import Choices, run
 from tilewright.codesign.explore.space import Space
 from tilewright.codesign.explore.space_file import read_space
-from tilewright.codesign.explore.store import POINTS, Store, merged
+from tilewright.codesign.explore.store import POINTS, Store, merged, read_lines
 from tilewright.codesign.explore.study import Study
 from tilewright.codesign.explore.worker import Task
 
@@ -91,7 +92,8 @@ def nobody(connection: object, space: Space) -> None:
 @pytest.mark.parametrize(
     ("name", "limits", "reason"),
     [
-        ("hangs", Limits(1.0), "took longer than 1 seconds"),
+        ("spins", Limits(1.0), "took longer than 1 seconds of the processor"),
+        ("starts", Limits(1.0), "took longer than 1 seconds of the processor"),
         ("eats", Limits(60, 0.25), "took more than 0.25 GiB of memory"),
         ("dies", Limits(), "its process ended with signal 11, as when memory runs out"),
     ],
@@ -107,6 +109,59 @@ def test_a_point_that_goes_wrong_is_kept_with_its_reason(
     assert Study(tmp_path / "s").counts() == {"measured": 4, "failed": 2}
     run(make_space(name), tmp_path / "s", Choices(retries=True), serve=healed)
     assert Study(tmp_path / "s").counts() == {"measured": 6}
+
+
+def test_what_does_nothing_for_long_is_tried_again_by_the_next_run(make_space: MakeSpace, tmp_path: Path) -> None:
+    limits = Limits(60.0, stalled=1.0)
+    run(make_space("hangs"), tmp_path / "s", Choices(workers=2, limits=limits), serve=serve)
+    reasons = {entry.reason for entry in Study(tmp_path / "s").entries if entry.state == "failed"}
+    assert reasons == {"hangs: stalled: did nothing for 1 seconds; the next run tries it again"}
+    run(make_space("hangs"), tmp_path / "s", Choices(), serve=healed)
+    assert Study(tmp_path / "s").counts() == {"measured": 6}
+
+
+def test_time_beside_other_work_does_not_count(make_space: MakeSpace, tmp_path: Path) -> None:
+    limits = Limits(seconds=2.5, stalled=60.0)  # it takes three seconds on the wall, and less of the processor
+    run(make_space("waits"), tmp_path / "s", Choices(limits=limits), serve=serve)
+    assert Study(tmp_path / "s").counts() == {"measured": 6}
+
+
+def test_a_resume_adds_no_line(make_space: MakeSpace, tmp_path: Path) -> None:
+    more = "constraints: [memories.act.kib <= 16, area_mm2 <= 900]\n"
+    run(make_space("one", more=more), tmp_path / "s", serve=serve)
+    before = (tmp_path / "s" / POINTS).read_bytes()
+    run(make_space("one", more=more), tmp_path / "s", serve=nobody)
+    assert (tmp_path / "s" / POINTS).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["lock", "points.jsonl", "space.yaml"])
+def test_no_file_of_a_study_is_written_through_a_link(make_space: MakeSpace, tmp_path: Path, name: str) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / name).symlink_to("../precious")
+    with pytest.raises(StudyError, match="symbolic link"):
+        run(make_space("one"), tmp_path / "s", serve=serve)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["points.jsonl", "space.yaml"])
+def test_a_file_of_the_users_is_not_taken_for_a_study(make_space: MakeSpace, tmp_path: Path, name: str) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / name).write_text("mine\n")
+    with pytest.raises(StudyError, match="is there, and is no file of a study|is the study of another space"):
+        run(make_space("one"), tmp_path / "s", serve=serve)
+    assert (tmp_path / "s" / name).read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "text", [b"{}", b"[]", b"[" * 100_000, b'{"kind": "point"}', b"\xff\xfe", b'{"kind":"price","figures":{}}']
+)
+def test_a_line_that_is_none_is_passed_over_and_said(tmp_path: Path, text: bytes) -> None:
+    whole = b'{"kind":"machine","label":"a","values":[],"machine":"m"}\n'
+    (tmp_path / POINTS).write_bytes(whole + text + b"\n")
+    known, end, [note] = read_lines(tmp_path / POINTS)
+    assert list(known) == [("machine", "a")] and end == (tmp_path / POINTS).stat().st_size
+    assert note.startswith(f"{tmp_path / POINTS}:2: is no line of a study, and is passed over: ")
 
 
 def test_shards_joined_are_the_whole(make_space: MakeSpace, tmp_path: Path) -> None:
@@ -152,12 +207,18 @@ if __name__ == "__main__":
     run(read_space("{tmp_path}/space.yaml"), Path("{tmp_path}/s"), serve=serve)
 """
     (tmp_path / "go.py").write_text(code)
-    process = subprocess.Popen([sys.executable, tmp_path / "go.py"], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(temporary)}
+    process = subprocess.Popen([sys.executable, tmp_path / "go.py"], env=environment)
     file = tmp_path / "s" / POINTS
     while process.poll() is None and not (file.exists() and '"point"' in file.read_text()):
         time.sleep(0.02)
+    workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(how)
     process.wait(20)
+    assert psutil.wait_procs(workers, timeout=5)[1] == []
+    assert not list(temporary.glob("tilewright-*"))
     kept = [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
     assert 0 < sum('"point"' in line for line in kept) < 6
     run(space, tmp_path / "s", serve=serve)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tilewright.compiler.attempts import first_that_fits
@@ -132,7 +133,8 @@ def resume(
     level = pass_named(after).after
     try:
         value = level.parse(text, machine)
-        program = _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
+        with np.errstate(all="ignore"):  # sizes of 0, which the checker refuses
+            program = _compile(_position(after) + 1, value, machine, options or Options(), keeping(dump))
         from_bytes(to_bytes(program), "the program of this text", machine)  # sizes that no file may have
         return program
     except UNSOUND as fault:

@@ -41,6 +41,7 @@ def work(serve: Callable[[Connection, Space], None], connection: Connection, spa
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     threading.Thread(target=_end_with_run, args=(connection.fileno(), folder), daemon=True).start()
     serve(connection, space)
+    _end_all(folder)
 
 
 def serve(connection: Connection, space: Space) -> None:
@@ -56,6 +57,11 @@ def _end_with_run(connection: int, folder: Path) -> None:
     watch = select.poll()
     watch.register(connection, select.POLLRDHUP)
     watch.poll()
+    _end_all(folder)
+
+
+def _end_all(folder: Path) -> None:
+    """End what this worker has started, then itself, without its temporary files."""
     for number in psutil.pids():
         with suppress(OSError):
             if number != os.getpid() and os.getpgid(number) == os.getpgrp():

@@ -72,6 +72,10 @@ class DamagedModel(CompileError):
     """A model that no machine could compile: its own numbers make no sense."""
 
 
+class FloatModel(CompileError):
+    """A model that computes on floats and was never quantised: the host could run it, but nobody would want that."""
+
+
 class TooSmall(CompileError):
     """A machine whose memories are too small for every program for a model.
 

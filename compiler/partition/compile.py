@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from tilewright.compiler.errors import CompileError, DamagedModel, TooLong
+from tilewright.compiler.errors import CompileError, DamagedModel, FloatModel, TooLong
+from tilewright.compiler.importers.remarks import remarks_of
 from tilewright.compiler.options import Options
 from tilewright.compiler.partition.front import Front
 from tilewright.compiler.partition.parts import Part, cut_into_parts, part_model, place_to_cut, whole_network
@@ -35,14 +36,22 @@ def compile_partitioned(
     """Compile an ONNX model: to a Program if the machine can run all of it, otherwise to parts for machine and host.
 
     A network whose program would have more instructions than waits can count becomes several programs. Raises
-    CompileError for an invalid model, and for one that the machine can run no part of. With `host_floats` the host runs
-    all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and `keep` are
-    given what each pass made, program by program. With a `front`, what does not depend on the machine is taken from
-    there, or kept there for the next machine.
+    CompileError for an invalid model, and for a float one that the machine can run no part of. With `host_floats` the
+    host runs all of the latter; without `host` it runs nothing, and what the machine cannot do is an error. `dump` and
+    `keep` are given what each pass made, program by program. With a `front`, what does not depend on the machine is
+    taken from there, or kept there for the next machine.
     """
     options, kept = options or Options(), keeping(dump, keep)
     front = front if front is not None else Front()
     source = front.source(model, options.shapes)
+    made = _compile(source, machine, options, front, kept, host_floats, host)
+    remarks = remarks_of(source.model)
+    return _with_remarks(made, remarks) if remarks else made
+
+
+def _compile(
+    source: Source, machine: Machine, options: Options, front: Front, kept: Keep | None, host_floats: bool, host: bool
+) -> Program | Partitioned:
     programs = Programs(source, machine, options, front, keeps_results=kept is not None)
     whole = whole_network(source)
     try:
@@ -60,13 +69,26 @@ def compile_partitioned(
     return programs.shown(whole, kept)
 
 
+def _with_remarks(made: Program | Partitioned, remarks: Mapping[str, str]) -> Program | Partitioned:
+    """With what is to be said of the file in its first program, if there is one."""
+    if isinstance(made, Program):
+        return replace(made, metadata={**made.metadata, **remarks})
+    segments = list(made.segments)
+    for position, segment in enumerate(segments):
+        if isinstance(segment, NpuSegment):
+            program = segment.program
+            segments[position] = NpuSegment(replace(program, metadata={**program.metadata, **remarks}))
+            break
+    return replace(made, segments=tuple(segments))
+
+
 def _compile_in_parts(programs: Programs, keep: Keep | None, host_floats: bool, whole: CompileError) -> Partitioned:
     """`whole` says why the machine cannot run all of it."""
     source = programs.source
     search = _Search(programs, whole)
     parts, reasons = search.parts()
     reasons = {name: whole.reason_beside(name) for name in whole.nodes} | reasons
-    if not any(part.on_machine for part in parts) and not host_floats:
+    if isinstance(whole, FloatModel) and not any(part.on_machine for part in parts) and not host_floats:
         raise whole
     passed = _Passed(
         {name for part in parts if part.on_machine for name in part.outputs},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compiler.errors import RAISING, Blame, CompileError
+from tilewright.compiler.errors import RAISING, Blame, CompileError, FloatModel
 from tilewright.compiler.graph.graph import Graph, Operator
 from tilewright.compiler.simplify.binary import BINARY
 from tilewright.compiler.simplify.canonical import CANONICALIZE
@@ -18,10 +18,20 @@ RECURRENT = ("LSTM", "GRU", "RNN")
 """Operators that are steps of other operators once they are quantised."""
 
 
+MOVES = (
+    *("Cast", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad"),
+    *("Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+)
+"""ONNX operators that compute nothing: quantising them would gain nothing."""
+
+
 def require_quantized(graph: Graph) -> None:
-    """Raise CompileError for a graph that was never quantised."""
-    if not any(operator.kind in QUANTIZERS for operator in graph.operators):
-        raise CompileError(
+    """Raise FloatModel for a graph that was never quantised, unless it computes nothing."""
+    moves = {"reshape", "transpose", *(f"onnx.{name}" for name in MOVES)}
+    if any(operator.kind in QUANTIZERS for operator in graph.operators):
+        return
+    if any(operator.kind not in moves for operator in graph.operators):
+        raise FloatModel(
             graph.name,
             "the model is float",
             expected="an int8 one",

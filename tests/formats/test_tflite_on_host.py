@@ -54,7 +54,7 @@ def softmax(file: TfliteFile, x: Tensor) -> list[Tensor]:
 
 TAILS: Mapping[str, tuple[Tail, set[str]]] = {
     "arg max": (arg_max, {"ArgMax", "Cast"}),
-    "l2 normalization": (l2_normalization, {"ReduceL2", "Max", "Div", "Transpose"}),
+    "l2 normalization": (l2_normalization, {"LpNormalization", "Transpose"}),
     "gather": (gather, {"Gather", "Transpose"}),
     "floats": (floats, {"Exp", "Split", "Transpose"}),
     "softmax": (softmax, {"Softmax", "Transpose"}),

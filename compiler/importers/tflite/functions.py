@@ -62,10 +62,11 @@ def select(operation: Operation) -> None:
 
 
 def cast(operation: Operation) -> None:
+    """The numbers of a tensor in another type. Of a quantised one, TFLite takes the integers and not what they mean."""
     operation.ignore("in_data_type", "out_data_type")  # the tensors' own types say them
-    writer, source = operation.writer, operation.input(0)
-    layout, to = writer.layout_of(source), operation.tensor(operation.output).dtype
-    operation.write(writer.cast(writer.real(source, layout), to), layout)
+    writer, source, result = operation.writer, operation.input(0), operation.output
+    layout, to = writer.layout_of(source), operation.tensor(result).dtype
+    writer.write_numbers(result, writer.numbers(source, to, layout), layout)
 
 
 def log_softmax(operation: Operation) -> None:
@@ -76,11 +77,14 @@ def log_softmax(operation: Operation) -> None:
 
 
 def l2_normalization(operation: Operation) -> None:
-    """Elements over the norm of their last dimension."""
+    """Elements over the norm of their last dimension. No norm but 0 of multiples of a scale is below the least."""
     writer, source = operation.writer, operation.input(0)
-    layout, rank = writer.layout_of(source), len(operation.shape(source))
-    value = writer.real(source, layout)
-    norm = writer.node("ReduceL2", value, writer.int64([to_file(rank, layout)[-1]]), keepdims=1)
+    layout, quantized = writer.layout_of(source), operation.tensor(source).quantized
+    value, axis = writer.real(source, layout), to_file(len(operation.shape(source)), layout)[-1]
+    if quantized is not None and quantized.scale >= LEAST_NORM:
+        operation.write_activated(writer.node("LpNormalization", value, axis=axis, p=2), layout)
+        return
+    norm = writer.node("ReduceL2", value, writer.int64([axis]), keepdims=1)
     norm = writer.node("Max", norm, writer.number(LEAST_NORM))
     operation.write_activated(writer.node("Div", value, norm), layout)
 
@@ -114,7 +118,7 @@ FUNCTIONS = {
     "SIN": unary("Sin"),
     "SQRT": unary("Sqrt"),
     "SQUARE": Row(square, "SquareOptions"),
-    "CAST": Row(cast, "CastOptions"),
+    "CAST": Row(cast, "CastOptions", changes_type=True, takes_plain=True),
     "RELU_0_TO_1": Row(relu_0_to_1),
     # of two or more
     "ADD_N": Row(add_n, "AddNOptions", (1, 1024)),

@@ -264,7 +264,7 @@ REARRANGEMENTS = {
     "STRIDED_SLICE": Row(strided_slice, "StridedSliceOptions", (4, 4), keeps_scale=True),
     "SPLIT": Row(split, "SplitOptions", (2, 2), keeps_scale=True),
     "SPLIT_V": Row(split_v, "SplitVOptions", (3, 3), keeps_scale=True),
-    "CONCATENATION": Row(concatenation, "ConcatenationOptions", (1, 1024)),
+    "CONCATENATION": Row(concatenation, "ConcatenationOptions", (1, 1024), takes_plain=True),
     # padding
     "PAD": Row(pad, "PadOptions", (2, 2), keeps_scale=True),
     "PADV2": Row(pad_v2, "PadV2Options", (3, 3), keeps_scale=True),

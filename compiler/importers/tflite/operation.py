@@ -38,7 +38,8 @@ class Row:
 
     `keeps_scale`: operands and results must have one scale and zero point, as TFLite takes their integers as they are.
     `changes_type`: the computed operands and results may have different element types. `scale`: that of a quantised
-    result, where TFLite's specification of quantisation allows one only.
+    result, where TFLite's specification of quantisation allows one only. `takes_plain`: tensors of 8 bits without a
+    scale are the numbers that they hold, as they are wherever integers are taken as they are.
     """
 
     translate: Callable[[Operation], None]
@@ -47,6 +48,7 @@ class Row:
     keeps_scale: bool = False
     changes_type: bool = False
     scale: float | None = None
+    takes_plain: bool = False
 
 
 class Operation:
@@ -58,11 +60,14 @@ class Operation:
         self._left: dict[str, Option] = dict(operator.options)
         table = self._left.pop("table")
         if table not in ("NONE", row.options):
-            raise self.error(f"has options of the kind {table}", expected=row.options)
+            self.remark(f"its options are {table}, which TFLite does not read there: taken as left out")
+            self._left = {}
         least, most = row.inputs
         if not least <= len(operator.inputs) <= most:
             expected = str(least) if least == most else f"{least} to {most}"
             raise self.error(f"has {len(operator.inputs)} inputs", expected=expected)
+        if not (row.keeps_scale or row.takes_plain):
+            self._check_quantized()
         if not row.changes_type:
             self._check_types()
         if row.keeps_scale:
@@ -72,6 +77,11 @@ class Operation:
 
     def error(self, fact: str, index: int | None = None, *, expected: str = "", remedy: str = "") -> CompileError:
         return self.writer.error(fact, index, expected=expected, remedy=remedy)
+
+    def remark(self, text: str, index: int | None = None) -> None:
+        """Something that whoever compiles the file should know of this operator or, if given, one of its tensors."""
+        about = str(self.operator) if index is None else f"{self.operator}: {self.tensor(index)}"
+        self.writer.remarks[about] = text
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -170,6 +180,15 @@ class Operation:
     def finish(self) -> None:
         for name, value in self._left.items():
             raise self.error(f"option {name} = {value} has no lowering")
+
+    def _check_quantized(self) -> None:
+        """Every 8-bit operand and result has a scale."""
+        for index in (*self.operator.inputs, *self.operator.outputs):
+            if index is None or index in self.writer.constants and self.writer.constants[index].dtype == np.float32:
+                continue
+            if self.tensor(index).dtype.name in QUANTIZED_TYPES and self.tensor(index).quantized is None:
+                dtype = self.tensor(index).dtype.name
+                raise self.error(f"is {dtype} without a scale", index, expected="a quantised tensor")
 
     def _check_types(self) -> None:
         """All computed operands and results that hold values of the network have one element type."""

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.compiler.importers.tflite.biases import write_bias
 from tilewright.compiler.importers.tflite.layout import Layout
-from tilewright.compiler.importers.tflite.model import Quantized
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.windows import read_windows
-
-BIAS_SCALE_TOLERANCE = 0.02
-"""How far, relatively, a bias's own scale may be from that of the products; TFLite's kernels take the latter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ def _convolve(
         "Conv",
         operation.writer.real(image, Layout.FIRST),
         weights.name,
-        *_bias(operation, image, weights, 2, operation.shape(kernel)[axis]),
+        *write_bias(operation, image, weights.scales, 2, operation.shape(kernel)[axis]),
         kernel_shape=sizes[1],
         strides=windows.strides,
         dilations=windows.dilations,
@@ -105,7 +102,7 @@ def transpose_conv(operation: Operation) -> None:
         "ConvTranspose",
         operation.writer.real(image, Layout.FIRST),
         weights.name,
-        *_bias(operation, image, weights, 3, outputs),
+        *write_bias(operation, image, weights.scales, 3, outputs),
         kernel_shape=(rows, columns),
         strides=strides,
         pads=(*before, *after),
@@ -140,7 +137,9 @@ def fully_connected(operation: Operation) -> None:
         weights = _weights(operation, source, kernel, (0, 1), 0)
     else:
         weights = _Weights(writer.real(kernel, Layout.LAST), _activation_scale(operation, kernel))
-    value = writer.node("Gemm", rows, weights.name, *_bias(operation, source, weights, 2, outputs), transB=1)
+    value = writer.node(
+        "Gemm", rows, weights.name, *write_bias(operation, source, weights.scales, 2, outputs), transB=1
+    )
     if result != (matrix[0], outputs):
         value = writer.reshape(value, result, operation.tensor(operation.output).name)
     operation.write_activated(value, Layout.LAST)
@@ -161,7 +160,7 @@ def batch_matmul(operation: Operation) -> None:
     operation.write(writer.node("MatMul", *factors), Layout.LAST)
 
 
-# -- weights and biases ------------------------------------------------------------------------------------------------
+# -- weights ----------------------------------------------------------------------------------------------------------
 
 
 def _weights(operation: Operation, source: int, index: int, order: tuple[int, ...], axis: int) -> _Weights:
@@ -203,51 +202,6 @@ def _check_weights(operation: Operation, source: int, index: int) -> None:
 def _activation_scale(operation: Operation, index: int) -> NDArray[np.float32] | None:
     quantized = operation.tensor(index).quantized
     return None if quantized is None else np.array([quantized.scale], np.float32)
-
-
-def _bias(operation: Operation, source: int, weights: _Weights, position: int, outputs: int) -> tuple[str, ...]:
-    """The bias's real values, if there is one: integers times the scales of input and weights."""
-    index = operation.optional(position)
-    if index is None:
-        return ()
-    writer, info = operation.writer, operation.tensor(index)
-    values = writer.value_of(index, "a bias")
-    if values.shape != (outputs,):
-        raise operation.error(f"is {list(info.shape)}", index, expected=f"a list of {outputs} numbers")
-    is_float = weights.scales is None
-    if values.dtype != (np.float32 if is_float else np.int32):
-        raise operation.error(
-            f"is {values.dtype.name}", index, expected=f"{'float32' if is_float else 'int32'} for a bias"
-        )
-    name = writer.constant(info.name, values.reshape(outputs))
-    if weights.scales is None:
-        return (name,)
-    scale = operation.tensor(source).quantized
-    assert scale is not None
-    with np.errstate(over="ignore"):
-        scales = np.float32(scale.scale) * weights.scales
-    if not np.isfinite(scales).all():
-        raise operation.error("is a bias whose scale, input scale times weight scale, is beyond float32", index)
-    _check_bias(operation, index, scales)
-    quantized = Quantized(tuple(map(float, scales)), (0,) * len(scales))
-    return (writer.dequantize(name, quantized, info.dtype, 0 if len(scales) > 1 else None, info.name),)
-
-
-def _check_bias(operation: Operation, index: int, scales: NDArray[np.float32]) -> None:
-    quantized: Quantized | None = operation.tensor(index).quantized
-    if quantized is None:
-        return
-    if any(quantized.zero_points):
-        raise operation.error(f"is a bias with the zero point {max(quantized.zero_points)}", index, expected="0")
-    is_close = len(quantized.scales) in (1, len(scales)) and np.allclose(
-        quantized.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0
-    )
-    if not is_close:
-        raise operation.error(
-            f"is a bias with the scale {quantized.scales[0]:.6g}",
-            index,
-            expected=f"input scale times weight scale, {scales[0]:.6g}",
-        )
 
 
 BIAS_TYPES: tuple[Any, ...] = (0, 2)

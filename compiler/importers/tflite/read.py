@@ -143,8 +143,9 @@ class _Reader:
                     f"has a zero point outside {limits.min} … {limits.max}, the range of {info.dtype.name}",
                 )
         axis = quantization.QuantizedDimension()
-        is_inside = 0 <= axis < max(1, len(info.shape))
-        is_along_axis = is_inside and (len(scales) == 1 or (bool(info.shape) and info.shape[axis] == len(scales)))
+        if len(info.shape) == 1:
+            axis = 0  # whatever the file says: converters write that of the weights at a bias
+        is_along_axis = len(scales) == 1 or (0 <= axis < len(info.shape) and info.shape[axis] == len(scales))
         if len(zeros) != len(scales) or not is_along_axis:
             raise CompileError(
                 str(info),

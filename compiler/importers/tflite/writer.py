@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 from tilewright.compiler.errors import CompileError
 from tilewright.compiler.importers.opsets import WRITTEN_IR_VERSION, WRITTEN_OPSET
+from tilewright.compiler.importers.remarks import add_remarks
 from tilewright.compiler.importers.tflite.layout import Layout, keeps_order, stored, to_file, to_stored
 from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
 
@@ -25,6 +26,9 @@ QUANTIZED_TYPES = ("int8", "uint8")
 
 PLAIN_TYPES = ("int32", "int64", "bool")
 """Element types of indices and conditions: without a scale, they mean the numbers that they are."""
+
+PLAIN = Quantized((1.0,), (0,))
+"""What 8-bit numbers without a scale mean, where an operator takes them as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: dict[str, onnx.TensorProto] = {}
         self.checkpoints: list[Checkpoint] = []
+        self.remarks: dict[str, str] = {}
         self._stored: dict[tuple[int, Layout], str] = {}
         self._real: dict[tuple[int, Layout], str] = {}
         self._scale_names: dict[tuple[str, Quantized, str], tuple[str, ...]] = {}
@@ -101,6 +106,27 @@ class Writer:
                 raise self.error("is read before any operator has computed it", index)
         return self._real[index, layout]
 
+    def numbers(self, index: int, dtype: np.dtype[Any], layout: Layout) -> str:
+        """The numbers that a tensor holds, whatever scale they have, in another element type."""
+        info, layout = self.tensor(index), self._normal(index, layout)
+        if info.dtype.name not in (*QUANTIZED_TYPES, *PLAIN_TYPES, "float32"):
+            raise self.error(f"is {info.dtype.name}", index, expected="int8, uint8, int32, int64, bool or float32")
+        if index in self.constants:
+            order = to_stored(len(info.shape), layout)
+            value = self.constant(info.name, np.ascontiguousarray(self.constants[index].transpose(order)))
+        elif (index, layout) in self._stored:
+            value = self._stored[index, layout]
+        elif (index, layout.other) in self._stored:
+            value = self._moved(self._stored[index, layout.other], info, layout)
+        else:
+            raise self.error("is read before any operator has computed it", index)
+        if info.dtype.name in QUANTIZED_TYPES and dtype == np.float32:
+            return self.dequantize(value, PLAIN, info.dtype, None, info.name)
+        if info.dtype == np.float32 and dtype.name in QUANTIZED_TYPES:
+            limits = np.iinfo(dtype)
+            value = self.node("Clip", value, self.number(limits.min), self.number(limits.max))
+        return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype))
+
     def value_of(self, index: int, what: str) -> NDArray[Any]:
         """A constant's elements in the file's order; raises CompileError, calling it `what`, for a computed tensor."""
         if index not in self.constants:
@@ -125,8 +151,6 @@ class Writer:
             return True
         if info.dtype.name not in QUANTIZED_TYPES:
             raise self.error(f"is {info.dtype.name}", index, expected="int8 or uint8 (or float32)")
-        if info.quantized is None:
-            raise self.error(f"is {info.dtype.name} without a scale", index, expected="a quantised tensor")
         return False
 
     def _normal(self, index: int, layout: Layout) -> Layout:
@@ -143,13 +167,13 @@ class Writer:
     def _dequantized(self, value: str, info: TensorInfo, layout: Layout) -> str:
         if self.is_real(info.index):
             return value
-        assert info.quantized is not None
-        if info.quantized.axis is None:
-            return self.dequantize(value, info.quantized, info.dtype, None, info.name)
+        quantized = info.quantized or PLAIN
+        if quantized.axis is None:
+            return self.dequantize(value, quantized, info.dtype, None, info.name)
         if info.index not in self.constants:
             raise self.error("has several scales", info.index, expected="one for an activation")
-        axis = to_file(len(info.shape), layout)[info.quantized.axis]
-        return self.dequantize(value, info.quantized, info.dtype, axis, info.name)
+        axis = to_file(len(info.shape), layout)[quantized.axis]
+        return self.dequantize(value, quantized, info.dtype, axis, info.name)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -197,11 +221,22 @@ class Writer:
         assert self._operator is not None
         self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
         if not self.is_real(index):
-            assert info.quantized is not None
-            if info.quantized.axis is not None:
+            quantized = info.quantized or PLAIN
+            if quantized.axis is not None:
                 raise self.error("has several scales", index, expected="one for an activation")
-            scales = self._scales(info.quantized, info.dtype, None, info.name)
+            scales = self._scales(quantized, info.dtype, None, info.name)
             value = self.node("QuantizeLinear", value, *scales, base=info.name)
+        self._stored[index, layout] = value
+        self._made_in[index] = layout
+
+    def write_numbers(self, index: int, value: str, layout: Layout) -> None:
+        """A tensor of the file holds these numbers, which are of its type; they are in this layout."""
+        info, layout = self.tensor(index), self._normal(index, layout)
+        if info.dtype.name not in (*QUANTIZED_TYPES, *PLAIN_TYPES, "float32"):
+            raise self.error(f"is {info.dtype.name}", index, expected="int8, uint8, int32, int64, bool or float32")
+        self._check_is_new(index)
+        assert self._operator is not None
+        self.checkpoints.append(Checkpoint(value, stored(info.shape, layout), str(self._operator), str(info)))
         self._stored[index, layout] = value
         self._made_in[index] = layout
 
@@ -232,9 +267,11 @@ class Writer:
             [_value_info(model.tensors[i]) for i in model.outputs],
             list(self.initializers.values()),
         )
-        return helper.make_model(
+        written = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", WRITTEN_OPSET)], ir_version=WRITTEN_IR_VERSION
         )
+        add_remarks(written, self.remarks)
+        return written
 
     def _in_file_layout(self, index: int) -> str:
         """An output's integers (or floats, if it has those), channels last."""

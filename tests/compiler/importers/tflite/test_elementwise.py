@@ -135,7 +135,6 @@ def test_changes_of_type(source: str, result: str) -> None:
     [
         ("RELU", 2, None, {}, "has 2 inputs; expected 1"),
         ("ADD", 1, "AddOptions", {}, "has 1 inputs; expected 2"),
-        ("ADD", 2, "MulOptions", {}, "has options of the kind MulOptions; expected AddOptions"),
         (
             "SOFTMAX", 1, "SoftmaxOptions", {"Beta": -1.0},
             "of 2 dimensions with beta = -1.0 has no lowering; expected beta > 0",

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.compiler.importers.tflite.files import TfliteFile
+from tests.compiler.importers.tflite.litert import Litert
 from tests.compiler.importers.tflite.runs import random_inputs, reals, require_close, run, translate
+from tilewright.compiler.importers.remarks import remarks_of
 
 UNARY: dict[str, tuple[str | None, Callable[[Any], Any], float]] = {
     "CEIL": (None, np.ceil, 0.05),
@@ -149,3 +151,55 @@ def test_adds_many() -> None:
     file.operator("ADD_N", terms, y, "AddNOptions")
     inputs = random_inputs(file, np.random.default_rng(1))
     require_close(y, run(translate(file, y), inputs)["y"], sum(inputs.values()))
+
+
+NUMBERS = np.array([[3.0, -7.6, 100.7, 300.2]])
+CASTS: list[tuple[Any, float | None, Any, float | None]] = [
+    (np.uint8, None, np.float32, None), (np.int8, None, np.float32, None), (np.int8, 0.05, np.float32, None),
+    (np.uint8, None, np.int8, None), (np.int8, 0.05, np.int32, None), (np.int32, None, np.int8, 0.05),
+    (np.float32, None, np.uint8, None), (np.float32, None, np.int32, None), (np.int8, None, np.int8, None),
+    (np.int64, None, np.float32, None), (np.float32, None, np.bool_, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "scale", "result", "result_scale"), CASTS)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_casts_take_the_numbers_of_a_tensor(
+    source: Any, scale: float | None, result: Any, result_scale: float | None, is_constant: bool
+) -> None:
+    """As LiteRT does: also where a scale says what else they mean."""
+    held = np.clip(NUMBERS, *((np.iinfo(source).min, np.iinfo(source).max) if source != np.float32 else (-400, 400)))
+    numbers = held.astype(source)
+    file = TfliteFile()
+    x = file.input("x", (1, 4), scale, dtype=source)
+    of = file.constant("c", numbers, [] if scale is None else [scale]) if is_constant else x
+    y = file.tensor("y", (1, 4), result_scale, dtype=result)
+    z = file.tensor("z", (1, 4), scale, dtype=source)
+    file.operator("RESHAPE", [x], z, "ReshapeOptions", NewShape=[1, 4])
+    file.operator("CAST", [of], y, "CastOptions")
+    expected = Litert(file.content(y, z)).run({"x": numbers})["y"]
+    np.testing.assert_array_equal(run(translate(file, y, z), {"x": numbers})["y"], expected)
+
+
+def test_options_of_another_operator_are_taken_as_left_out() -> None:
+    """LiteRT asks for its own kind of options, and finds none."""
+    file = TfliteFile()
+    x, y = file.input("x", (2, 3)), file.tensor("y", (2, 3))
+    file.operator("ADD", [x, x], y, "StridedSliceOptions", BeginMask=1, ShrinkAxisMask=1)
+    model, inputs = translate(file, y), random_inputs(file, np.random.default_rng(1))
+    np.testing.assert_array_equal(run(model, inputs)["y"], Litert(file.content(y)).run(inputs)["y"])
+    assert remarks_of(model) == {
+        "operator 0 (ADD)": "its options are StridedSliceOptions, which TFLite does not read there: taken as left out"
+    }
+
+
+@pytest.mark.parametrize("zero_point", [0, 5])
+def test_a_row_of_zeros_has_no_norm(zero_point: int) -> None:
+    file = TfliteFile()
+    x, y = file.input("x", (2, 6), 0.03, zero_point), file.tensor("y", (2, 6), 1 / 128)
+    file.operator("L2_NORMALIZATION", [x], y, "L2NormOptions")
+    inputs = random_inputs(file, np.random.default_rng(1))
+    inputs["x"][0] = zero_point
+    came, expected = run(translate(file, y), inputs)["y"], Litert(file.content(y)).run(inputs)["y"]
+    assert np.abs(came.astype(int) - expected).max() <= 1
+    assert not came[0].any()

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from tilewright.compiler.errors import CompileError
-from tilewright.compiler.importers.tflite.model import OperatorInfo, TensorInfo, TfliteModel
+from tilewright.compiler.importers.tflite.model import OperatorInfo, Quantized, TensorInfo, TfliteModel
 from tilewright.compiler.importers.tflite.operation import Operation, Row
 from tilewright.compiler.importers.tflite.writer import Writer
 
 
 def test_what_is_left_over_is_refused() -> None:
     operator = OperatorInfo(3, "TILT", (0,), (1,), {"table": "TiltOptions", "angle": 30, "speed": 2, "colour": 5})
-    tensors = tuple(TensorInfo(i, name, (1,), np.dtype(np.int8)) for i, name in enumerate("xy"))
+    tensors = tuple(
+        TensorInfo(i, name, (1,), np.dtype(np.int8), Quantized((0.5,), (0,))) for i, name in enumerate("xy")
+    )
     writer = Writer(TfliteModel("net", tensors, (operator,), (), ()))
     writer.begin(operator)
     operation = Operation(operator, Row(lambda _: None, "TiltOptions"), writer)

@@ -245,7 +245,11 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
     x = file.input("x", (1, 4, 4, 3), changes.get("input_scale", SCALE))
     kernel = rng.integers(-127, 128, changes.get("kernel", (2, 1, 1, 3))).astype(changes.get("dtype", np.int8))
     w = file.constant("w", kernel, changes.get("scales", [0.5]), changes.get("zeros", ()), changes.get("axis", 0))
-    b = file.constant("b", np.zeros(changes.get("biases", 2), np.int32), changes.get("bias_scales", [0.5 * SCALE]))
+    b = file.constant(
+        "b",
+        np.full(changes.get("biases", 2), changes.get("bias", 0), np.int32),
+        changes.get("bias_scales", [0.5 * SCALE]),
+    )
     y = file.tensor("y", changes.get("result", (1, 4, 4, 2)))
     options = {"Padding": 1, "StrideH": 1, "StrideW": 1, **changes.get("options", {})}
     file.operator("CONV_2D", [x, w, b], y, changes.get("table", "Conv2DOptions"), **options)
@@ -272,7 +276,6 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
             "net: operator 0 (CONV_2D): tensor 1 'w': has scales along dimension 3; expected 0, the results'",
         ),
         ({"biases": 3}, "net: operator 0 (CONV_2D): tensor 2 'b': is [3]; expected a list of 2 numbers"),
-        ({"biases": (1, 2)}, "net: operator 0 (CONV_2D): tensor 2 'b': is [1, 2]; expected a list of 2 numbers"),
         (
             {"scales": [3e38], "input_scale": 3e38},
             "net: operator 0 (CONV_2D): tensor 2 'b': is a bias whose scale, input scale times weight scale, is beyond "
@@ -285,9 +288,9 @@ def conv_file(**changes: Any) -> tuple[TfliteFile, Tensor]:
             "weights have",
         ),
         (
-            {"bias_scales": [0.5]},
-            "net: operator 0 (CONV_2D): tensor 2 'b': is a bias with the scale 0.5; expected input scale times weight "
-            "scale, 0.01",
+            {"bias_scales": [1e12], "bias": 1},
+            "net: operator 0 (CONV_2D): tensor 2 'b': is a bias with the scale 1e+12, of which int32 holds no multiple "
+            "of input scale times weight scale, 0.01",
         ),
         (
             {"dtype": np.int16},
